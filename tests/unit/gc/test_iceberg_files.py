@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace as replace_context
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from tests.support.clones import clone
 from tests.support.examples import examples
 from tests.support.faults import Crash
 from tests.support.gc import DAY, days, everything
-from tests.support.iceberg.client import SALES, T1, Iceberg, others, set_properties, set_ref
+from tests.support.iceberg.client import SALES, T1, VIEW, Iceberg, others, set_properties, set_ref
 from tests.support.iceberg.lake_files import LakeFiles
-from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.core.entities import ICEBERG_TABLE, ICEBERG_VIEW, IcebergTable
+from turnstile.catalog.core.rows import CatalogHead
 from turnstile.gc.collector import Collector, Report
-from turnstile.gc.core import HOUR_MS, Grace
-from turnstile.gc.iceberg_marks import Marks
-from turnstile.gc.kinds.iceberg_files import _CatalogScan
+from turnstile.gc.core import HOUR_MS, SETTLED_MS, Grace
+from turnstile.gc.iceberg_marks import Marks, NotKnown
+from turnstile.gc.iceberg_scan import entities_of
+from turnstile.gc.kinds.iceberg_files import IcebergDataScanner, _CatalogScan
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem
+from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE, REMOVE
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.rows import Kind
+from turnstile.store.core.writes import Row
+from turnstile.store.faults import no_faults
+from turnstile.store.ports import Stat
 
 GRACE = Grace(history_ms=2 * DAY, staging_ms=DAY, files_ms=3 * DAY)
 ALL: tuple[Kind, ...] = ("iceberg-snapshots", "iceberg", "iceberg-files")
@@ -463,3 +473,151 @@ def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatc
 
 TestLakes = Lakes.TestCase
 TestLakes.settings = settings(max_examples=examples(25), stateful_step_count=25)
+
+
+# -- what the double checks and times are for ------------------------------------------------------------------------------
+
+
+def scanner(lake: LakeFiles, time_is_up: Callable[[], bool]) -> list[Batch | Problem]:
+    """What a scan of the catalog yields."""
+    world = lake.client.world
+    row = world.refs.read(world.space.catalog("main"))
+    assert row is not None
+    context = GcContext(world, GRACE, no_faults, 1, time_is_up)
+    return list(IcebergDataScanner(context).scan(row, world.clock.now_ms()))
+
+
+def test_a_run_whose_time_is_up_begins_with_no_table(lake: LakeFiles) -> None:
+    lake.data(location(lake))
+    lake.commit()
+    days(lake.client.world, 9)
+    assert scanner(lake, lambda: True) == []
+    assert scanner(lake, lambda: False) != []
+
+
+def test_i10_nothing_goes_when_the_time_is_up_before_all_metadata_files_were_read(lake: LakeFiles) -> None:
+    lake.data(location(lake))
+    lake.commit()
+    lake.commit()
+    days(lake.client.world, 9)
+    answers = iter([False])
+    (problem,) = scanner(lake, lambda: next(answers, True))
+    assert isinstance(problem, Problem) and "the time was up" in problem.message
+
+
+def test_i10_a_removal_that_has_no_time_to_look_again_is_put_off(lake: LakeFiles) -> None:
+    orphan = lake.data(location(lake))
+    live = lake.commit()
+    days(lake.client.world, 9)
+    late = [False]
+    world = lake.client.world
+    row = world.refs.read(world.space.catalog("main"))
+    assert row is not None
+    context = GcContext(world, GRACE, no_faults, 1, lambda: late[0])
+    (batch,) = IcebergDataScanner(context).scan(row, world.clock.now_ms())
+    assert isinstance(batch, Batch)
+    late[0] = True
+    lake.commit(live)  # a metadata file more, which would have to be read
+    with pytest.raises(NotNow, match="the time was up"):
+        batch.remove()
+    assert orphan in lake.stored
+
+
+def test_a_table_without_old_files_costs_no_look_at_what_it_names(lake: LakeFiles) -> None:
+    lake.commit()
+    lake.commit()
+    requests = lake.client.world.storages.requests
+    requests.clear()
+    assert collect(lake).items == ()
+    assert requests.count("list") == 1 and requests.count("read") <= 1, requests
+
+
+def catalog_scan(lake: LakeFiles) -> tuple[_CatalogScan, IcebergTable, Row]:
+    """The scan of the catalog, its table, and the row of the location's owner."""
+    world = lake.client.world
+    row = world.refs.read(world.space.catalog("main"))
+    assert row is not None
+    context = GcContext(world, GRACE, no_faults, 1, lambda: False)
+    kept = KeptTrees.of(context, CatalogHead.from_row(row), world.clock.now_ms())
+    assert kept is not None
+    scan = _CatalogScan(context, kept, world.clock.now_ms(), Fence(world.refs, kept))
+    ((table, owner),) = scan.managed((ICEBERG_TABLE,))
+    assert isinstance(table, IcebergTable) and owner is not None
+    return scan, table, owner
+
+
+def test_i10_a_table_whose_metadata_file_is_elsewhere_is_left_alone(lake: LakeFiles) -> None:
+    lake.commit()
+    days(lake.client.world, 9)
+    scan, table, _ = catalog_scan(lake)
+    for elsewhere in (
+        "file:///lake/elsewhere/metadata/v1.metadata.json",
+        f"{table.location}2/metadata/v1.metadata.json",
+    ):
+        with pytest.raises(NotKnown, match="outside the table's location"):
+            scan._reached(replace(table, metadata=elsewhere), frozenset())
+
+
+@pytest.mark.parametrize("change", ["gone", "another table", "another catalog", "another life"])
+def test_i10_a_location_that_came_to_be_anothers_keeps_its_files(lake: LakeFiles, change: str) -> None:
+    orphan = lake.data(location(lake))
+    lake.commit()
+    days(lake.client.world, 9)
+    scan, table, owner = catalog_scan(lake)
+    (batch,) = scan.of_table(table, owner)
+    assert isinstance(batch, Batch)
+    rows, key = lake.client.world.refs.rows, lake.client.world.space.location(table.location)
+    if change == "gone":
+        del rows[key]
+    else:
+        rows[key] = {**rows[key], **{"another table": {"table_id": "x"}, "another catalog": {"catalog": "other"},
+                                     "another life": {"created": owner["created"] + 1}}[change]}  # fmt: skip
+    with pytest.raises(NotNow, match="another owner"):
+        batch.remove()
+    assert orphan in lake.stored
+    assert list(scan.of_table(table, rows.get(key))) == [] or change == "another life"
+
+
+def test_i10_a_location_that_came_to_have_another_clone_keeps_its_files(lake: LakeFiles) -> None:
+    orphan = lake.data(location(lake))
+    lake.commit()
+    days(lake.client.world, 9)
+    scan, table, owner = catalog_scan(lake)
+    (batch,) = scan.of_table(table, owner)
+    assert isinstance(batch, Batch)
+    lake.client.world.refs.rows[lake.client.world.space.location(table.location)]["clones"] = frozenset({"c"})
+    with pytest.raises(NotNow, match="other clones"):
+        batch.remove()
+    assert orphan in lake.stored
+
+
+def test_i10_a_life_that_began_in_the_margin_of_the_kept_history_is_left_alone(lake: LakeFiles) -> None:
+    lake.data(location(lake))
+    lake.commit()
+    days(lake.client.world, 9)
+    scan, table, owner = catalog_scan(lake)
+    last = scan.kept.began - SETTLED_MS
+    assert list(scan.of_table(table, {**owner, "created": last})) != []
+    assert list(scan.of_table(table, {**owner, "created": last + 1})) == []
+
+
+def test_entities_are_those_of_the_kinds_asked_for_and_unlike_another_tree(lake: LakeFiles) -> None:
+    assert lake.client.post(f"{SALES}/views", VIEW).status == 200
+    reader = lake.client.services.open_catalog.reader
+    before = reader.current("main")
+    assert [entity.name for entity in entities_of(reader, before, (ICEBERG_TABLE,))] == ["t1"]
+    assert {entity.name for entity in entities_of(reader, before, (ICEBERG_TABLE, ICEBERG_VIEW))} == {"t1", "v1"}
+    assert list(entities_of(reader, before, (ICEBERG_TABLE,), unlike=before)) == []
+    lake.client.create("t2")
+    after = reader.current("main")
+    assert [entity.name for entity in entities_of(reader, after, (ICEBERG_TABLE,), unlike=before)] == ["t2"]
+
+
+def test_i10_a_file_is_old_to_the_millisecond(lake: LakeFiles) -> None:
+    days(lake.client.world, 9)
+    scan, _, _ = catalog_scan(lake)
+    for grace, kept in ((GRACE, GRACE.files_ms), (Grace(history_ms=5 * DAY), 5 * DAY)):
+        scan.context = replace_context(scan.context, grace=grace)
+        last = scan.now - kept - SETTLED_MS
+        assert scan._old(Stat("data/a.parquet", 1, last)) and not scan._old(Stat("data/a.parquet", 1, last + 1))
+    assert not scan._old(Stat("data/a.csv", 1, 0)) and not scan._old(Stat("_data/a.parquet", 1, 0))

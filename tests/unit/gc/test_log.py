@@ -295,6 +295,16 @@ def test_i15_a_gap_behind_a_checkpoint_keeps_everything_before_it(site: Site) ->
     assert site.collect().items == () and site.oldest() == 0
 
 
+def test_i10_marks_are_refused_above_the_floor_and_above_what_is_needed(site: Site) -> None:
+    head, holds = head_of(site.world, site.id), site.holds()
+    for boundary, problem in ((head.floor + 1, "restored, or moved"), (head.floor, "version 30"), (31, "version 30")):
+        with pytest.raises(StateConflict, match=problem):
+            holds.announce_cleanup(site.id, head.location, boundary)
+    assert "revision" not in site.world.refs.rows[site.key]
+    holds.announce_cleanup(site.id, head.location, 30)
+    assert site.world.refs.rows[site.key]["readable_from"] == 30
+
+
 def test_i15_what_the_pointer_leads_to_stays(site: Site) -> None:
     site.storage.replace(POINTER, b'{"version":20,"size":1}')
     site.collect()
