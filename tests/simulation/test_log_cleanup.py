@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.engine.run import first_failure, run_seeds
 from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, CleanedUp
 
-QUICK = int(os.environ.get("TURNSTILE_SEEDS", "20"))
+QUICK = int(os.environ.get("TURNSTILE_SEEDS", "8"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "300"))
 
 

@@ -129,14 +129,14 @@ class ExpiredLogScanner(Scanner):
         times = {name: stat.modified_ms for name, stat in there.items()}
         if not orphans(times, (), now):
             return
-        named = _Named(storage)
+        named = Named(storage)
         named.read(boundary)
         items = (
             _item(head, there[name], now, times[name]) for name in islice(orphans(times, named.names, now), FILES_MAX)
         )
         yield from batches(items, partial(self._remove_sidecars, head, boundary, named), BATCH)
 
-    def _remove_sidecars(self, head: TableHead, boundary: int, named: _Named, items: tuple[Item, ...]) -> None:
+    def _remove_sidecars(self, head: TableHead, boundary: int, named: Named, items: tuple[Item, ...]) -> None:
         self._holds.announce_cleanup(head.table_id, head.location, boundary)
         named.read(0)
         paths = list(ids_in(items, head.table_id))
@@ -146,8 +146,8 @@ class ExpiredLogScanner(Scanner):
         self._delete(head, paths)
 
 
-class _Named:
-    """The sidecars that checkpoints name."""
+class Named:
+    """The sidecars that checkpoints of one log name."""
 
     def __init__(self, storage: LogStorage) -> None:
         self._storage, self._seen = storage, set[str]()
