@@ -524,6 +524,7 @@ def test_i10_a_removal_that_has_no_time_to_look_again_is_put_off(lake: LakeFiles
 
 
 def test_a_table_without_old_files_costs_no_look_at_what_it_names(lake: LakeFiles) -> None:
+    days(lake.client.world, 9)
     lake.commit()
     lake.commit()
     requests = lake.client.world.storages.requests
