@@ -260,6 +260,9 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
+    "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
+        "a metadata file that is read again names what it named: it saves a read"
+    ),
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
         "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"

@@ -349,6 +349,21 @@ def test_the_pins_are_not_read_where_nothing_could_go(site: Site, monkeypatch: p
     assert (report.items, report.problems) == ((), ())
 
 
+def test_checkpoints_are_not_read_where_no_sidecar_is_old(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> Any:
+        raise AssertionError("it costs a read of each checkpoint")
+
+    monkeypatch.setattr(log.Named, "read", read)
+    report = site.collect()
+    assert report.problems == () and report.deleted > 30
+
+
+def test_a_protected_version_that_cannot_be_read_keeps_everything(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "protected_before", lambda *_: None)
+    report = site.collect()
+    assert (report.items, report.problems) == ((), ())
+
+
 # -- whoever comes meanwhile ---------------------------------------------------------------------------------------------
 
 
