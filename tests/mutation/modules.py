@@ -267,6 +267,9 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.log: scan: edge files.commits[oldest].modified_ms <= now - upkeep.log_ms": (
         "the log's retention is among the pins, too: it saves reading them"
     ),
+    "turnstile.gc.kinds.log: scan: sum now - upkeep.log_ms": (
+        "the log's retention is among the pins, too: it saves reading them"
+    ),
     "turnstile.gc.kinds.log: read: operand stat.path not in self._seen": (
         "a checkpoint that is read again names what it named: it saves a read"
     ),
