@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -114,3 +116,35 @@ def test_keys_are_renewed_before_they_expire(spark: Any, lake: Any, api: Countin
         assert [request for request in api.requests() if request.path.endswith("/temporary-table-credentials")]
     finally:
         conf.unset("fs.unitycatalog.renewal.leadTimeMillis")
+
+
+def test_a_vacuum_lists_and_removes_with_keys_of_the_server(
+    spark: Any, lake: Any, s3: CountingProxy, table: str, vending_server: ServerOnS3
+) -> None:
+    handle = lake.table(table)
+    spark.sql(f"INSERT OVERWRITE vended.{table} SELECT id FROM range(3)")
+    handle.publish()
+    lake.context.checksums.flush()
+    bucket, _, folder = lake.context.load(*table.split(".")).location.partition("://")[2].partition("/")
+    store = vending_server.aws("s3")
+
+    def stored() -> set[str]:
+        pages = store.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{folder}/")
+        return {each["Key"].removeprefix(f"{folder}/") for page in pages for each in page.get("Contents", ())}
+
+    orphans = {"part-00000-orphan one+ü.snappy.parquet", "deeper/part-00001-orphan.snappy.parquet"}
+    for name in orphans:
+        store.put_object(Bucket=bucket, Key=f"{folder}/{name}", Body=b"of a writer that died")
+    before = stored()
+    assert orphans < before
+    time.sleep(2)  # S3 has times in whole seconds; what is not older than the vacuum stays
+    s3.clear()
+    dry = handle.vacuum(0, True, allow_short=True)
+    assert {name.rpartition("/")[2] for name in orphans} <= {unquote(path).rpartition("/")[2] for path in dry.paths}
+    assert stored() == before
+    done = handle.vacuum(0, allow_short=True)
+    assert done.files == dry.files == len(orphans), "versions of the kept history stay"
+    assert before - stored() == orphans
+    assert {request.access_key[:4] for request in s3.requests()} == {"ASIA"}, "that is how ids of sessions begin"
+    assert sorted(row.id for row in spark.table(f"vended.{table}").collect()) == [0, 1, 2]
+    assert [row.id for row in spark.sql(f"SELECT * FROM vended.{table} VERSION AS OF 1").collect()] == [1]

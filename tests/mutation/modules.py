@@ -288,6 +288,23 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.catalog.query.reads: _differences: branch read.head.head == tree.head": (
         "one HEAD has one tree, which is not different from itself: it saves the two walks"
     ),
+    "turnstile.gc.kinds.log: scan: operand oldest is not None": "a log has the commit of its floor at least",
+    "turnstile.gc.kinds.log: scan: operand files.commits[oldest].modified_ms <= now - upkeep.log_ms": (
+        "the log's retention is among the pins, too: it saves reading them"
+    ),
+    "turnstile.gc.kinds.log: scan: edge files.commits[oldest].modified_ms <= now - upkeep.log_ms": (
+        "the log's retention is among the pins, too: it saves reading them"
+    ),
+    "turnstile.gc.kinds.log: scan: sum now - upkeep.log_ms": (
+        "the log's retention is among the pins, too: it saves reading them"
+    ),
+    "turnstile.gc.kinds.log: read: operand stat.path not in self._seen": (
+        "a checkpoint that is read again names what it named: it saves a read"
+    ),
+    "turnstile.gc.kinds.log: _delete: edge clock.now_ms() > until_ms": "a millisecond of ten minutes",
+    "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
+        "a metadata file that is read again names what it named: it saves a read"
+    ),
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
         "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"

@@ -622,3 +622,14 @@ def test_i10_a_file_is_old_to_the_millisecond(lake: LakeFiles) -> None:
         last = scan.now - kept - SETTLED_MS
         assert scan._old(Stat("data/a.parquet", 1, last)) and not scan._old(Stat("data/a.parquet", 1, last + 1))
     assert not scan._old(Stat("data/a.csv", 1, 0)) and not scan._old(Stat("_data/a.parquet", 1, 0))
+
+
+def test_i10_a_clone_that_cannot_be_read_keeps_everything(lake: LakeFiles) -> None:
+    orphan = lake.data(location(lake))
+    lake.commit()
+    clone(lake.client.services.open_catalog, "sales.t1", "sales.copy")
+    copy = f"{SALES}/tables/copy"
+    lake.commit(path=copy, listed=f"{location(lake, copy)}/metadata/none.avro")
+    days(lake.client.world, 9)
+    report = collect(lake)
+    assert orphan in lake.stored and len(report.problems) == 1

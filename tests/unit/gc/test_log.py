@@ -337,6 +337,33 @@ def test_i10_a_source_of_pins_that_cannot_be_read_keeps_everything(site: Site, m
     assert report.items == () and len(report.problems) == 1 and site.oldest() == 0
 
 
+def test_the_pins_are_not_read_where_nothing_could_go(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> Any:
+        raise AssertionError("it costs a scan of the journal")
+
+    for stats in listed(site.storage).checkpoints.values():
+        for stat in stats:
+            site.storage.delete(stat.path)
+    monkeypatch.setattr(Pins, "of", read)
+    report = site.collect()
+    assert (report.items, report.problems) == ((), ())
+
+
+def test_checkpoints_are_not_read_where_no_sidecar_is_old(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> Any:
+        raise AssertionError("it costs a read of each checkpoint")
+
+    monkeypatch.setattr(log.Named, "read", read)
+    report = site.collect()
+    assert report.problems == () and report.deleted > 30
+
+
+def test_a_protected_version_that_cannot_be_read_keeps_everything(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "protected_before", lambda *_: None)
+    report = site.collect()
+    assert (report.items, report.problems) == ((), ())
+
+
 # -- whoever comes meanwhile ---------------------------------------------------------------------------------------------
 
 
