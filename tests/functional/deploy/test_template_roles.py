@@ -66,7 +66,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "MaintainRole": {
         "MaintainLog": LOG,
         "RefsTable": {"GetItem", "Scan", "PutItem", "UpdateItem", "DeleteItem"},
-        "ObjsTable": READ | {"Query"},
+        "ObjsTable": READ | {"Query", "PutItem", "BatchWriteItem", "DeleteItem"},
     },
     "PlansRole": {
         "PlansLog": LOG,

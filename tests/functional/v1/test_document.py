@@ -22,6 +22,7 @@ from turnstile.api.v1 import (
     operators,
     permissions,
     pins,
+    planning,
     policies,
     references,
     snapshots,
@@ -103,6 +104,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "changeCatalogPolicy": policies.PolicyChange,
     "changeNamespacePolicy": policies.PolicyChange,
     "changeTablePolicy": policies.PolicyChange,
+    "planScan": planning.PlanRequest,
     "beginRun": maintenance.Begin,
     "updateRun": maintenance.RunUpdate,
 }

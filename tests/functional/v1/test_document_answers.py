@@ -67,6 +67,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "changeCatalogPolicy": lambda site: {"set": {"enabled": "true"}, "unset": ["windows"]},
     "changeNamespacePolicy": lambda site: {"set": {"enabled": "true"}},
     "changeTablePolicy": lambda site: {"set": {"enabled": "true", "vacuum": "true"}},
+    "planScan": lambda site: {"predicate": "id < 5"},
     "beginRun": lambda site: {},
     "updateRun": lambda site: {"outcome": "stopped", "version": 1},
 }
@@ -369,6 +370,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("updateRun", 200): lambda site: with_run(good, site, "updateRun"),
     ("beginRun", 503): lambda site: with_run(storage_away, site, "beginRun"),
     ("changeTablePolicy", 409): lambda site: recovering(site, "changeTablePolicy"),
+    ("planScan", 409): lambda site: recovering(site, "planScan"),
     ("updateRun", 409): lambda site: good(site, "updateRun"),
     **{(id, 500): lambda site, one=id: with_run(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
        ("beginRun", "updateRun")},

@@ -345,7 +345,7 @@ def test_i10_an_attempt_may_write_until_the_margin_before_its_end(table: Table) 
     busy(table, 12)
     attempt = Tasks(table.world).begin(f"maintain.{table.id}", TERM_MS)
     assert isinstance(attempt, Attempt)
-    guard = work._Work(table.world, table.head, attempt, no_faults)._guard
+    guard = work._Work(table.world, table.head, attempt, no_faults).guard
     table.world.clock.now = attempt.task.until - MARGIN_MS - 1
     guard()
     with pytest.raises(StateConflict, match="takes too long"):
