@@ -162,6 +162,7 @@ MODULES: Final = {
         ("contract/adapters/test_sqlite_lock.py", "contract/adapters/test_sqlite_faults.py"), writes=False, decides=True
     ),
     "turnstile.gc.core": Mutated(("unit/gc/test_*.py", "unit/delta/test_*.py"), writes=False, decides=True),
+    "turnstile.iceberg.core.expressions": Mutated(("unit/iceberg/test_expressions.py",), writes=False, decides=True),
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),
