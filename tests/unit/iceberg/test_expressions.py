@@ -267,6 +267,15 @@ def test_what_is_not_understood_excludes_nothing(node: Any) -> None:
     assert kept({"type": "not", "child": node}, ADDS) == [(True, False)] * 2
 
 
+def test_a_column_whose_values_are_not_compared_excludes_nothing() -> None:
+    struct = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
+    fields = [{"name": "a", "type": struct, "nullable": True, "metadata": {}}]
+    columns = TableColumns({"schemaString": json.dumps({"type": "struct", "fields": fields}), "partitionColumns": []})
+    for node in ({"type": "eq", "term": "a", "value": 5}, {"type": "in", "term": "a", "values": [5]}):
+        assert parse(node, columns).inclusive == UNKNOWN == parse(node, columns).strict
+    assert parse({"type": "eq", "term": "a.x", "value": 5}, columns).inclusive != UNKNOWN
+
+
 def test_the_case_of_names_counts_only_if_it_is_asked_for() -> None:
     node = {"type": "eq", "term": "N", "value": 5}
     assert [some for some, _ in kept(node, ADDS)] == [True, True]
@@ -283,6 +292,7 @@ def test_the_case_of_names_counts_only_if_it_is_asked_for() -> None:
         ({"type": "eq", "term": 3, "value": 3}, "the term 3 names no column"),
         ({"type": "eq", "term": "n", "value": [1]}, "[1] is no value"),
         ({"type": "eq", "term": "n", "value": {"type": "literal", "value": {}}}, "{} is no value"),
+        ({"type": "eq", "term": "n", "value": {"type": "other", "value": 5}}, "is no value"),
         ({"type": "starts-with", "term": "s", "value": 3}, "3 is no beginning of a text"),
         ({"type": "in", "term": "n", "values": 3}, "'in' has no values"),
         ({"type": "literal", "value": 1}, "'literal' has no value"),
@@ -294,6 +304,12 @@ def test_what_is_no_expression_is_refused(node: Any, problem: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse(node, COLUMNS)
     assert problem in refusal.value.message
+
+
+def test_a_file_of_nulls_is_read_for_nulls() -> None:
+    nulls = add_of([row(n=1)], None, with_stats=True)
+    assert kept({"type": "is-null", "term": "p"}, [*ADDS, nulls]) == [(False, False), (False, False), (True, True)]
+    assert kept({"type": "not-null", "term": "p"}, [*ADDS, nulls]) == [(True, True), (True, True), (False, False)]
 
 
 def test_constants() -> None:
@@ -314,12 +330,21 @@ def balanced(levels: int) -> Any:
     return {"type": "and", "left": balanced(levels - 1), "right": balanced(levels - 1)} if levels else True
 
 
+def leaves_of(count: int) -> Any:
+    """A conjunction of so many constants: twice as many operations, less one."""
+    half = count // 2
+    return {"type": "and", "left": leaves_of(half), "right": leaves_of(count - half)} if count > 1 else True
+
+
 def test_the_size_of_a_filter_is_limited() -> None:
     parse(chain(MAX_DEPTH), COLUMNS)
     with pytest.raises(InvalidRequest, match="more than"):
         parse(chain(MAX_DEPTH + 1), COLUMNS)
     parse(balanced(9), COLUMNS)
-    assert 2**11 > MAX_NODES
+    assert MAX_NODES < 2**11
+    parse({"type": "not", "child": leaves_of(MAX_NODES // 2)}, COLUMNS)
+    with pytest.raises(InvalidRequest, match="more than"):
+        parse(leaves_of(MAX_NODES // 2 + 1), COLUMNS)
     with pytest.raises(InvalidRequest, match="more than"):
         parse(balanced(11), COLUMNS)
     wide = {"type": "in", "term": "n", "values": list(range(10, 10_010))}

@@ -68,16 +68,15 @@ def parse(expression: Any, columns: TableColumns, *, case_sensitive: bool = True
         InvalidRequest: it is no expression of the specification's form, too deep, or compares a column with what is no
             value of its type.
     """
-    reader = _Reader(columns, case_sensitive)
-    inclusive = reader.read(expression, 0)
-    strict = _Reader(columns, case_sensitive, null_is_false=False).read(expression, 0)
+    inclusive = _Reader(columns, case_sensitive=case_sensitive).read(expression, 0)
+    strict = _Reader(columns, case_sensitive=case_sensitive, null_is_false=False).read(expression, 0)
     return Filter(inclusive, strict)
 
 
 class _Reader:
     """Reads one expression; with ``null_is_false`` as Iceberg evaluates it, else as SQL does."""
 
-    def __init__(self, columns: TableColumns, case_sensitive: bool, *, null_is_false: bool = True) -> None:
+    def __init__(self, columns: TableColumns, *, case_sensitive: bool, null_is_false: bool = True) -> None:
         self._columns, self._case_sensitive, self._null_is_false = columns, case_sensitive, null_is_false
         self._nodes = 0
 
@@ -106,8 +105,10 @@ class _Reader:
     def _leaf(self, kind: str, node: Any) -> Predicate:
         """The predicate of a column. What excludes nothing must do so under NOT as well: ``UNKNOWN`` does."""
         read = _LEAVES.get(kind)
-        column = self._column(_member(node, "term", object)) if read is not None else None
-        if read is None or column is None:
+        if read is None:
+            return UNKNOWN
+        column = self._column(_member(node, "term", object))
+        if column is None:
             return UNKNOWN
         predicate = read(column, kind, node)
         if not self._null_is_false or isinstance(predicate, IsNull) or predicate == UNKNOWN:
