@@ -171,6 +171,14 @@ MODULES: Final = {
         ("contract/adapters/test_sqlite_lock.py", "contract/adapters/test_sqlite_faults.py"), writes=False, decides=True
     ),
     "turnstile.gc.core": Mutated(("unit/gc/test_*.py", "unit/delta/test_*.py"), writes=False, decides=True),
+    "turnstile.iceberg.core.expressions": Mutated(("unit/iceberg/test_expressions.py",), writes=False, decides=True),
+    "turnstile.iceberg.core.delta_tables": Mutated(("unit/iceberg/test_delta_tables.py",), writes=False, decides=True),
+    "turnstile.iceberg.core.scan_tasks": Mutated(
+        ("unit/iceberg/test_delta_tables.py", "functional/iceberg/test_delta_tables.py"), writes=False, decides=True
+    ),
+    "turnstile.iceberg.delta_scans": Mutated(
+        ("functional/iceberg/test_delta_tables.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),

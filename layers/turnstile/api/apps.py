@@ -124,15 +124,17 @@ def plans(services: Services | None = None, telemetry: Telemetry | None = None) 
 
 def iceberg(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the Iceberg REST catalog."""
-    from turnstile.api.iceberg import namespaces, tables, views
+    from turnstile.api.iceberg import namespaces, plans, tables, views
     from turnstile.api.iceberg.context import BODIES
     from turnstile.api.iceberg.errors import PREFIX, render
 
     return App(
         "iceberg",
-        *(module.routes for module in (namespaces, tables, views)),
+        *(module.routes for module in (namespaces, tables, plans, views)),
         services=_opener(
-            services, settings.iceberg, "open_catalog", "metadata_files", "vendor", "authorizers", "source_rights"
+            services,
+            settings.iceberg,
+            *("open_catalog", "metadata_files", "vendor", "authorizers", "source_rights"),
         ),
         authentication=authentication(),
         telemetry=telemetry,

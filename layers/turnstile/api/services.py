@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from turnstile.events.deliver import Deliverer
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
+    from turnstile.iceberg.delta_scans import DeltaScans
     from turnstile.iceberg.files import MetadataFiles
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
@@ -346,6 +347,13 @@ class Services:
         from turnstile.iceberg.files import MetadataFiles
 
         return MetadataFiles(self.world.storages, self.world.ids)
+
+    @cached_property
+    def delta_scans(self) -> DeltaScans:
+        """Delta tables for Iceberg's clients."""
+        from turnstile.iceberg.delta_scans import DeltaScans
+
+        return DeltaScans(self.world, self.metadata, lambda: self.planner)
 
     @cached_property
     def collector(self) -> Collector:

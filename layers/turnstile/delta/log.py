@@ -183,10 +183,10 @@ def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
     )
 
 
-def listed(storage: LogStorage) -> LogFiles:
-    """All files of the log; one listing."""
-    files = LogFiles({}, {}, {})
-    for stat in storage.list(LOG):
+def listed(storage: LogStorage, *, first: int = 0) -> LogFiles:
+    """All files of the log, or those of versions from ``first`` on; one listing."""
+    files, after = LogFiles({}, {}, {}), f"{LOG}{first - 1:020d}~" if first else ""
+    for stat in storage.list(LOG, after):
         name = stat.path.removeprefix(LOG)
         match = _NAME.fullmatch(name)
         if match is None:

@@ -5,6 +5,7 @@ Without ``pageToken`` the specification requires everything in one response; wit
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -12,11 +13,12 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.commit import View
-from turnstile.catalog.core.entities import Entity
+from turnstile.catalog.core.entities import ICEBERG_TABLE, TABLE, Entity, kind_of
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.history.reader import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
 from turnstile.iceberg.context import Context
+from turnstile.iceberg.delta_scans import is_readable
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.ports import BATCH_GET_MAX, batched
@@ -40,7 +42,7 @@ class Listing:
         self._catalog, self._as_of = context.catalog, context.as_of
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
-        """Returns names of a kind, at most ``size`` in a page. One request when warm, and one for each ``BATCH_GET_MAX``
+        """Returns names of a kind, at most ``size`` in a page; in the present, Delta tables are among Iceberg tables. One request when warm, and one for each ``BATCH_GET_MAX``
         entities that are not cached.
 
         Args:
@@ -79,9 +81,12 @@ class Listing:
     ) -> Iterator[tuple[str, Entity]]:
         """Children that the principal may see, with their keys, by the rights of the present tree (I12)."""
         children, authorizer = view.tree.children(parent, kind, after), self._catalog.reader.authorizer
+        if kind == ICEBERG_TABLE and self._as_of is None:
+            children = heapq.merge(children, view.tree.children(parent, TABLE, after), key=lambda item: item[0])
         for some in batched(children, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in some])
             named = [(key, entities[entry.obj]) for key, entry in some]
+            named = [(key, entity) for key, entity in named if kind_of(entity) != TABLE or is_readable(entity)]
             if authorizer is None:
                 yield from named
                 continue

@@ -17,6 +17,7 @@ from turnstile.catalog.core.entities import (
     TABLE,
     IcebergEntity,
     IcebergTable,
+    Table,
 )
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.iceberg.context import Context
@@ -24,6 +25,7 @@ from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.delta_scans import is_readable, read_only
 from turnstile.iceberg.files import StoredFile
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
@@ -75,6 +77,18 @@ class Tables:
     def find(self, catalog: str, path: Path) -> IcebergTable:
         """Returns the entity of a table; raises NotFound."""
         return entity_at(self._context.look(catalog, path, "table"), path, IcebergTable)
+
+    def find_any(self, catalog: str, path: Path) -> IcebergTable | Table:
+        """As ``find``; or of a Delta table, in the present: of the past, only Iceberg tables are served. Raises NotFound."""
+        view = self._context.look(catalog, path, "table")
+        entry = view.tree.find(path)
+        entity = view.entity(entry.obj) if entry is not None else None
+        if not isinstance(entity, Table) or not is_readable(entity):
+            return entity_at(view, path, IcebergTable)
+        if self._context.as_of is not None:
+            remedy = "read a snapshot of the table in the present catalog"
+            raise NotFound("table", dotted(catalog, *path), field="table", remedy=remedy)
+        return entity
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
         """Creates an empty table; with ``stage_create`` only its location and metadata, for a commit to create it. Raises
@@ -259,10 +273,13 @@ def _taken(message: str, field: str) -> AlreadyExists:
 
 def entity_at(view: View, path: Path, kind: type[E]) -> E:
     """Returns the table or view at ``path``. Raises NotFound of the table, also when its namespace is missing: for a name
-    that ends in ``branch_...`` Spark looks for a namespace called like the table, and goes on only with this refusal."""
+    that ends in ``branch_...`` Spark looks for a namespace called like the table, and goes on only with this refusal. Raises
+    UnsupportedTable for a Delta table, which can be loaded, where a table is looked for."""
     entry = view.tree.find(path)
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, kind):
+        if kind is IcebergTable and is_readable(entity):
+            raise read_only(dotted(view.tree.catalog, *path))
         what = _word(kind)
         raise NotFound(what, dotted(view.tree.catalog, *path), field=what, remedy="check the name")
     return entity

@@ -41,7 +41,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "IcebergRole": {
         "IcebergLog": LOG,
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
-        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem", "Query"},
     },
     "TokensRole": {
         "TokensLog": LOG,

@@ -106,13 +106,13 @@ def test_too_many_names_for_one_answer_are_asked_for_in_pages(client: Iceberg, m
     assert "pageToken" in refused(client.get(f"{SALES}/tables"), 400, "BadRequestException")
 
 
-def test_delta_tables_of_the_same_namespace_are_not_icebergs(client: Iceberg) -> None:
+def test_delta_tables_of_the_same_namespace_are_there_to_be_read(client: Iceberg) -> None:
     from tests.support.catalog import staged
 
     services = client.services.open_catalog
     services.registrar.register("main", ("sales",), "d1", staged(services, "d1", "sales"))
-    assert client.get(f"{SALES}/tables").json["identifiers"] == []
-    refused(client.get(f"{SALES}/tables/d1"), 404, "NoSuchTableException")
-    refused(client.delete(f"{SALES}/tables/d1"), 404, "NoSuchTableException")
+    assert [one["name"] for one in client.get(f"{SALES}/tables").json["identifiers"]] == ["d1"]
+    assert client.get(f"{SALES}/tables/d1").json["config"]["scan-planning-mode"] == "server"
+    refused(client.delete(f"{SALES}/tables/d1"), 400, "BadRequestException")
     client.create("i1")
     assert [one.name for one in services.listings.tables("main", ("sales",)).items] == ["d1"]

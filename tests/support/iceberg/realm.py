@@ -91,6 +91,8 @@ OPERATIONS: list[tuple[str, str, Any]] = [
     ("POST", f"{T1}/unregister", None),
     ("GET", f"{T1}/credentials", None),
     ("POST", f"{T1}/metrics", {"report-type": "scan-report"}),
+    ("POST", f"{T1}/plan", {}),
+    ("POST", f"{T1}/tasks", {"plan-task": "none"}),
     ("POST", f"{MAIN}/tables/rename", RENAME),
     ("POST", f"{MAIN}/transactions/commit", TRANSACTION),
     ("GET", f"{SALES}/views", None),

@@ -38,6 +38,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     ErrorType.NO_SUCH_NAMESPACE: (404, "NoSuchNamespaceException"),
     ErrorType.NO_SUCH_TABLE: (404, "NoSuchTableException"),
     ErrorType.NO_SUCH_VIEW: (404, "NoSuchViewException"),
+    ErrorType.NO_SUCH_PLAN_TASK: (404, "NoSuchPlanTaskException"),
     ErrorType.METHOD_NOT_ALLOWED: (405, "UnsupportedOperationException"),
     ErrorType.NOT_OFFERED: (406, "UnsupportedOperationException"),
     ErrorType.ALREADY_EXISTS: (409, "AlreadyExistsException"),

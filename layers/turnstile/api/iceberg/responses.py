@@ -12,6 +12,7 @@ import msgspec
 from turnstile.api.iceberg.requests import SEPARATOR
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.iceberg.core import metadata
+from turnstile.iceberg.delta_scans import LoadedDelta, PlannedPage, location_of
 from turnstile.iceberg.listing import Names
 from turnstile.iceberg.tables import LoadedTable
 from turnstile.iceberg.views import LoadedView
@@ -23,6 +24,9 @@ SESSION: Final = "s3.session-token"
 SESSION_EXPIRY: Final = "s3.session-token-expires-at-ms"
 REFRESH_ENDPOINT: Final = "client.refresh-credentials-endpoint"
 """Properties of Java's ``S3FileIOProperties`` and ``AwsClientProperties``, version 1.11."""
+
+PLANNING_MODE: Final = "scan-planning-mode"
+"""The property of a loaded table by which a client learns that the catalog plans its scans."""
 
 COMMENT: Final = "comment"
 """The property that Iceberg's engines read as a namespace's comment."""
@@ -42,6 +46,8 @@ _METHODS: Final = {
     _TABLE + "/unregister": "POST",
     _TABLE + "/credentials": "GET",
     _TABLE + "/metrics": "POST",
+    _TABLE + "/plan": "POST",
+    _TABLE + "/tasks": "POST",
     _NAMESPACE + "/register": "POST",
     _NAMESPACE + "/register-view": "POST",
     "/v1/{prefix}/tables/rename": "POST",
@@ -112,6 +118,36 @@ def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: 
         if len(vended.vended) == 1:
             body["config"] = body["storage-credentials"][0]["config"]
     return body
+
+
+def delta_table(loaded: LoadedDelta, vended: Credentials | None) -> dict[str, Any]:
+    """A Delta table, whose scans only the catalog can plan."""
+    body: dict[str, Any] = {
+        "metadata-location": location_of(loaded.head),
+        "metadata": metadata.document(loaded.metadata),
+        "config": {PLANNING_MODE: "server"},
+    }
+    if vended is not None:
+        body |= credentials(vended)
+        if len(vended.vended) == 1:
+            body["config"] |= body["storage-credentials"][0]["config"]
+    return body
+
+
+def scan_tasks(page: PlannedPage) -> dict[str, Any]:
+    """Tasks of a scan; delete files only where tasks name them, as clients require."""
+    body: dict[str, Any] = {"file-scan-tasks": page.tasks.file_scan_tasks}
+    if page.tasks.delete_files:
+        body["delete-files"] = page.tasks.delete_files
+    if page.plan_task is not None:
+        body["plan-tasks"] = [page.plan_task]
+    return body
+
+
+def planned(page: PlannedPage, plan_id: str, vended: Credentials | None) -> dict[str, Any]:
+    """The answer to a scan that was planned at once."""
+    body = {"status": "completed", "plan-id": plan_id, **scan_tasks(page)}
+    return body if vended is None else body | credentials(vended)
 
 
 def committed(loaded: LoadedTable) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -36,7 +38,7 @@ from turnstile.api.iceberg.context import (
 from turnstile.api.iceberg.requests import catalog_of, is_past
 from turnstile.api.iceberg.responses import Credentials
 from turnstile.api.services import services
-from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable, Table
 from turnstile.catalog.core.paths import Path, check_path
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.core.requirements import creates
@@ -51,7 +53,7 @@ TABLE: Final = NAMESPACE + "/tables/{table}"
 _EMPTY: Final = msgspec.Raw(b"")
 
 
-def _table_of_path(params: Params) -> Target:
+def table_of_path(params: Params) -> Target:
     return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["table"], "table"))
 
 
@@ -73,7 +75,7 @@ def _overwritten(params: Params) -> Target | None:
 
 
 def _committed_table(params: Params) -> Target | None:
-    return None if creates(body(requests.CommitTable).requirements) else _table_of_path(params)
+    return None if creates(body(requests.CommitTable).requirements) else table_of_path(params)
 
 
 def _created_in(params: Params) -> Target | None:
@@ -115,30 +117,40 @@ def register_table(prefix: str, namespace: str) -> Answer:
 
 
 @routes.route(TABLE, methods=["GET"])
-@needs((see_table, _table_of_path))
+@needs((see_table, table_of_path))
 def load_table(prefix: str, namespace: str, table: str) -> Answer:
     shown = query().text("snapshots") or "all"
     if shown not in ("all", "refs"):
         raise InvalidRequest("snapshots must be all or refs", field="snapshots")
-    tables, known_tag = Tables(reading(prefix)), current().headers.get("if-none-match", "")
-    entity, refs_only = tables.find(*_path(prefix, namespace, table)), shown == "refs"
-    tag = responses.etag(entity.metadata, refs_only=refs_only)
-    credentials = _delegated(entity, prefix, namespace, guard())
-    if known_tag and responses.matches(known_tag, tag) and not credentials:  # the client's own may have ended
+    tables, refs_only = Tables(reading(prefix)), shown == "refs"
+    entity = tables.find_any(*path_of(prefix, namespace, table))
+    credentials = delegated(entity, prefix, namespace, guard())
+    if isinstance(entity, Table):
+        delta = services().delta_scans.load(entity, refs_only=refs_only)
+        tag = responses.etag(delta.tag, refs_only=refs_only)
+        return _unless_known(tag, credentials, lambda: responses.delta_table(delta, credentials))
+    tag, opened = responses.etag(entity.metadata, refs_only=refs_only), partial(tables.open, entity)
+    return _unless_known(tag, credentials, lambda: responses.table(opened(), credentials, refs_only=refs_only))
+
+
+def _unless_known(tag: str, credentials: Credentials | None, body: Callable[[], dict[str, Any]]) -> Answer:
+    """The answer with this tag; without the body if the client has it and asks for no credentials: its own may have ended."""
+    known_tag = current().headers.get("if-none-match", "")
+    if known_tag and responses.matches(known_tag, tag) and not credentials:
         return Answer(_EMPTY, 304, {"ETag": tag})
-    return Answer(responses.table(tables.open(entity), credentials, refs_only=refs_only), headers={"ETag": tag})
+    return Answer(body(), headers={"ETag": tag})
 
 
 @routes.route(TABLE, methods=["HEAD"])
-@needs((see_table, _table_of_path))
+@needs((see_table, table_of_path))
 def table_exists(prefix: str, namespace: str, table: str) -> None:
-    Tables(reading(prefix)).find(*_path(prefix, namespace, table))
+    Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
 
 
 @routes.route(TABLE, methods=["POST"])
 @needs((modify_table, _committed_table), (create_table, _created_in))
 def commit_table(prefix: str, namespace: str, table: str) -> Answer:
-    request, (catalog, path) = body(requests.CommitTable), _path(prefix, namespace, table)
+    request, (catalog, path) = body(requests.CommitTable), path_of(prefix, namespace, table)
     named = request.identifier
     if named is not None and named.path("identifier") != path:
         raise InvalidRequest("the body names another table than the path", field="identifier")
@@ -152,16 +164,16 @@ def commit_table(prefix: str, namespace: str, table: str) -> Answer:
 
 
 @routes.route(TABLE, methods=["DELETE"])
-@needs((edit_table, _table_of_path))
+@needs((edit_table, table_of_path))
 def drop_table(prefix: str, namespace: str, table: str) -> None:
-    purge, path = query().flag("purgeRequested"), _path(prefix, namespace, table)
+    purge, path = query().flag("purgeRequested"), path_of(prefix, namespace, table)
     once(prefix, lambda context: Tables(context).drop(IcebergTable, *path, purge=purge), lambda _: None)
 
 
 @routes.route(TABLE + "/unregister", methods=["POST"])
-@needs((edit_table, _table_of_path))
+@needs((edit_table, table_of_path))
 def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
-    path = _path(prefix, namespace, table)
+    path = path_of(prefix, namespace, table)
     loaded = once(
         prefix,
         lambda context: Tables(context).open(Tables(context).drop(IcebergTable, *path, purge=False)),
@@ -171,16 +183,16 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
 
 
 @routes.route(TABLE + "/credentials", methods=["GET"])
-@needs((read_table, _table_of_path))
+@needs((read_table, table_of_path))
 def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
-    entity = Tables(reading(prefix)).find(*_path(prefix, namespace, table))
-    return responses.credentials(_credentials(entity, prefix, namespace, guard()))
+    entity = Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
+    return responses.credentials(credentials_of(entity, prefix, namespace, guard()))
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
-@needs((see_table, _table_of_path))
+@needs((see_table, table_of_path))
 def report_metrics(prefix: str, namespace: str, table: str) -> None:
-    Tables(reading(prefix)).find(*_path(prefix, namespace, table))
+    Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
     note(report=body(requests.Report).report_type[:40])
 
 
@@ -213,7 +225,7 @@ def need_of(prefix: str, change: TableChange) -> Need:
     return Need(modify_table, Target(prefix, change.path[:-1], change.path[-1]))
 
 
-def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path]:
+def path_of(prefix: str, namespace: str, table: str) -> tuple[str, Path]:
     return catalog_of(prefix), (*requests.namespace(namespace), requests.name(table, "table"))
 
 
@@ -234,7 +246,7 @@ def _new(loaded: LoadedTable, prefix: str, namespace: str, again: _Again) -> Ans
     """The answer to a client that has created a table, just now or, when the request is repeated, before."""
     created = again.guard is None
     by = guard() if again.guard is None else again.guard
-    credentials = _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, by, created=created)
+    credentials = delegated(loaded.entity or loaded.metadata.location, prefix, namespace, by, created=created)
     return Answer(responses.table(loaded, credentials), headers=_tag(loaded))
 
 
@@ -242,23 +254,25 @@ def _tag(loaded: LoadedTable) -> dict[str, str]:
     return {} if loaded.entity is None else {"ETag": responses.etag(loaded.entity.metadata)}
 
 
-def _delegated(
-    table: IcebergTable | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
+def delegated(
+    table: IcebergTable | Table | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
 ) -> Credentials | None:
     """Credentials for a client that would like some with the table."""
     wanted = "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
-    credentials = _credentials(table, prefix, namespace, by, created=created) if wanted else None
+    credentials = credentials_of(table, prefix, namespace, by, created=created) if wanted else None
     return credentials if credentials is not None and credentials.vended else None
 
 
-def _credentials(
-    table: IcebergTable | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
+def credentials_of(
+    table: IcebergTable | Table | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
 ) -> Credentials:
-    """Credentials for a table's files (or, while it is only staged, for its location), as far as the principal may read or
+    """Credentials for a table's files (of a Delta table only to read; while a table is only staged, for its location), as far as the principal may read or
     write them: by what ``by`` authorized, or as the owner of what was ``created`` just now. Those of the past are only to
     read, and so are those of a clone's source, if that may be read as well."""
     if isinstance(table, str):  # it has no address yet to fetch other credentials from
         return Credentials(services().credentials(table, "READ_WRITE"))
+    if isinstance(table, Table):
+        return _credentials_of_delta(table, prefix, namespace, by)
     owned = created and table.access.owned_by(current().principal.names)
     writes = not is_past(prefix) and (owned or by.may(write_files))
     if not writes and not by.may(read_table):
@@ -267,4 +281,11 @@ def _credentials(
     for source in table.needs:
         if services().source_rights.may_read(current().principal, source):
             vended += services().credentials(source.location, "READ")
+    return Credentials(vended, responses.credentials_path(prefix, requests.namespace(namespace), table.name))
+
+
+def _credentials_of_delta(table: Table, prefix: str, namespace: str, by: Guard) -> Credentials:
+    if not by.may(read_table):
+        return Credentials()
+    vended = services().credentials(services().delta_scans.head(table).location, "READ")
     return Credentials(vended, responses.credentials_path(prefix, requests.namespace(namespace), table.name))

@@ -20,8 +20,8 @@ MAX_ROW_ID: Final = EXACT_MAX
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff+]+")
 NAME_BYTES_MAX: Final = 255
-RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "properties", "register",
-    "register-view", "rename", "tables", "transactions", "unregister", "v1", "views"))  # fmt: skip
+RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "plan", "properties",
+    "register", "register-view", "rename", "tables", "tasks", "transactions", "unregister", "v1", "views"))  # fmt: skip
 """The segments of paths of Iceberg's API. A gateway that decodes escapes shows a name with slashes as several segments, and
 these must not be taken for parts of the path."""
 _COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")

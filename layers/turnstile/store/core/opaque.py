@@ -28,11 +28,11 @@ def seal(record: msgspec.Struct) -> str:
     return _text(_checksum(packed) + packed)
 
 
-def unseal(text: str, decoder: msgspec.msgpack.Decoder[Record], kind: str) -> Record:
-    """Returns the record of a text that a client sent back; ``kind`` names it in the message. Raises Damaged: another service
+def unseal(text: str, decoder: msgspec.msgpack.Decoder[Record], kind: str, *, characters: int = _CHARACTERS) -> Record:
+    """Returns the record of a text that a client sent back, of at most so many ``characters``; ``kind`` names it in the message. Raises Damaged: another service
     wrote it, or it was changed by a character, also by one that base64 ignores."""
     try:
-        if len(text) > _CHARACTERS:
+        if len(text) > characters:
             raise ValueError(text[:1])
         sealed = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         packed = sealed[_CHECKSUM_BYTES:]

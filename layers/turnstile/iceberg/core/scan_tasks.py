@@ -1,0 +1,140 @@
+"""Files of a Delta table as tasks of an Iceberg scan. Pure.
+
+A deletion vector of Delta is, byte for byte, what a blob ``deletion-vector-v1`` of Iceberg is: a length, the same magic number, the same
+roaring bitmap, a checksum. Delta's offset is that of the length, and its size leaves out length and checksum, four bytes each. Only the
+file around it is another one, without Puffin's footer: readers that go by offset and size, as Java's does, need none.
+
+Sources: REST specification, ``FileScanTask``, ``DataFile``, ``PositionDeleteFile``; table specification, "Deletion Vectors"; Puffin
+specification, ``deletion-vector-v1``; Delta protocol, "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from turnstile.delta.core.actions import DeletionVector
+from turnstile.iceberg.core.delta_tables import READ_BY_DELTA, PartitionColumn, partition_value
+from turnstile.iceberg.core.expressions import Filter
+from turnstile.planning.core.plans import PlannedFile
+from turnstile.planning.core.predicates import TRUE, TableColumns, outcomes
+from turnstile.store.core.errors import UnsupportedTable
+
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.\-]*:")
+_FRAME_BYTES: Final = 8
+"""Length and checksum around a deletion vector."""
+_Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_B85: Final = bytes.maketrans(_Z85, _B85)
+_ID_CHARACTERS: Final = 20
+"""Of a uuid in base 85."""
+
+
+class ScanTasks(msgspec.Struct, frozen=True):
+    """Tasks, and the deletion vectors that they name by position."""
+
+    file_scan_tasks: list[dict[str, Any]]
+    delete_files: list[dict[str, Any]]
+
+
+class TaskWriter:
+    """Writes the tasks of one scan.
+
+    Args:
+        location: of the table.
+        columns, partitions: of the table at the version that is planned.
+        filters: the scan's filter, None for none, and ``expression``, the same in JSON: what is left to a reader of a file
+            of which not every row surely matches.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        columns: TableColumns,
+        partitions: Sequence[PartitionColumn],
+        filters: Filter | None,
+        expression: Any,
+    ) -> None:
+        self._location, self._columns, self._partitions = location, columns, partitions
+        self._filters, self._expression = filters, expression
+
+    def tasks(self, files: Sequence[PlannedFile]) -> ScanTasks:
+        """Returns the tasks of these files. Raises UnsupportedTable, naming the file, for one that Iceberg's JSON cannot describe."""
+        tasks: list[dict[str, Any]] = []
+        deletes: list[dict[str, Any]] = []
+        for file in files:
+            data_file = self._data_file(file)
+            task = {"data-file": data_file, "residual-filter": self._residual(file)}
+            if file.deletion_vector is not None:
+                task["delete-file-references"] = [len(deletes)]
+                deletes.append(self._delete_file(file.deletion_vector, data_file))
+            tasks.append(task)
+        return ScanTasks(tasks, deletes)
+
+    def _data_file(self, file: PlannedFile) -> dict[str, Any]:
+        if file.records is None:
+            problem = f"the statistics of {file.path[:200]!r} do not say how many rows it has"
+            raise _unserved(
+                problem, f"{READ_BY_DELTA}, or write its statistics (ANALYZE TABLE ... COMPUTE DELTA STATISTICS)"
+            )
+        values = [partition_value(file.partition_values.get(column.physical), column) for column in self._partitions]
+        return {
+            "spec-id": 0,
+            "content": "data",
+            "file-path": path_of(self._location, file.path),
+            "file-format": "parquet",
+            "partition": values,
+            "file-size-in-bytes": file.size,
+            "record-count": file.records,
+        }
+
+    def _residual(self, file: PlannedFile) -> Any:
+        """What a reader still has to filter by."""
+        if self._filters is None:
+            return True
+        range_of = self._columns.schema.ranges_of({"stats": file.stats, "partitionValues": file.partition_values})
+        every = range_of is None or outcomes(self._filters.strict, range_of) == TRUE
+        return True if every else self._expression
+
+    def _delete_file(self, vector: DeletionVector, data_file: dict[str, Any]) -> dict[str, Any]:
+        offset, size = vector.offset or 0, vector.sizeInBytes + _FRAME_BYTES
+        return {
+            "spec-id": 0,
+            "content": "position-deletes",
+            "file-path": vector_path(self._location, vector),
+            "file-format": "puffin",
+            "partition": data_file["partition"],
+            "file-size-in-bytes": offset + size,
+            "record-count": vector.cardinality,
+            "referenced-data-file": data_file["file-path"],
+            "content-offset": offset,
+            "content-size-in-bytes": size,
+        }
+
+
+def path_of(location: str, path: str) -> str:
+    """Returns the place of a file that a log names: below the table's location unless the path is absolute; without escapes, which
+    Iceberg's paths do not have (Delta protocol, "Add File")."""
+    return unquote(path) if _ABSOLUTE.match(path) else f"{location.rstrip('/')}/{unquote(path)}"
+
+
+def vector_path(location: str, vector: DeletionVector) -> str:
+    """Returns the file of a deletion vector (Delta protocol, "Derived Fields"). Raises UnsupportedTable for one inside the log."""
+    text = vector.pathOrInlineDv
+    if vector.storageType == "i":
+        raise _unserved("a deletion vector is in the log itself, where Iceberg's readers cannot find it", READ_BY_DELTA)
+    if vector.storageType == "p":
+        return path_of(location, text)
+    prefix, id = text[:-_ID_CHARACTERS], text[-_ID_CHARACTERS:]
+    name = uuid.UUID(bytes=base64.b85decode(id.encode().translate(_TO_B85)))
+    return "/".join(part for part in (location.rstrip("/"), prefix, f"deletion_vector_{name}.bin") if part)
+
+
+def _unserved(problem: str, remedy: str) -> UnsupportedTable:
+    return UnsupportedTable(f"Iceberg's clients cannot read this Delta table: {problem}", field="table", remedy=remedy)

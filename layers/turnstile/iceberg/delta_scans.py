@@ -1,0 +1,264 @@
+"""Delta tables for Iceberg's clients: loaded as Iceberg tables that the catalog plans the scans of (ADR 43).
+
+    scans = DeltaScans(world, metadata, lambda: planner)
+    shown = scans.load(entity)                       # metadata of the HEAD: one read; and one listing unless ``refs_only``
+    first = scans.plan(entity, request)              # a page of tasks, and the plan task that has the rest
+    more = scans.resume(entity, first.plan_task)
+
+Nothing is kept for a scan: a plan task is an opaque text that says which version is planned, by which filter, and where to go on (ADR 44).
+So any server answers any request of a scan, and a scan that nobody goes on with costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.catalog.core.entities import DELTA, Table
+from turnstile.delta.commits import check_readable, read_head
+from turnstile.delta.core.head import PINNED, TableHead, positioned
+from turnstile.delta.log import listed
+from turnstile.delta.metadata import MetadataStore
+from turnstile.iceberg.core.delta_tables import (
+    DeltaSource,
+    check_features,
+    check_same_columns,
+    iceberg_metadata,
+    partition_columns,
+    snapshot_id,
+    version_of,
+)
+from turnstile.iceberg.core.expressions import Filter, parse
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.scan_tasks import ScanTasks, TaskWriter
+from turnstile.planning.core.plans import Plan, ScanPlanner
+from turnstile.planning.core.predicates import TableColumns
+from turnstile.store.core.errors import ErrorType, InvalidRequest, TooLarge, TurnstileError, UnsupportedTable
+from turnstile.store.core.limits import PAGE_BYTES, Int64, response_size
+from turnstile.store.core.names import published_path
+from turnstile.store.core.opaque import Damaged, seal, unseal
+from turnstile.store.ports import LogStorage, World
+
+FILES: Final = 4_000
+"""Tasks of one answer."""
+SNAPSHOTS: Final = 200
+"""Versions that a client is shown as snapshots, the newest ones: it reads no others."""
+TASK_CHARACTERS: Final = 512 * 1024
+"""The longest plan task: it carries the filter."""
+
+
+class PlanRequest(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a client wants to scan. ``select``, ``stats_fields`` and ``min_rows_requested`` are hints: all files, without statistics
+    of columns, are a right answer to each."""
+
+    snapshot_id: Int64 | None = None
+    select: tuple[str, ...] = ()
+    filter: Any = None
+    min_rows_requested: Int64 | None = None
+    case_sensitive: bool = True
+    use_snapshot_schema: bool = False
+    start_snapshot_id: Int64 | None = None
+    end_snapshot_id: Int64 | None = None
+    stats_fields: tuple[str, ...] = ()
+
+
+class PlannedPage(msgspec.Struct, frozen=True):
+    """Tasks of a scan of ``version``, and the plan task that has more of them, if there are."""
+
+    version: int
+    tasks: ScanTasks
+    plan_task: str | None
+
+
+class NoSuchPlanTask(TurnstileError):
+    """A plan task that no plan of this table gave out."""
+
+    type = ErrorType.NO_SUCH_PLAN_TASK
+
+
+class NotPlanned(TurnstileError):
+    """A kind of scan that is not planned here."""
+
+    type = ErrorType.NOT_OFFERED
+
+
+class _PlanTask(msgspec.Struct, frozen=True, array_like=True):
+    """Where a scan goes on: at ``page`` of the planner; ``filter`` is JSON, empty for none."""
+
+    table_id: str
+    version: int
+    page: str
+    filter: bytes = b""
+    case_sensitive: bool = True
+
+
+_TASK: Final = msgspec.msgpack.Decoder(_PlanTask)
+
+
+class LoadedDelta(msgspec.Struct, frozen=True):
+    """A Delta table as clients load it; ``tag`` names all that the answer depends on."""
+
+    head: TableHead
+    metadata: TableMetadata
+    tag: str
+
+
+class DeltaScans:
+    """Loads Delta tables, and plans their scans."""
+
+    def __init__(self, world: World, metadata: MetadataStore, planner: Callable[[], ScanPlanner]) -> None:
+        """``planner`` is asked for when a scan is planned: it needs pyarrow, which takes its time to load."""
+        self._world, self._metadata, self._planner = world, metadata, planner
+
+    def load(self, entity: Table, *, refs_only: bool = False) -> LoadedDelta:
+        """Returns a table as of its HEAD, unpublished commits included (I6). With ``refs_only`` older versions are not listed.
+
+        Raises:
+            NotFound: it was dropped meanwhile.
+            UnsupportedTable: it is a clone, or has what Iceberg's readers would read wrongly, which is named.
+        """
+        head = self.head(entity)
+        metadata = self._metadata.get(head.catalog, head.metadata)
+        versions = self._versions(head, refs_only=refs_only)
+        certain = min((place.version for place in positioned(head)), default=head.latest)
+        source = DeltaSource(
+            head.table_id, head.location, metadata.protocol, metadata.metadata, head.latest, head.epoch, versions, certain
+        )  # fmt: skip
+        return LoadedDelta(head, iceberg_metadata(source), f"{location_of(head)}?{head.metadata}")
+
+    def head(self, entity: Table) -> TableHead:
+        """Returns the HEAD of a table that may be read. Raises as ``load``."""
+        head = read_head(self._world, entity.table_id)
+        check_readable(head)
+        if head.state == PINNED:
+            problem = f"'{head.name}' is a clone, pinned to version {head.latest} of another Delta table"
+            remedy = f"read snapshot {snapshot_id(head.latest)} of its source, or the clone with turnstile_spark"
+            raise UnsupportedTable(problem, field="table", remedy=remedy)
+        return head
+
+    def _versions(self, head: TableHead, *, refs_only: bool) -> list[tuple[int, int]]:
+        """Versions that may be read, each with a timestamp in ms, ascending. Those of the HEAD's tail have their in-commit
+        timestamp; older ones, in the log's listing, the time of their file."""
+        versions = {place.version: place.ict for place in positioned(head)}
+        versions[head.latest] = head.last_ict
+        if not refs_only:
+            first = max(0, head.latest - SNAPSHOTS + 1)
+            older = _Window(self._world.storages.open(head.location), first)
+            versions = older.readable(min(versions)) | versions
+        ascending, latest_ms = list[tuple[int, int]](), 0
+        for version in sorted(versions)[-SNAPSHOTS:]:
+            latest_ms = max(latest_ms, versions[version])
+            ascending.append((version, latest_ms))
+        limit_ms = head.last_ict
+        return [(version, min(at_ms, limit_ms)) for version, at_ms in ascending]
+
+    def plan(self, entity: Table, request: PlanRequest) -> PlannedPage:
+        """Returns the first tasks of a scan.
+
+        Raises:
+            InvalidRequest: the filter is none, or contradicts the columns.
+            NotFound: there is no such snapshot.
+            NotPlanned: an incremental scan.
+            TooLarge: the scan needs several answers, and the filter is too long for a plan task.
+            UnsupportedTable: as ``load``; or the log cannot be read.
+        """
+        if request.start_snapshot_id is not None or request.end_snapshot_id is not None:
+            remedy = "read two snapshots, or the change data feed with Delta"
+            raise NotPlanned(
+                "incremental scans of a Delta table are not planned", field="start-snapshot-id", remedy=remedy
+            )
+        head, wanted = self.head(entity), request.snapshot_id
+        version = head.latest if wanted in (None, 0) else version_of(wanted or 0)
+        if not 0 <= version <= head.latest:
+            raise InvalidRequest(
+                f"the table has no snapshot {wanted}", field="snapshot-id", remedy="load the table again"
+            )
+        text = b"" if request.filter is None else msgspec.json.encode(request.filter)
+        task = _PlanTask(head.table_id, version, "", text, request.case_sensitive)
+        return self._page(head, task)
+
+    def resume(self, entity: Table, plan_task: str) -> PlannedPage:
+        """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, and as ``plan``."""
+        try:
+            task = unseal(plan_task, _TASK, "plan task", characters=TASK_CHARACTERS)
+        except Damaged as error:
+            raise NoSuchPlanTask(f"the plan task {error}", field="plan-task", remedy="plan the scan again") from None
+        head = self.head(entity)
+        if task.table_id != head.table_id or not 0 <= task.version <= head.latest:
+            problem = "the plan task is of another table"
+            raise NoSuchPlanTask(problem, field="plan-task", remedy="plan the scan again")
+        return self._page(head, task)
+
+    def _page(self, head: TableHead, task: _PlanTask) -> PlannedPage:
+        """The tasks from a plan task on: as many as fit an answer."""
+        limit = FILES
+        plan, tasks = self._tasks(head, task, limit)
+        while (size := response_size(tasks)) > PAGE_BYTES and limit > 1:
+            limit = max(1, min(limit // 2, limit * PAGE_BYTES // size))
+            plan, tasks = self._tasks(head, task, limit)
+        return PlannedPage(task.version, tasks, self._rest(task, plan))
+
+    def _tasks(self, head: TableHead, task: _PlanTask, limit: int) -> tuple[Plan, ScanTasks]:
+        """The plan's page of at most ``limit`` files, and their tasks."""
+        present = self._metadata.get(head.catalog, head.metadata)
+        check_features(present.protocol)
+        expression = msgspec.json.decode(task.filter) if task.filter else None
+
+        def filters(columns: TableColumns) -> Filter:
+            return parse(expression, columns, case_sensitive=task.case_sensitive)
+
+        asked = None if expression is None else lambda columns: filters(columns).inclusive
+        page, stats = task.page or None, expression is not None
+        plan = self._planner().plan(head, asked, version=task.version, page=page, limit=limit, stats=stats)
+        check_features(plan.protocol)
+        check_same_columns(plan.metadata, present.metadata)
+        columns, partitions = TableColumns(plan.metadata), partition_columns(plan.metadata)
+        left = None if expression is None else filters(columns)
+        return plan, TaskWriter(head.location, columns, partitions, left, expression).tasks(plan.files)
+
+    def _rest(self, task: _PlanTask, plan: Plan) -> str | None:
+        if plan.next_page is None:
+            return None
+        sealed = seal(msgspec.structs.replace(task, page=plan.next_page))
+        if len(sealed) > TASK_CHARACTERS:
+            problem = f"the filter takes {len(task.filter)} bytes, too many for a scan of several answers"
+            raise TooLarge(
+                problem, field="filter", remedy="filter by less, or by a range", limit=TASK_CHARACTERS, size=len(sealed)
+            )
+        return sealed
+
+
+def is_readable(entity: object) -> bool:
+    """Whether an entity is a Delta table whose commits are coordinated here."""
+    return isinstance(entity, Table) and entity.format == DELTA and entity.external is None
+
+
+def read_only(name: str) -> UnsupportedTable:
+    """Returns the refusal of a change by an Iceberg client."""
+    problem = f"'{name}' is a Delta table, which Iceberg's clients only read"
+    return UnsupportedTable(problem, field="table", remedy="change it with an engine that writes Delta tables")
+
+
+def location_of(head: TableHead) -> str:
+    """Returns what stands for the metadata file of a version: clients take the metadata for another one when it changes."""
+    return f"{head.location}/{published_path(head.latest)}"
+
+
+class _Window:
+    """The newest part of a log: versions from ``first`` on."""
+
+    def __init__(self, storage: LogStorage, first: int) -> None:
+        self._storage, self._first = storage, first
+
+    def readable(self, before: int) -> dict[int, int]:
+        """Versions less than ``before`` whose commits are all there, each with the time of its file (ms); where older commits are
+        missing, those from a checkpoint on."""
+        files = listed(self._storage, first=self._first)
+        version = before
+        while version - 1 in files.commits:
+            version -= 1
+        if version > self._first:
+            version = min((at for at in files.checkpoints if at >= version), default=before)
+        return {at: files.commits[at].modified_ms for at in range(version, before) if at in files.commits}
