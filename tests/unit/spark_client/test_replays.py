@@ -13,6 +13,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from turnstile_spark.errors import ApiError
 from turnstile_spark.transactions.catalog_changes import CatalogChanges, NewNamespace
+from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Read, Winner
 from turnstile_spark.transactions.rebasing import CannotRebase
@@ -40,6 +41,7 @@ class _Scope:
 
     def __init__(self) -> None:
         self.changes = CatalogChanges()
+        self.catalog_reads: CatalogReadLog | None = None
         self.table = ScopedTable(STATE, 4)  # type: ignore[arg-type]
 
     def tables(self) -> dict[str, ScopedTable]:
@@ -101,6 +103,11 @@ def test_what_cannot_be_read_or_moved_is_not_replayed(lost: TransactionConflict)
     replayer = _replayer()
     replayer._statements.scope.changes.add(NewNamespace("sales"))
     with pytest.raises(TransactionConflict, match="changes the catalog"):
+        replayer.plan(lost, _latest, _winners)
+    replayer = _replayer()
+    replayer._statements.scope.catalog_reads = CatalogReadLog(SimpleNamespace())  # type: ignore[arg-type]
+    replayer._statements.scope.catalog_reads.name("sales", "absent", "")
+    with pytest.raises(TransactionConflict, match="searches the catalog"):
         replayer.plan(lost, _latest, _winners)
 
 
