@@ -52,8 +52,8 @@ def build(layer: str, folder: Path, architecture: str, *, compiled: bool = True)
         BuildError: another Python runs this, ``folder`` is not empty, or pip could not install a package.
     """
     if compiled and sys.version_info[:2] != PYTHON:
-        wanted, here = (".".join(map(str, version)) for version in (PYTHON, sys.version_info[:2]))
-        raise BuildError(f"modules are compiled by Python {wanted}, and this is {here}: run it by python{wanted}")
+        needed, running = (".".join(map(str, version)) for version in (PYTHON, sys.version_info[:2]))
+        raise BuildError(f"modules are compiled by Python {needed}, and this is {running}: run it by python{needed}")
     if folder.exists() and any(folder.iterdir()):
         raise BuildError(f"{folder} is not empty: name a folder that is")
     _install(layer, folder, architecture)

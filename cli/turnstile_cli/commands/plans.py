@@ -34,11 +34,11 @@ def plan(
     """Show which files of a table may have rows that satisfy a predicate, and what excluded the others."""
     name = TableName.parse(table)
     path = f"/v1/tables/{name.table_id(api)}/plan"
-    asked = {"predicate": where, "version": version, "explain": explain}
+    request = {"predicate": where, "version": version, "explain": explain}
     if output is Format.JSON:
-        out.emit_json(_whole(api, path, asked))
+        out.emit_json(_whole(api, path, request))
         return
-    answer = api.post(path, {**asked, "max_results": max(1, limit)})
+    answer = api.post(path, {**request, "max_results": max(1, limit)})
     _show(str(name), answer)
     rows = ((file["path"], out.size(file["size"]), _records(file)) for file in answer["files"][:limit])
     if limit:
@@ -47,19 +47,19 @@ def plan(
         out.say(f"the first {limit} are shown; --output json has all of them")
 
 
-def _whole(api: Api, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _whole(api: Api, path: str, request: dict[str, Any]) -> dict[str, Any]:
     """The plan with the files of all pages."""
-    pages = _pages(api, path, asked)
+    pages = _pages(api, path, request)
     first = next(pages)
     files = [*first["files"], *(file for page in pages for file in page["files"])]
     return {**{name: value for name, value in first.items() if name != "next_page_token"}, "files": files}
 
 
-def _pages(api: Api, path: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    page = api.post(path, asked)
+def _pages(api: Api, path: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    page = api.post(path, request)
     yield page
     while token := page.get("next_page_token"):
-        page = api.post(path, {"predicate": asked["predicate"], "page_token": token})
+        page = api.post(path, {"predicate": request["predicate"], "page_token": token})
         yield page
 
 

@@ -169,11 +169,11 @@ class DeltaScans:
             raise NotPlanned(
                 "incremental scans of a Delta table are not planned", field="start-snapshot-id", remedy=remedy
             )
-        head, wanted = self.head(entity), request.snapshot_id
-        version = head.latest if wanted in (None, 0) else version_of(wanted or 0)
+        head, snapshot_id = self.head(entity), request.snapshot_id
+        version = head.latest if snapshot_id in (None, 0) else version_of(snapshot_id or 0)
         if not 0 <= version <= head.latest:
             raise InvalidRequest(
-                f"the table has no snapshot {wanted}", field="snapshot-id", remedy="load the table again"
+                f"the table has no snapshot {snapshot_id}", field="snapshot-id", remedy="load the table again"
             )
         text = b"" if request.filter is None else msgspec.json.encode(request.filter)
         task = _PlanTask(head.table_id, version, "", text, request.case_sensitive)
@@ -209,9 +209,9 @@ class DeltaScans:
         def filters(columns: TableColumns) -> Filter:
             return parse(expression, columns, case_sensitive=task.case_sensitive)
 
-        asked = None if expression is None else lambda columns: filters(columns).inclusive
+        predicate = None if expression is None else lambda columns: filters(columns).inclusive
         page, stats = task.page or None, expression is not None
-        plan = self._planner().plan(head, asked, version=task.version, page=page, limit=limit, stats=stats)
+        plan = self._planner().plan(head, predicate, version=task.version, page=page, limit=limit, stats=stats)
         check_features(plan.protocol)
         check_same_columns(plan.metadata, present.metadata)
         columns, partitions = TableColumns(plan.metadata), partition_columns(plan.metadata)

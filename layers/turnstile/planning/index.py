@@ -120,9 +120,9 @@ class Indexer:
         (ref,) = self._written([written(rows, cluster, columns, self._name())])
         return ref
 
-    def _written(self, made: Iterable[tuple[LeafRef, bytes]]) -> list[LeafRef]:
+    def _written(self, leaves: Iterable[tuple[LeafRef, bytes]]) -> list[LeafRef]:
         refs = []
-        for ref, content in made:
+        for ref, content in leaves:
             self._storage.put_if_absent(f"{FOLDER}{ref.name}", content)
             self._faults("index.leaf")
             refs.append(ref)

@@ -1,7 +1,7 @@
 """Leaves of the file index: a row for each data file, in Arrow's columns, kept as Parquet beside the table's log.
 
-    made = LeafMaker(metadata, columns).table(adds, removes)        # rows of actions
-    for ref, content in chunks(made, ...): ...                      # files, clustered
+    rows = LeafMaker(metadata, columns).table(adds, removes)        # rows of actions
+    for ref, content in chunks(rows, ...): ...                      # files, clustered
     leaf = Leaf.of(content)                                         # read again
     leaf.bounds_of(schema)(("day",)), leaf.planned(rows, stats=True)
 

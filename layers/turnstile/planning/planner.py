@@ -25,7 +25,7 @@ from turnstile.delta.past import version_at
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import open_state
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
-from turnstile.planning.core.plans import MAX_FILES, Asked, Plan, PlannedFile, PlanStatistics, Position
+from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics, Position, PredicateOf
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
 from turnstile.planning.index import ROW_BATCH, read_leaf
@@ -53,7 +53,7 @@ _LOG: Final = "log"
 class _Question(msgspec.Struct, frozen=True):
     """What is asked for, and where the page begins."""
 
-    asked: Asked
+    predicate: PredicateOf
     position: Position | None
     limit: int
     stats: bool
@@ -61,7 +61,7 @@ class _Question(msgspec.Struct, frozen=True):
 
     def files(self, columns: TableColumns) -> tuple[str, _Files]:
         """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest for a page of another predicate."""
-        predicate = self.asked(columns) if callable(self.asked) else self.asked
+        predicate = self.predicate(columns) if callable(self.predicate) else self.predicate
         digest = _digest(predicate)
         if self.position is not None and self.position.predicate != digest:
             raise _expired()
@@ -100,7 +100,7 @@ class Planner:
     def plan(
         self,
         table: TableHead,
-        predicate: Asked = None,
+        predicate: PredicateOf = None,
         *,
         version: int | None = None,
         at_ms: int | None = None,
@@ -129,15 +129,15 @@ class Planner:
 
     def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, remembered or read at once. Raises StorageFault."""
-        found = {ref.name: self._leaves.get((table.location, ref.name)) for ref in refs}
-        missing = [ref for ref in refs if found[ref.name] is None]
+        leaves = {ref.name: self._leaves.get((table.location, ref.name)) for ref in refs}
+        missing = [ref for ref in refs if leaves[ref.name] is None]
         if missing:
             storage = self._world.storages.open(table.location)
             opened = at_once(lambda ref: read_leaf(storage, ref), missing, self._readers)
             for ref, leaf in zip(missing, opened, strict=True):
                 self._leaves.put((table.location, ref.name), leaf, leaf.nbytes)
-                found[ref.name] = leaf
-        return [each for ref in refs if (each := found[ref.name]) is not None]
+                leaves[ref.name] = leaf
+        return [each for ref in refs if (each := leaves[ref.name]) is not None]
 
     def _version(self, table: TableHead, version: int | None, at_ms: int | None) -> int:
         if version is not None and at_ms is not None:
@@ -226,7 +226,7 @@ def _tail(changes: Changes, schema: TableSchema) -> Leaf:
 
 
 class _Files:
-    """The files of a page, as they are found, and what an explained plan counts."""
+    """The files of a page, as they are leaves, and what an explained plan counts."""
 
     def __init__(self, predicate: Predicate | None, question: _Question) -> None:
         self.predicate, self.explain = predicate, question.explain

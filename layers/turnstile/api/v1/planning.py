@@ -68,20 +68,20 @@ def plan(table_id: str) -> ShownPlan:
     from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
 
     Query()
-    asked, here = body(PlanRequest), services()
+    request, here = body(PlanRequest), services()
     table = here.commits.head(check_uuid(table_id))
     answer = here.planner.plan(
         table,
-        None if asked.predicate is None else parsed(asked.predicate),
-        version=asked.version,
-        at_ms=asked.timestamp,
-        page=asked.page_token,
-        limit=asked.max_results,
-        stats=asked.statistics,
-        explain=asked.explain,
+        None if request.predicate is None else parsed(request.predicate),
+        version=request.version,
+        at_ms=request.timestamp,
+        page=request.page_token,
+        limit=request.max_results,
+        stats=request.statistics,
+        explain=request.explain,
     )
     note(table_id=table_id, version=answer.version, files=len(answer.files), index=answer.statistics.index_version)
-    return _shown(table_id, answer, asked.columns)
+    return _shown(table_id, answer, request.columns)
 
 
 def _shown(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:

@@ -171,10 +171,10 @@ def _snapshot(source: DeltaSource, version: int, at_ms: int) -> Snapshot:
     )
 
 
-def check_same_columns(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_columns(past: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raises UnsupportedTable unless a client that has the columns of the metadata ``now`` reads a version with those of ``then`` by them: each
     column of the version is there, with its place in the files and its type."""
-    before, after = (_Columns(metadata) for metadata in (then, now))
+    before, after = (_Columns(metadata) for metadata in (past, now))
     places = [[(column.physical, column.delta_type) for column in each.partitions()] for each in (before, after)]
     if places[0] != places[1]:
         raise _unserved("the version is partitioned in another way than the table is now")
@@ -229,25 +229,25 @@ class _Columns:
         ids = {field.name: field for field in self.schema().fields}
         columns = []
         for name in self._partitioned:
-            field, made = by_name[name], ids[name]
-            if not isinstance(made.type, str):
+            field, typed = by_name[name], ids[name]
+            if not isinstance(typed.type, str):
                 raise _unserved(f"partition column {name[:80]!r} is no primitive one")
-            columns.append(PartitionColumn(name, self._stored(field), field["type"], made.type, made.id))
+            columns.append(PartitionColumn(name, self._stored(field), field["type"], typed.type, typed.id))
         return columns
 
     def name_mapping(self) -> list[dict[str, Any]]:
         """What leads from names in files to ids."""
-        return [self._mapping(field, made) for field, made in zip(self.fields, self.schema().fields, strict=True)]
+        return [self._mapping(field, typed) for field, typed in zip(self.fields, self.schema().fields, strict=True)]
 
-    def _mapping(self, field: Mapping[str, Any], made: Field) -> dict[str, Any]:
+    def _mapping(self, field: Mapping[str, Any], typed: Field) -> dict[str, Any]:
         return {
-            "field-id": made.id,
+            "field-id": typed.id,
             "names": [self._stored(field)],
-            **_within(list(self._nested(field["type"], made.type))),
+            **_within(list(self._nested(field["type"], typed.type))),
         }
 
-    def _nested(self, kind: Any, made: Type) -> Iterator[dict[str, Any]]:
-        match made:
+    def _nested(self, kind: Any, typed: Type) -> Iterator[dict[str, Any]]:
+        match typed:
             case StructType(fields):
                 for field, inner in zip(kind["fields"], fields, strict=True):
                     yield self._mapping(field, inner)

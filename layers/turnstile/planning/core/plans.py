@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
 
 
-Asked = Predicate | Callable[[TableColumns], Predicate] | None
+PredicateOf = Predicate | Callable[[TableColumns], Predicate] | None
 """A predicate, or what makes one of the table's columns as of the version that is planned; None: all files."""
 
 
@@ -91,7 +91,7 @@ class ScanPlanner(Protocol):
     def plan(
         self,
         table: TableHead,
-        predicate: Asked = None,
+        predicate: PredicateOf = None,
         *,
         version: int | None = None,
         at_ms: int | None = None,
