@@ -30,7 +30,7 @@ from turnstile.maintenance import pins
 from turnstile.maintenance.core import cleanup, due, upkeep
 from turnstile.maintenance.core.retention import Retention
 from turnstile.maintenance.core.segments import starts
-from turnstile.maintenance.core.upkeep import Upkeep as PredicateOf
+from turnstile.maintenance.core.upkeep import Upkeep as LogUpkeep
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.state import SIDECARS, is_complete
 from turnstile.store.core.errors import TurnstileError
@@ -140,7 +140,7 @@ class CleanedUp(Vacuumed):
         rng = random.Random(f"{plan.seed}/log")
         interval, v2, kept = rng.choice((1, 2, 3)), rng.random() < 0.5, f"interval {self._kept_hours(plan)} hours"
 
-        def asked(read: Callable[..., PredicateOf]) -> Callable[..., PredicateOf]:
+        def with_kind(read: Callable[..., LogUpkeep]) -> Callable[..., LogUpkeep]:
             return lambda *given: replace(read(*given), v2=v2)
 
         with ExitStack() as stack:
@@ -152,7 +152,7 @@ class CleanedUp(Vacuumed):
                 patch.object(pins, "FILES", Retention("delta.deletedFileRetentionDuration", "interval 1 hour"))
             )
             stack.enter_context(patch.object(pins, "LOG", Retention("delta.logRetentionDuration", kept)))
-            stack.enter_context(swapped("turnstile.maintenance.work.upkeep_of", asked))
+            stack.enter_context(swapped("turnstile.maintenance.work.upkeep_of", with_kind))
             yield
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
