@@ -51,8 +51,8 @@ def test_i8_all_statements_are_there_at_once_in_one_version_of_each_table(
 
 
 def _commits(log: Path) -> set[str]:
-    """The commits in a log, staged ones too. The server's light work may write other files there at any time."""
-    return {str(file.relative_to(log)) for file in log.rglob("*.json*")}
+    """The commits in a log, less staged ones, which gc removes. The server's light work may write other files there at any time."""
+    return {file.name for file in log.glob("*.json*")}
 
 
 @pytest.mark.parametrize("ended", ["exception", "abort"])
