@@ -28,6 +28,9 @@ AGAIN: Final = "run the same command again, it finds out"
 _GATEWAY_ERROR: Final = "HttpError"
 """Type of an error that has none: a gateway in front of the service made it."""
 
+_FOREIGN: Final = (301, 302, 303, 307, 308, 404, 405)
+"""Statuses of answers without an error of Turnstile's that say that something else is at the URL."""
+
 _EXITS: Final = {404: Exit.NOT_FOUND}
 
 
@@ -132,7 +135,7 @@ class Api:
             Exit.FAILURE,
             f"{response.request.method} {response.request.url} was answered with status {response.status_code} by something that is "
             f"not Turnstile: {kind}, {response.text[:100]!r}",
-            remedy="check --url: it is the output Url of the stack, without /v1",
+            remedy="check --url: it is the output Url of the stack, without /v1; and that the stack is not older than this command",
             type="NotTurnstile",
         )
 
@@ -143,7 +146,10 @@ class Api:
                 raise self._foreign(response)
             return body
         error = (body or {}).get("error")
-        error = error if isinstance(error, dict) else _gateway_error(response)
+        if not isinstance(error, dict):
+            if response.status_code in _FOREIGN:
+                raise self._foreign(response)
+            error = _gateway_error(response)
         kind = str(error.get("type", _GATEWAY_ERROR))
         refused = Exit.REFUSED if response.status_code < 500 else Exit.FAILURE
         exit_code = Exit.UNKNOWN if kind == "CommitStateUnknown" else _EXITS.get(response.status_code, refused)

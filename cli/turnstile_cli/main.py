@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from turnstile_cli.commands import (
     access,
     catalog,
+    definitions,
     events,
     maintain,
     operations,
@@ -21,26 +25,29 @@ from turnstile_cli.errors import EPILOG
 
 app = typer.Typer(
     name="turnstile",
-    help=(
-        "Turnstile, a commit coordinator for Delta Lake: run a server, look at tables, operate them.\n\n"
-        "TABLE is catalog.namespace.table, or namespace.table in catalog 'main'."
-    ),
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
 
 _COMMANDS = (
     ("Server", (server.up, server.down, server.status, server.serve, server.demo)),
-    ("Tables", (tables.tables, tables.head, tables.log, catalog.namespaces, catalog.describe, catalog.find, catalog.import_,
-                catalog.export, plans.plan)),
+    ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
+                definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan)),
     ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome, events.events)),
 )  # fmt: skip
+_DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))
 _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),
            ("maintain", maintain.maintain), ("pins", pins.pins),
            ("transactions", transactions.transactions))  # fmt: skip
+
+
+def _print_version(print_it: bool) -> None:
+    if print_it:
+        typer.echo(f"turnstile {version('turnstile')}")
+        raise typer.Exit
+
 
 for panel, members in _COMMANDS:
     for command in members:
@@ -48,8 +55,22 @@ for panel, members in _COMMANDS:
             command
         )
 
-for name, group in _GROUPS:
-    app.add_typer(group, name=name, rich_help_panel="Operation")
+for panel, groups in (("Tables", _DEFINITIONS), ("Operation", _GROUPS)):
+    for name, group in groups:
+        app.add_typer(group, name=name, rich_help_panel=panel)
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
+]
+
+
+@app.callback()
+def options(*, print_version: Version = False) -> None:
+    """Turnstile, a commit coordinator for Delta Lake: run a server, look at tables, operate them.
+
+    TABLE is catalog.namespace.table, or namespace.table in catalog 'main'.
+    """
 
 
 def main() -> None:

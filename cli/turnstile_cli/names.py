@@ -66,6 +66,39 @@ class TableName:
         )
 
 
+@dataclass(frozen=True)
+class NamespaceName:
+    """A namespace's full name. ``namespace`` may have several levels, joined by dots."""
+
+    catalog: str
+    namespace: str
+
+    @classmethod
+    def parse(cls, text: str) -> NamespaceName:
+        """``catalog.namespace``, all levels named; raises a usage error."""
+        catalog, *levels = _levels(text)
+        if not levels:
+            raise usage(f"'{text}' does not name a namespace", f"write catalog.namespace, such as {CATALOG}.{text}")
+        return cls(catalog, ".".join(levels))
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.namespace}"
+
+    @property
+    def parent(self) -> str:
+        """The namespace that it is in; empty at the catalog's top."""
+        return self.namespace.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The last level."""
+        return self.namespace.rpartition(".")[2]
+
+    @property
+    def path(self) -> str:
+        return namespace_path(self.catalog, self.namespace)
+
+
 def namespaces_path(catalog: str) -> str:
     """Path of the namespaces of a catalog."""
     return f"/v1/catalogs/{quote(catalog, safe='')}/namespaces"

@@ -13,11 +13,15 @@ from typing import Any, ParamSpec
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from turnstile_cli.errors import CliError
 
 P = ParamSpec("P")
+
+_UNBOUNDED = 100_000
+"""Columns of a terminal that any row fits."""
 
 _PIPE_WIDTH = 200
 """Columns when the output is not a terminal: rich would fold everything to 80."""
@@ -48,16 +52,29 @@ def say(text: str) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
     """Prints a table for people, or ``empty`` if there are no rows. Columns whose name starts with ``#`` are
-    right-aligned."""
+    right-aligned. Where a row does not fit the width of the terminal, each is a list of its cells instead, one a line."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if not texts:
+        say(f"[dim]{empty}[/dim]")
+        return
+    terminal = console()
     grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         grid.add_column(column.lstrip("#"), justify="right" if column.startswith("#") else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
-    if grid.row_count:
-        console().print(grid)
-    else:
-        say(f"[dim]{empty}[/dim]")
+    for row in texts:
+        grid.add_row(*map(escape, row))
+    if Measurement.get(terminal, terminal.options.update(width=_UNBOUNDED), grid).maximum <= terminal.width:
+        terminal.print(grid)
+        return
+    if title:
+        terminal.print(f"[italic]{escape(title)}[/italic]")
+    labels = [column.lstrip("#") for column in columns]
+    indent = max(map(len, labels)) + 2
+    for first, *others in texts:
+        terminal.print(f"[bold]{escape(first)}[/bold]", soft_wrap=True)
+        for label, cell in zip(labels[1:], others, strict=True):
+            if cell:
+                terminal.print(f"  [dim]{label:<{indent}}[/dim]{escape(cell)}", soft_wrap=True)
 
 
 def when(ms: int | None) -> str:

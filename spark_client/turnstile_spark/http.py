@@ -77,7 +77,10 @@ class Http:
         except httpx.HTTPError as e:
             raise ApiError(0, "NoAnswer", f"{self.url} gave no answer: {str(e) or type(e).__name__}") from e
         if response.status_code < 300:
-            return response.json() if response.content else None
+            try:
+                return response.json() if response.content else None
+            except ValueError as e:
+                raise _error(response) from e
         raise _error(response)
 
     def call(
@@ -141,5 +144,9 @@ def _error(response: httpx.Response) -> ApiError:
         body = response.json()["error"]
         return ApiError(response.status_code, str(body["type"]), str(body.get("message", "")), body)
     except (ValueError, KeyError, TypeError):
-        # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...).
-        return ApiError(response.status_code, f"Http{response.status_code}", response.text[:200])
+        # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...), or another service.
+        kind, status = response.headers.get("content-type", "no content type"), response.status_code
+        problem = f"{response.text[:200]!r} ({kind})"
+        if status < 500 and status != 429:
+            problem = f"{response.url} is not answered by Turnstile: {problem}. Check the uri: it is the server's, without /v1"
+        return ApiError(status, f"Http{status}", problem)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from turnstile_server import Server
 
 Answer = tuple[int, Any]
+NO_SUCH_ROUTE: Answer = (404, {"error": {"type": "NoSuchRoute", "message": "there is no such path"}})
 TURNSTILE = Path(sys.executable).with_name("turnstile")
 """The installed command."""
 
@@ -52,7 +53,7 @@ def service(answers: dict[str, Answer]) -> Iterator[Canned]:
             canned.seen.append((self.command, self.path, body, headers))
             status, told = canned.answers.get(
                 f"{self.command} {self.path}",
-                canned.answers.get(f"{self.command} {urlsplit(self.path).path}", (404, {})),
+                canned.answers.get(f"{self.command} {urlsplit(self.path).path}", NO_SUCH_ROUTE),
             )
             if status == 0:
                 self.close_connection = True

@@ -30,10 +30,16 @@ Location = Annotated[str, typer.Argument(metavar="LOCATION", help="Folder of the
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 
 
+Under = Annotated[str | None, typer.Option("--under", help="Those in this namespace, instead of the top ones.")]
+
+
 @with_api
-def namespaces(api: Api, *, catalog: Catalog = CATALOG, as_of: AsOf = None, output: Format) -> None:
-    """List the namespaces of a catalog."""
-    rows = list(api.pages(namespaces_path(catalog), "namespaces", **moment_query(as_of)))
+def namespaces(
+    api: Api, *, catalog: Catalog = CATALOG, under: Under = None, as_of: AsOf = None, output: Format
+) -> None:
+    """List the namespaces of a catalog, one level of them."""
+    parent = {"parent": under} if under else {}
+    rows = list(api.pages(namespaces_path(catalog), "namespaces", **parent, **moment_query(as_of)))
     if output is Format.JSON:
         out.emit_json({"catalog": catalog, "namespaces": rows})
         return
@@ -87,8 +93,15 @@ def _report(response: dict[str, Any], output: Format, verb: str, what: str) -> N
     for member, value in response.items():
         if not isinstance(value, dict | list):
             out.say(f"  [bold]{escape(member)}[/bold] {escape(str(value))}")
-        elif value:
-            out.say(f"  [bold]{escape(member)}[/bold] {len(value)} entries")
+    if response.get("features_added"):
+        out.say(f"  [bold]features_added[/bold] {escape(', '.join(response['features_added']))}")
+    for name, value in response.get("properties_set", {}).items():
+        out.say(f"  [bold]property[/bold] {escape(name)}={escape(value)}")
+    for note in response.get("notes", ()):
+        out.say(f"  [bold]note[/bold] {escape(note)}")
+    for problem in response.get("problems", ()):
+        out.say(f"  [bold red]problem[/bold red] {escape(problem['message'])}")
+        out.say(f"    remedy: {escape(problem['remedy'])}")
 
 
 PathQuery = Annotated[

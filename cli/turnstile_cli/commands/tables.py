@@ -14,26 +14,39 @@ from rich.markup import escape
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
 from turnstile_cli.connection import with_api
-from turnstile_cli.names import Table, TableName
+from turnstile_cli.errors import CliError, Exit
+from turnstile_cli.names import CATALOG, Table, TableName
 from turnstile_cli.output import Format
 
 _FIRST_LINE_BYTES = 65_536
 """How much of a commit is read: commitInfo is its first line."""
 
-Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only tables whose full name starts with this.")]
+Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only tables whose name starts with this.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many versions.")]
 
 
 @with_api
 def tables(api: Api, *, prefix: Prefix = "", output: Format) -> None:
     """List the tables with their latest and their published version."""
-    heads = [head for head in api.pages("/v1/tables", "tables") if (head["name"] or "").startswith(prefix)]
+    heads = [head for head in api.pages("/v1/tables", "tables") if _matches(head["name"] or "", prefix)]
+    if prefix and not heads:
+        raise CliError(
+            Exit.NOT_FOUND,
+            f"NoSuchTable: no table has a name that starts with '{prefix}'",
+            remedy="names are catalog.namespace.table; 'turnstile tables' lists all",
+            type="NoSuchTable",
+        )
     heads.sort(key=lambda head: str(head["name"]))
     if output is Format.JSON:
         out.emit_json({"tables": heads})
         return
     rows = ((h["name"], h["state"], h["latest"], h["floor"], h["location"]) for h in heads)
     out.table("", ("table", "state", "#latest", "#published", "location"), rows, empty="no tables")
+
+
+def _matches(name: str, prefix: str) -> bool:
+    """Whether a full name starts with ``prefix``, which may leave out the catalog 'main'."""
+    return name.startswith((prefix, f"{CATALOG}.{prefix}"))
 
 
 @with_api

@@ -28,6 +28,14 @@ LONG_PATIENCE: Final = Patience(deadline_s=60.0, first_s=0.5, longest_s=5.0)
 """For the request that makes a file of many parts, which takes longer than an answer is waited for."""
 _TRANSIENT: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
 _LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
+_REMEDIES: Final = {
+    "NoSuchBucket": "check the bucket's name: there is none of this name",
+    "AccessDenied": "give the service the right to this bucket and prefix",
+    "403": "give the service the right to this bucket and prefix",
+    "InvalidAccessKeyId": "give the service a key that the store knows",
+    "SignatureDoesNotMatch": "give the service the secret that belongs to its key",
+    "PermanentRedirect": "give the service the region, or the endpoint, of the bucket",
+}
 _ABSENT: Final = ("NoSuchKey", "404", "NotFound")
 
 
@@ -47,6 +55,14 @@ def _transient(error: Exception) -> bool:
     return isinstance(error, _LOST)
 
 
+def _remedy(error: Exception) -> str:
+    """What to do about an error that did not go away."""
+    code = code_of(error) if isinstance(error, ClientError) else ""
+    return _REMEDIES.get(
+        code, "try again later" if _transient(error) else "look at the service's rights and settings of S3"
+    )
+
+
 def patiently(what: str, attempt: Callable[[], T], patience: Patience | None = None) -> T:
     """Returns what ``attempt()`` returns, trying again within ``patience`` (``PATIENCE``). Raises StorageFault when time is
     up, or for an error that does not go away."""
@@ -56,7 +72,7 @@ def patiently(what: str, attempt: Callable[[], T], patience: Patience | None = N
             return attempt()
         except (BotoCoreError, ClientError) as error:
             if not _transient(error) or not retries.pause():
-                raise StorageFault(f"could not {what}: {error}", remedy="try again later") from error
+                raise StorageFault(f"could not {what}: {error}", remedy=_remedy(error)) from error
 
 
 class S3Storage:

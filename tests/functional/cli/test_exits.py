@@ -118,6 +118,17 @@ def test_a_success_that_is_no_json_object_is_nobody_of_ours(answer: bytes) -> No
         assert canned.url in error["message"] and "--url" in error["remedy"]
 
 
+@pytest.mark.parametrize("status", [302, 404, 405])
+@pytest.mark.parametrize("answer", [b"<html>nothing here</html>", b"", b'{"message": "Not Found"}'])
+def test_a_refusal_without_an_error_of_ours_is_nobody_of_ours(status: int, answer: bytes) -> None:
+    with service({"GET /v1/tables": (status, answer), "POST /v1/clients": (status, answer)}) as canned:
+        for arguments in (("tables",), ("clients", "create", "x")):
+            ended = run(*arguments, "--url", canned.url, "-o", "json")
+            error = json.loads(ended.stderr)["error"]
+            assert (ended.exit_code, error["type"]) == (Exit.FAILURE, "NotTurnstile")
+            assert "--url" in error["remedy"]
+
+
 def test_a_deletion_is_answered_without_a_word() -> None:
     with service({"DELETE /v1/clients/client-1": (204, b"")}) as canned:
         assert run("clients", "delete", "client-1", "--url", canned.url).exit_code == 0
