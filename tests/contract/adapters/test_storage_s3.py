@@ -72,6 +72,18 @@ def test_i5_forbidden_and_missing_buckets_are_told_at_once_and_are_not_absence(f
         assert len(client.asked) == 1
 
 
+def test_the_remedy_is_of_the_fault_and_waiting_is_advised_only_where_it_may_help() -> None:
+    remedies = {}
+    for fault in (error("NoSuchBucket", 404), error("AccessDenied", 403), error("Strange", 400), error("SlowDown", 503)):
+        with pytest.raises(StorageFault) as refused:
+            scripted(fault)[0].put_if_absent("a", b"x")
+        remedies[s3_calls.code_of(fault)] = refused.value.remedy
+    assert "there is none of this name" in remedies["NoSuchBucket"]
+    assert "right" in remedies["AccessDenied"]
+    assert "settings" in remedies["Strange"]
+    assert remedies["SlowDown"] == "try again later"
+
+
 def test_i4_a_body_that_breaks_off_is_read_again_from_the_start() -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
