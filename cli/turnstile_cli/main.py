@@ -35,7 +35,7 @@ _COMMANDS = (
     ("Server", (server.up, server.down, server.status, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan)),
-    ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome, events.events)),
+    ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))
 _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),

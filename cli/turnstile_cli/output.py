@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ParamSpec
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from turnstile_cli.errors import CliError
@@ -75,6 +77,18 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
         for label, cell in zip(labels[1:], others, strict=True):
             if cell:
                 terminal.print(f"  [dim]{label:<{indent}}[/dim]{escape(cell)}", soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Shows how far something that takes a while is, on a terminal's standard error and nowhere else: the function that is given is
+    called with how much is done, of how much (None: nobody knows)."""
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
+    ) as bar:  # fmt: skip
+        task = bar.add_task(escape(what), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def when(ms: int | None) -> str:

@@ -55,7 +55,7 @@ MODULES: Final = {
     "turnstile.delta.core.ratify_writes": Mutated(
         (
             *(_CLAUSES, *_RATIFIED, "unit/delta/test_floor.py"),
-            *("unit/transactions/test_groups.py", "unit/delta/test_*.py"),
+            *("unit/transactions/test_groups.py", "unit/repair/test_*.py", "unit/delta/test_*.py"),
         ),
         decides=True,
     ),
@@ -81,7 +81,7 @@ MODULES: Final = {
     "turnstile.delta.core.definition": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.schemas": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.state_writes": Mutated(
-        (_CLAUSES, "unit/delta/test_publish*.py", "unit/delta/test_re*.py", "unit/delta/test_*.py", *_CATALOG)
+        (_CLAUSES, "unit/delta/test_publish*.py", "unit/repair/test_*.py", "unit/delta/test_*.py", *_CATALOG)
     ),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
     "turnstile.catalog.core.location_rows": Mutated(
@@ -196,6 +196,7 @@ MODULES: Final = {
     ),
     "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
+    "turnstile.delta.verify": Mutated(("unit/repair/test_verify.py",), writes=False, decides=True, guards=True),
     "turnstile.delta.ratify": Mutated(
         ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),
         writes=False,
@@ -316,6 +317,12 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.delta.core.actions: records_of: edge stats.count('{') > MAX_DEPTH": (
         "what has a hundred braces is nested a hundred levels deep at most: it saves time only"
+    ),
+    "turnstile.delta.verify: verify: edge self._world.clock.now_ms() >= until_ms": (
+        "a call that ends a millisecond later looks at a version more; the next call goes on from there"
+    ),
+    "turnstile.delta.verify: look: edge version > self._floor": (
+        "what is published at the floor is compared with itself then: nothing else of it is known any more"
     ),
     "turnstile.delta.core.decide: changed_since: edge version <= head.latest": (
         "a table that is at the version that was read has not refused"

@@ -47,6 +47,12 @@ class IdentityIndex:
             return msgspec.msgpack.decode(obj.payload, type=int)
         return None
 
+    def versions_of(self, catalog: str, table_id: str, txns: Iterable[str]) -> dict[str, int]:
+        """Returns the versions that transactions became, by transaction id, as far as the index has them. One request for a hundred."""
+        ids = {identity_obj(table_id, txn): txn for txn in txns if txn}
+        objs = self._objs.get_many(self._space.objs(catalog), list(ids))
+        return {ids[id]: msgspec.msgpack.decode(obj.payload, type=int) for id, obj in objs.items()}
+
 
 class Outcome(msgspec.Struct, frozen=True):
     """What became of a proposal.

@@ -65,16 +65,17 @@ def without_content(head: TableHead, place: Positioned) -> Commit:
     )  # fmt: skip
 
 
-def published_as(storage: LogStorage, version: int) -> Commit:
-    """What the log holds as ``version``; without a path if it has no such file. Raises StorageFault."""
+def published_as(storage: LogStorage, version: int, *, digest: bool = True) -> Commit:
+    """What the log holds as ``version``; without a path if it has no such file. ``digest`` False reads no more than its first
+    piece. Raises StorageFault."""
     path = published_path(version)
     file = storage.read(path, PIECE_BYTES)
     if file is None:
         return Commit(version, version)
     first, stat = file
-    digest = _text(digest_of_pieces(pieces_of(storage, path, first, stat)))
+    value = _text(digest_of_pieces(pieces_of(storage, path, first, stat))) if digest else None
     return _described(
-        first, Commit(version, version, size=stat.size, digest=digest, written=stat.modified_ms, path=path)
+        first, Commit(version, version, size=stat.size, digest=value, written=stat.modified_ms, path=path)
     )
 
 

@@ -74,7 +74,12 @@ def test_i5_forbidden_and_missing_buckets_are_told_at_once_and_are_not_absence(f
 
 def test_the_remedy_is_of_the_fault_and_waiting_is_advised_only_where_it_may_help() -> None:
     remedies = {}
-    for fault in (error("NoSuchBucket", 404), error("AccessDenied", 403), error("Strange", 400), error("SlowDown", 503)):
+    for fault in (
+        error("NoSuchBucket", 404),
+        error("AccessDenied", 403),
+        error("Strange", 400),
+        error("SlowDown", 503),
+    ):
         with pytest.raises(StorageFault) as refused:
             scripted(fault)[0].put_if_absent("a", b"x")
         remedies[s3_calls.code_of(fault)] = refused.value.remedy

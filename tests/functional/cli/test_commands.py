@@ -112,6 +112,51 @@ def test_publish() -> None:
         assert "published 2" in run("publish", "default.t", "--url", canned.url).stdout
 
 
+def stretch(first: int, last: int, *wrong: int, next: int | None = None) -> dict[str, Any]:
+    deviations = [
+        {"version": v, "kind": "missing", "path": f"_delta_log/{v:020d}.json", "message": "gone"} for v in wrong
+    ]
+    return {
+        "table_id": ID, "floor": 9, "latest": 9, "first": first, "last": last, "deviations": deviations, "next_version": next,
+        "last_timestamp": 77,
+    }  # fmt: skip
+
+
+def verification(*stretches: dict[str, Any]) -> dict[str, Any]:
+    path = f"GET /v1/tables/{ID}/verification"
+    queries = ["from_version=0", *(f"from_version={one['next_version']}&after_timestamp=77" for one in stretches)]
+    tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
+    return {
+        "GET /v1/catalogs/main/namespaces/default/tables": (200, tables),
+        **{f"{path}?{query}": (200, one) for query, one in zip(queries, stretches, strict=False)},
+    }
+
+
+def test_verify_goes_on_until_the_end_and_sums_up() -> None:
+    with service(verification(stretch(2, 5, next=6), stretch(6, 9))) as canned:
+        answer = ask(canned, "verify", "default.t")
+        shown = run("verify", "default.t", "--url", canned.url)
+    assert answer == {"name": "main.default.t", "first": 2, "last": 9, "floor": 9, "latest": 9, "deviations": []}
+    assert (shown.exit_code, shown.stdout) == (0, "versions 2 to 9 are as they were ratified\n")
+
+
+def test_verify_shows_every_deviation_and_fails() -> None:
+    with service(verification(stretch(2, 5, 3, next=6), stretch(6, 9, 7))) as canned:
+        ended = run("verify", "default.t", "--url", canned.url, "-o", "json")
+        shown = run("verify", "default.t", "--url", canned.url)
+    assert [one["version"] for one in json.loads(ended.stdout)["deviations"]] == [3, 7]
+    assert (ended.exit_code, shown.exit_code) == (1, 1)
+    assert "00000000000000000007.json" in shown.stdout
+    assert "repair main.default.t --dry-run" in shown.stdout
+
+
+def test_verify_of_a_log_without_versions() -> None:
+    nothing = {**stretch(0, 0), "first": None, "last": None, "last_timestamp": None}
+    with service(verification(nothing)) as canned:
+        assert ask(canned, "verify", "default.t")["last"] is None
+        assert "no versions" in run("verify", "default.t", "--url", canned.url).stdout
+
+
 def test_gc() -> None:
     item = {"kind": "staged", "id": "x", "bytes": 1234, "unreachable_since": 1, "age_ms": 90_000_000}
     told = {"items": [item], "bytes": 1234, "deleted": 0}

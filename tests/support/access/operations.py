@@ -212,6 +212,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "list heads": lambda _: Ask("GET", "/v1/tables"),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
+    "verify": lambda realm: Ask("GET", _by_id(realm, "verification")),
     "list pins": lambda realm: Ask("GET", _by_id(realm, "pins")),
     "hold versions": lambda realm: Ask("POST", _by_id(realm, "pins"), {"holder": "report", "version": 0}),
     "release versions": lambda realm: Ask("DELETE", _by_id(realm, "pins/report")),

@@ -15,6 +15,7 @@ from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.publish import Problem
 from turnstile.delta.repair import Choice, Diagnosis, Repairer
+from turnstile.delta.verify import Verification, Verifier
 from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest, StateConflict
@@ -125,6 +126,15 @@ def repair(table_id: str) -> RepairResponse:
     return RepairResponse(
         done.count, done.adopted, adoption.diagnosis, done.problem or UNSET, adoption.set_aside, adoption.to_remove
     )
+
+
+@routes.route(TABLE_BY_ID + "/verification", methods=["GET"])
+@needs_table(modify_table, of=uuid_of_path)
+def verify(table_id: str) -> Verification:
+    query = Query("from_version", "after_timestamp")
+    from_version, after_timestamp = query.integer("from_version", 0), query.integer("after_timestamp")
+    uuid, verifier = check_uuid(table_id), Verifier(services().world, services().limits)
+    return verifier.verify(uuid, from_version, after_timestamp, until_ms=_until_ms())
 
 
 @routes.route("/v1/gc", methods=["POST"])
