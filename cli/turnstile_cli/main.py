@@ -11,6 +11,7 @@ from turnstile_cli.commands import (
     access,
     catalog,
     definitions,
+    doctor,
     events,
     maintain,
     operations,
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Server", (server.up, server.down, server.status, server.serve, server.demo)),
+    ("Server", (server.up, server.down, server.status, doctor.doctor, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events)),

@@ -243,6 +243,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "delete ref": lambda realm: _ref(realm, "DELETE"),
     "grant on ref": lambda _: _grant("ref", "app", own=True),
     "show rights on ref": lambda _: Ask("GET", "/v1/permissions/ref/app"),
+    "check": lambda _: Ask("POST", "/v1/checks"),
     "collect garbage": lambda _: Ask("POST", "/v1/gc", {}),
     # -- rights
     "show rights": lambda _: Ask("GET", "/v1/permissions/table/main.sales.t1"),

@@ -7,6 +7,7 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.core.rules import admin_only, modify_table
+from turnstile.api import checks
 from turnstile.api.http.authorization import metastore, needs, needs_table
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.services import services
@@ -135,6 +136,13 @@ def verify(table_id: str) -> Verification:
     from_version, after_timestamp = query.integer("from_version", 0), query.integer("after_timestamp")
     uuid, verifier = check_uuid(table_id), Verifier(services().world, services().limits)
     return verifier.verify(uuid, from_version, after_timestamp, until_ms=_until_ms())
+
+
+@routes.route("/v1/checks", methods=["POST"])
+@needs((admin_only, metastore))
+def check() -> checks.Checks:
+    Query()
+    return checks.run(services().world, services().settings.lake_root)
 
 
 @routes.route("/v1/gc", methods=["POST"])

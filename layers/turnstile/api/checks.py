@@ -1,0 +1,176 @@
+"""Checks of a deployment, end to end: that its stores keep what Turnstile assumes of them, and that its work is done.
+
+For operators, after a deployment and before an incident is reported: ``turnstile doctor``. Each check does what it checks, on
+rows and files of its own that it removes again, with the rights of the function that answers. A check that fails says what to do;
+none ends the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.coordination.core.rows import Updateable
+from turnstile.coordination.tasks import OtherVersion, Updateables
+from turnstile.delta.core.head import TableHead, positioned
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.names import LOG
+from turnstile.store.core.rows import IDENTITY, TASK
+from turnstile.store.ports import LogStorage, Obj, World
+
+Result = Literal["ok", "warning", "failed"]
+
+FOLDER: Final = "_turnstile_checks"
+"""Below the lake's root, where the checks write."""
+
+SKEW_MS: Final = 60_000
+"""How far clocks may be apart (docs/invariants.md: what is assumed)."""
+
+LAG_MS: Final = 120_000
+"""How long a commit may wait for publication: the sweeper comes by every minute."""
+
+_REMEDY_STORE: Final = "see the message; the service's rights to this table and its endpoint are in template.yaml"
+_REMEDY_S3: Final = "see the message; the service needs to list, read, write and delete below the lake's root"
+_REMEDY_PUT: Final = "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each other's commits"
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What was checked, how it came out, what was seen, and what to do about it (empty where nothing is)."""
+
+    name: str
+    result: Result
+    message: str
+    remedy: str = ""
+
+
+class Checks(msgspec.Struct, frozen=True):
+    """All checks; ``now_ms`` is the service's clock, for clients to compare theirs with."""
+
+    now_ms: int
+    checks: list[Check]
+
+
+def run(world: World, lake_root: str) -> Checks:
+    """Runs every check, in this order. A few dozen requests, and a scan of the HEADs."""
+    checks: list[Check] = []
+    for name, remedy, results in (
+        ("refs", _REMEDY_STORE, _refs(world)),
+        ("objs", _REMEDY_STORE, _objs(world)),
+        ("storage", _REMEDY_S3, _storage(world, lake_root)),
+        ("tables", _REMEDY_STORE, _tables(world)),
+    ):
+        try:
+            checks += results
+        except TurnstileError as error:
+            checks.append(Check(name, "failed", error.message, error.remedy or remedy))
+        except (
+            Exception
+        ) as error:  # a client's own error, such as one of rights or endpoints: it is what was to be found out
+            checks.append(Check(name, "failed", f"{type(error).__name__}: {error}", remedy))
+    return Checks(world.clock.now_ms(), checks)
+
+
+def _refs(world: World) -> Iterator[Check]:
+    """Conditional writes of refs: one of two creations wins, and an update of an old version loses."""
+    objects, id = Updateables(world), f"check-{world.ids.uuid()}"
+    first = objects.create(TASK.name, id, b"1")
+    assert isinstance(first, Updateable), "nobody else has the name"
+    last = first
+    try:
+        wrong = []
+        if not isinstance(objects.create(TASK.name, id, b"2"), OtherVersion):
+            wrong.append("a second creation of a row was not refused")
+        second = objects.update(first, b"2")
+        if isinstance(second, Updateable):
+            last = second
+        if not isinstance(objects.update(first, b"3"), OtherVersion):
+            wrong.append("an update of an old version was not refused")
+        read = objects.read(TASK.name, id)
+        if read is None or read.payload != b"2":
+            wrong.append("a row was not read back as it was written")
+    finally:
+        objects.delete(last)
+    yield _outcome("refs", wrong, "conditional writes are honoured", "do not use this store: it loses commits")
+
+
+def _objs(world: World) -> Iterator[Check]:
+    """Objs are written, read and removed."""
+    space, id = world.space.objs("main"), IDENTITY.id(f"check/{world.ids.uuid()}")
+    now = world.clock.now_ms()
+    world.objs.put(Obj(space, id, IDENTITY.name, b"1", created_us=now * 1000, expires_s=now // 1000 + 3600))
+    read = world.objs.get(space, id)
+    world.objs.delete(space, id)
+    wrong = [] if read is not None and read.payload == b"1" else ["an obj was not read back as it was written"]
+    yield _outcome(
+        "objs", wrong, "objs are written and read", "do not use this store: commits would lose their content"
+    )
+
+
+def _storage(world: World, lake_root: str) -> Iterator[Check]:
+    """Files of the lake: put-if-absent, reads and listings after writes; and how far the store's clock is from this one."""
+    storage = world.storages.open(f"{lake_root}/{FOLDER}")
+    path = f"{LOG}check-{world.ids.uuid()}.json"
+    before_ms = world.clock.now_ms()
+    try:
+        wrong = list(_faults_of_files(storage, path))
+        stat = storage.stat(path)
+    finally:
+        storage.delete(path)
+    after_ms = world.clock.now_ms()
+    yield _outcome("storage", wrong, f"files of {lake_root} are written once and read back", _REMEDY_PUT)
+    if stat is not None:
+        skew_ms = max(before_ms - stat.modified_ms, stat.modified_ms - after_ms, 0)
+        text = (
+            f"the store's clock and this one are {skew_ms} ms apart"
+            if skew_ms
+            else "the store's clock agrees with this one"
+        )
+        remedy = "set the clocks: commits with a timestamp that is minutes ahead are refused"
+        yield Check("clock", "failed" if skew_ms > SKEW_MS else "ok", text, remedy if skew_ms > SKEW_MS else "")
+
+
+def _faults_of_files(storage: LogStorage, path: str) -> Iterator[str]:
+    if not storage.put_if_absent(path, b"1"):
+        yield "a new file was said to exist"
+    if storage.put_if_absent(path, b"2"):
+        yield "a file was overwritten by a put that must fail where one exists"
+    file = storage.read(path)
+    if file is None or file[0] != b"1":
+        yield "a file was not read back as it was written"
+    if path not in [stat.path for stat in storage.list(LOG)]:
+        yield "a file was not listed after it was written"
+
+
+def _tables(world: World) -> Iterator[Check]:
+    """Whether every table is published, and which are not."""
+    states: Counter[str] = Counter()
+    now_ms = world.clock.now_ms()
+    stopped, waiting, oldest_ms = [], 0, now_ms
+    for row in world.refs.scan("table"):
+        states[row["state"]] += 1
+        if row["state"] in ("stuck", "recovering"):
+            stopped.append(f"{row['name']} ({row['state']})")
+        elif row["state"] == "active" and row["floor"] < row["latest"]:
+            waiting += 1
+            places = positioned(TableHead.from_row(row))
+            since_ms = min(place.entry.ratified_ms for place in places if not place.published)
+            oldest_ms = min(oldest_ms, since_ms)
+    yield Check("tables", "ok", f"{sum(states.values())} tables: " + (_counts(states) or "none"))
+    if stopped:
+        names = ", ".join(sorted(stopped)[:5]) + (f" and {len(stopped) - 5} more" if len(stopped) > 5 else "")
+        yield Check("stuck", "failed", names, "turnstile repair --all says why, and what to do")
+    lag_ms = now_ms - oldest_ms
+    late = lag_ms > LAG_MS
+    text = f"{waiting} tables wait to be published, the first for {lag_ms // 1000} s" if waiting else "all is published"
+    yield Check("publishing", "failed" if late else "ok", text, "docs/operations.md: PublishLag" if late else "")
+
+
+def _counts(states: Counter[str]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+
+
+def _outcome(name: str, wrong: list[str], right: str, remedy: str) -> Check:
+    return Check(name, "failed", "; ".join(wrong), remedy) if wrong else Check(name, "ok", right)
