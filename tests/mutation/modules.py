@@ -141,6 +141,7 @@ MODULES: Final = {
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
+    "turnstile.events.core.run_events": Mutated(("unit/events/test_run_events.py",), writes=False, decides=True),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),
     "turnstile.events.deliver": Mutated(
         ("unit/events/test_deliveries.py", "simulation/test_events.py"), writes=False, decides=True

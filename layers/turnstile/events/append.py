@@ -6,6 +6,8 @@
     4  a full chunk becomes an obj       under its number; its content does not change any more, so everybody writes the same
     5  append                            the log's row and the marks, one transaction
 
+A table's runs of maintenance have events in the same way, from the row of their task (``events.core.run_events``).
+
 What names a HEAD is a hint, as for the publisher. A crash after any step leaves nothing but the obj of step 4, which the next
 append needs. Any number may append at once: each transaction is decided by the rows, and whoever lost begins at 1. So does
 one whose answer was lost; if its append arrives later, its marks are not what they were.
@@ -20,6 +22,7 @@ import msgspec
 
 from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.rows import CatalogHead
+from turnstile.coordination.core.rows import Task, Updateable
 from turnstile.delta.core.head import TableHead
 from turnstile.events.core.events import (
     MOST,
@@ -33,8 +36,10 @@ from turnstile.events.core.events import (
     unpack,
 )
 from turnstile.events.core.rows import APPEND_BYTES, EventLog, EventMark, append_to_log, move_mark
+from turnstile.events.core.run_events import run_changes, state_of
+from turnstile.maintenance.core.candidates import runs_task
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
-from turnstile.store.core.rows import EVENTS
+from turnstile.store.core.rows import EVENTS, TASK
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, batched
@@ -74,11 +79,11 @@ class Appender:
     def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
         self._world, self._faults = world, faults
         self._table, self._catalog = world.space.table(""), world.space.catalog("")
-        self._realm = world.space.catalog(REALM_TREE)
+        self._realm, self._runs = world.space.catalog(REALM_TREE), runs_key(world, "")
 
     def is_source(self, key: str) -> bool:
-        """Whether the row under ``key`` is a HEAD that has events: a table's or a catalog's."""
-        return key.startswith(self._table) or (key.startswith(self._catalog) and key != self._realm)
+        """Whether the row under ``key`` has events: the HEAD of a table or of a catalog, or the task of a table's runs."""
+        return key.startswith((self._table, self._runs)) or (key.startswith(self._catalog) and key != self._realm)
 
     def append(self, keys: Iterable[str], sights: Sights | None = None, *, until_ms: int | None = None) -> Appended:
         """Appends all events that the HEADs under ``keys`` lack. Keys of other rows are ignored.
@@ -118,13 +123,18 @@ class Appender:
         space, refs = self._world.space, self._world.refs
         marks = refs.read_many([space.event_mark(key) for key in keys])
         self._faults("events.marks")
-        heads = refs.read_many(keys)
+        tables_of_runs = [space.table(key.removeprefix(self._runs)) for key in keys if key.startswith(self._runs)]
+        heads = refs.read_many(list(dict.fromkeys([*keys, *tables_of_runs])))
         changes, problems = list[_Change](), list[Unreadable]()
         for key in keys:
             mark_key = space.event_mark(key)
             try:
                 mark = EventMark.from_row(marks[mark_key]) if mark_key in marks else None
-                change = self._change(key, mark_key, mark, heads.get(key), sights.get(key, {}))
+                if key.startswith(self._runs):
+                    table = heads.get(space.table(key.removeprefix(self._runs)))
+                    change = self._change_of_runs(key, mark_key, mark, heads.get(key), table)
+                else:
+                    change = self._change(key, mark_key, mark, heads.get(key), sights.get(key, {}))
             except Exception as error:  # one damaged row must not keep the others' events
                 problems.append(Unreadable(key, repr(error)))
             else:
@@ -145,6 +155,15 @@ class Appender:
         table = TableHead.from_row(row)
         details = {**sights, **details_of(table)}
         changes = _bounded(lambda most: table_changes(mark_key, mark, table, details, now=now, most=most))
+        return _Change(key, table.catalog.lower(), mark, changes)
+
+    def _change_of_runs(
+        self, key: str, mark_key: str, mark: EventMark | None, row: Row | None, table_row: Row | None
+    ) -> _Change:
+        if row is None or table_row is None:  # the table is gone
+            return _Change(key, "", mark, Changes((), None))
+        table = TableHead.from_row(table_row)
+        changes = run_changes(mark_key, mark, table, _task_of(row))
         return _Change(key, table.catalog.lower(), mark, changes)
 
     def _append(self, catalog: str, changes: Sequence[_Change]) -> bool:
@@ -191,6 +210,11 @@ class _Change(msgspec.Struct, frozen=True):
     changes: Changes
 
 
+def runs_key(world: World, table_id: str) -> str:
+    """The key of the task of a table's runs of heavy work; with an empty id what the keys of all begin with."""
+    return world.space.updateable(f"{TASK.name}/{runs_task(table_id)}")
+
+
 def chunk_obj(log: str, chunk: int) -> str:
     """Id of the obj that holds a full chunk of the log with this id."""
     return EVENTS.id(f"{log}/{chunk:012d}")
@@ -227,6 +251,11 @@ def behind(world: World, appender: Appender) -> Iterator[str]:
         for some in batched(rows, BATCH_GET_MAX):
             marks = world.refs.read_many([space.event_mark(row["key"]) for row in some])
             yield from (row["key"] for row in some if _differs(row, marks.get(space.event_mark(row["key"]))))
+    runs = runs_key(world, "")
+    tasks = (row for row in world.refs.scan(Updateable.kind, stale=True) if row["key"].startswith(runs))
+    for some in batched(tasks, BATCH_GET_MAX):
+        marks = world.refs.read_many([space.event_mark(row["key"]) for row in some])
+        yield from (row["key"] for row in some if _task_differs(row, marks.get(space.event_mark(row["key"]))))
     prefix = space.event_mark(space.catalog(""))
     for row in world.refs.scan("event-mark", stale=True):
         if row["key"].startswith(prefix) and row["state"] == "active":
@@ -241,3 +270,12 @@ def _differs(row: Row, mark: Row | None) -> bool:
     if row["kind"] == CatalogHead.kind:
         return bool((row["seq"], row["created"]) != (mark["latest"], mark["created"]))
     return any(row[name] != mark[name] for name in ("latest", "floor", "state", "name"))
+
+
+def _task_differs(row: Row, mark: Row | None) -> bool:
+    task = _task_of(row)
+    return mark is None or (mark["latest"], mark["state"]) != (task.attempt, state_of(task))
+
+
+def _task_of(row: Row) -> Task:
+    return Task.unpack(Updateable.from_row(row).payload)

@@ -51,9 +51,6 @@ from turnstile.store.ports import World
 Outcome = Literal["done", "stopped", "failed"]
 OPERATIONS: Final[tuple[Operation, ...]] = (*REWRITES, "vacuum")
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(RunHistory)
-
 
 class Overview(msgspec.Struct, frozen=True):
     """A table's policy and plan. ``version``: the published one that was looked at; ``complete``: whether all of its files were, in
@@ -168,7 +165,7 @@ class MaintenanceRuns:
         if held is None:
             raise _lost(attempt)
         history = after_run(history_of(held.task, now), report, began_ms=held.task.began, now_ms=now)
-        if not self._tasks.finish(held, _ENCODER.encode(history)):
+        if not self._tasks.finish(held, history.pack()):
             raise _lost(attempt)
         return history
 
@@ -248,7 +245,7 @@ def table_properties(metadata: DeltaMetadata) -> dict[str, str]:
 def history_of(task: Task, now_ms: int) -> RunHistory:
     """Returns what is remembered of runs. Workers that ended without a word count as failures, the first one apart: the next one
     takes over at once from one that died, and later from those on which several die."""
-    history = _DECODER.decode(task.result) if task.result else RunHistory()
+    history = RunHistory.unpack(task.result)
     died = task.abandoned + bool(task.until and not task.running(now_ms))
     if died < 2:
         return history

@@ -13,7 +13,9 @@ import pytest
 
 from tests.support.repository import ROOT
 from turnstile.api.settings import spill
+from turnstile.maintenance.core.candidates import runs_task
 from turnstile.store.core.limits import SpillLimits
+from turnstile.store.core.rows import Space
 from turnstile_local.deployment import read_template
 
 FUNCTIONS = {
@@ -170,9 +172,11 @@ def test_publish_hears_of_pending_rows_only_and_gives_up_into_a_queue(resources:
     assert '"NewImage": {"pending": {"N": [{"exists": true}]}}' in pattern["Pattern"]
 
 
-def test_i13_events_hear_of_heads_only_and_give_nothing_up(resources: dict[str, Any]) -> None:
+def test_i13_events_hear_of_heads_and_runs_only_and_give_nothing_up(resources: dict[str, Any]) -> None:
     source = resources["EventsFunction"]["Properties"]["Events"]["Refs"]["Properties"]
     assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert not {"MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "ParallelizationFactor"} & source.keys()
-    changed, removed = (filter["Pattern"] for filter in source["FilterCriteria"]["Filters"])
+    changed, runs, removed = (filter["Pattern"] for filter in source["FilterCriteria"]["Filters"])
     assert '"kind": {"S": ["table", "catalog"]}' in changed and "REMOVE" in removed
+    prefix = runs["Fn::Sub"].replace("${Realm}", "default").partition('{"prefix": "')[2].partition('"')[0]
+    assert prefix == Space("default").updateable(f"task/{runs_task('')}"), "as events.append.runs_key has it"

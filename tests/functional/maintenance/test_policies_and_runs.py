@@ -13,6 +13,7 @@ from tests.support.lake import ORDERS
 from tests.support.openapi import check, operations
 from tests.support.v1 import CatalogApi, refused
 from turnstile.delta.publish import Publisher
+from turnstile.events.append import Appender, behind
 
 MB = 2**20
 HOUR_MS = 3_600_000
@@ -388,6 +389,21 @@ def test_what_cannot_be_is_refused_and_the_run_goes_on(due: Site, body: dict[str
     assert answer.status == 400 and field in answer.text, answer.text
     assert due.plan()["runs"]["running_until_ms"] is not None
     assert due.plans.post(f"/v1/tables/{due.id}/maintenance-runs/none", {"outcome": "running"}).status == 400
+
+
+def test_i13_a_run_is_told_as_events_when_it_starts_and_when_it_is_over(due: Site) -> None:
+    appender = Appender(due.world)
+    begun = due.begin()
+    appender.append(behind(due.world, appender))
+    due.end(begun["attempt"], "done", results=result())
+    appender.append(behind(due.world, appender))
+    events = due.http.get("/v1/events", catalog="main", table_id=due.id, limit=1000).json["events"]
+    started, done = (each for each in events if each["type"].startswith("turnstile.table.maintenance"))
+    assert (started["subject"], started["data"]) == (due.id, {"name": "main.default.t", "attempt": 1})
+    assert done["data"] == {
+        "name": "main.default.t", "attempt": 1, "outcome": "done", "version": 10,
+        "operations": [{"operation": "optimize", "files": 10, "bytes": 10_000}],
+    }  # fmt: skip
 
 
 def test_what_is_remembered_goes_with_the_table(due: Site) -> None:

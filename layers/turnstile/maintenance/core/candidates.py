@@ -130,6 +130,15 @@ class RunHistory(msgspec.Struct, frozen=True):
     reason: str = ""
     again_ms: int = 0
 
+    @classmethod
+    def unpack(cls, packed: bytes) -> RunHistory:
+        """The history that ``pack`` was called on; an empty one of nothing."""
+        return _DECODER.decode(packed) if packed else cls()
+
+    def pack(self) -> bytes:
+        """What the task keeps as its result."""
+        return _ENCODER.encode(self)
+
     def spent(self, now_ms: int) -> tuple[int, int]:
         """Returns bytes and DPU-ms that were used today."""
         return (self.spent_bytes, self.spent_dpu_ms) if self.day == now_ms // DAY_MS else (0, 0)
@@ -140,6 +149,10 @@ class RunHistory(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(
             self, day=now_ms // DAY_MS, spent_bytes=before_bytes + size, spent_dpu_ms=before_ms + dpu_ms
         )
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(RunHistory)
 
 
 # -- plans --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,72 @@
+"""From the row of a table's runs of heavy work and its mark to the events between them (I13).
+
+The row is that of the coordinated task of which runs are the attempts (``maintenance.runs``); its mark has the newest attempt that
+the log has seen, and whether it was at work. Each attempt has an event when it starts and one when it is over. Of one that was over
+before anybody looked, and that another has followed, only the number is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from turnstile.coordination.core.rows import Task
+from turnstile.delta.core.head import TableHead
+from turnstile.events.core.events import Changes, Event
+from turnstile.events.core.rows import EventMark
+from turnstile.maintenance.core.candidates import RunHistory
+
+MAINTENANCE_STARTED: Final = "turnstile.table.maintenance-started"
+MAINTENANCE_DONE: Final = "turnstile.table.maintenance-done"
+
+RUNNING: Final = "running"
+IDLE: Final = "idle"
+
+ATTEMPTS_MAX: Final = 50
+"""Attempts that get events at once, the newest: more of them between two looks were begun and ended within moments."""
+
+
+def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -> Changes:
+    """Returns the events between ``mark`` (None: the log has not seen the table's runs) and the task.
+
+    Args:
+        key: of the mark.
+        head: of the table, whose catalog's log the events are for.
+    """
+    before = mark or EventMark(key, 0, IDLE, max(task.attempt - 1, 0), 0, "", "", 0, 0)
+    latest, rewound, open_attempt = before.latest, before.rewound, before.latest if before.state == RUNNING else None
+    if task.attempt < latest:  # the task was forgotten, with its table, and begun anew
+        latest, rewound, open_attempt = 0, rewound + 1, None
+    events: list[Event] = []
+
+    def event(type: str, attempt: int, time_ms: int, data: dict[str, Any]) -> None:
+        again = f"~{rewound}" if rewound else ""
+        id = f"{head.table_id}/{type.rpartition('.')[2]}/{attempt}{again}"
+        events.append(Event(id, type, head.table_id, head.name, time_ms, {"attempt": attempt, **data}))
+
+    for attempt in range(max(latest, task.attempt - ATTEMPTS_MAX) + 1, task.attempt + 1):
+        if open_attempt is not None:
+            event(MAINTENANCE_DONE, open_attempt, 0, {"outcome": "unknown"})
+        event(MAINTENANCE_STARTED, attempt, task.began if attempt == task.attempt else 0, {})
+        open_attempt = attempt
+    if open_attempt is not None and not task.until:
+        event(MAINTENANCE_DONE, open_attempt, task.ended, _outcome(task))
+    if not events:
+        return Changes((), None)
+    count = before.count + (mark is not None)
+    return Changes(tuple(events), EventMark(key, count, state_of(task), task.attempt, 0, "", "", 0, rewound))
+
+
+def state_of(task: Task) -> str:
+    """The state that a mark has after the events of a task."""
+    return RUNNING if task.until else IDLE
+
+
+def _outcome(task: Task) -> dict[str, Any]:
+    """How the newest attempt ended, and what it did by each operation that it completed."""
+    history = RunHistory.unpack(task.result)
+    if task.failure or history.failures:
+        return {"outcome": "failed", "reason": task.failure or history.reason}
+    done = {name: run for name, run in history.runs.items() if run.ended_ms >= task.began}
+    operations = [{"operation": name, "files": run.files, "bytes": run.bytes} for name, run in sorted(done.items())]
+    version = {"version": max(run.version for run in done.values())} if done else {}
+    return {"outcome": "done", **version, "operations": operations}
