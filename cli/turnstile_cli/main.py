@@ -10,6 +10,7 @@ import typer
 from turnstile_cli.commands import (
     access,
     catalog,
+    cost,
     definitions,
     doctor,
     events,
@@ -36,7 +37,7 @@ _COMMANDS = (
     ("Server", (server.up, server.down, server.status, doctor.doctor, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan)),
-    ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events)),
+    ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))
 _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),

@@ -48,15 +48,16 @@ class SpreadIds:
 @dataclasses.dataclass
 class Meter:
     """Sums over the requests since the last ``reset``; ``objs`` sizes of those that were written, by id; ``commit`` bytes
-    of the last commit obj's payload."""
+    of the last commit obj's payload. Scans and lists are not in ``read_units``."""
 
     requests: list[str] = dataclasses.field(default_factory=list)
     write_units: int = 0
+    read_units: float = 0
     objs: dict[str, int] = dataclasses.field(default_factory=dict)
     commit: int = 0
 
     def reset(self) -> None:
-        self.requests, self.write_units, self.objs, self.commit = [], 0, {}, 0
+        self.requests, self.write_units, self.read_units, self.objs, self.commit = [], 0, 0, {}, 0
 
 
 def size_of(value: Any) -> int:
@@ -68,10 +69,18 @@ def size_of(value: Any) -> int:
     return len(value) if isinstance(value, str | bytes) else 1
 
 
-def _units(row: Row | None) -> int:
+def _bytes(row: Row | None) -> int:
     item = to_item(model_of(row["key"]), row) if row else {}
-    size = sum(len(name) + sum(size_of(one) for one in typed.values()) for name, typed in item.items())
-    return max(1, -(-size // 1024))
+    return sum(len(name) + sum(size_of(one) for one in typed.values()) for name, typed in item.items())
+
+
+def _units(row: Row | None) -> int:
+    return max(1, -(-_bytes(row) // 1024))
+
+
+def _read_units(row: Row | None) -> int:
+    """Of a consistent read; one of a row that is not there costs as one of the least."""
+    return max(1, -(-_bytes(row) // 4096))
 
 
 class _Refs:
@@ -84,6 +93,8 @@ class _Refs:
             writes = {"write": args[:1], "transact": args[0] if name == "transact" else ()}.get(name, ())
             before = {write.key: self._refs.rows.get(write.key) for write in writes}
             answer = getattr(self._refs, name)(*args, **named)
+            keys = {"read": args[:1], "read_many": args[0] if name == "read_many" else ()}.get(name, ())
+            self._meter.read_units += sum(_read_units(self._refs.rows.get(key)) for key in keys)
             self._meter.write_units += sum(self._cost(write, before[write.key], name) for write in writes)
             return answer
 
@@ -105,6 +116,8 @@ class _Objs:
                 args = (args[0],) if name == "put" else (list(args[0]),)
                 for obj in [args[0]] if name == "put" else args[0]:
                     self._put(obj)
+            self._meter.read_units += {"get": 1, "newest": 1}.get(name, 0)
+            self._meter.read_units += len(args[1]) if name == "get_many" else 0
             return getattr(self._objs, name)(*args, **named)
 
         return call

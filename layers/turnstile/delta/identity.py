@@ -30,14 +30,14 @@ class IdentityIndex:
         self._objs.put_many(
             Obj(
                 space=self._space.objs(catalog),
-                id=identity_obj(table_id, identity),
+                id=id,
                 type=IDENTITY.name,
                 payload=msgspec.msgpack.encode(place.version),
                 created_us=now * 1000,
                 expires_s=now // 1000 + self._days * 86_400,
             )
             for place in places
-            for identity in (place.entry.txn, place.name)
+            for id in {identity_obj(table_id, identity): None for identity in (place.entry.txn, place.name)}
         )
 
     def recall(self, catalog: str, table_id: str, identities: Iterable[str]) -> int | None:

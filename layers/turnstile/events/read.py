@@ -17,10 +17,10 @@ from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.rows import EVENTS
 from turnstile.store.ports import Obj, World
 
-CHUNKS: Final = 64
+CHUNKS: Final = 256
 """Full chunks that one call looks at: a caller who may see few of the events gets a cursor further on, and asks again."""
 
-_AT_ONCE: Final = 16
+_AT_ONCE: Final = 64
 
 
 class EventReader:

@@ -12,6 +12,7 @@ from turnstile.delta.commits import content_of
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import KEEP_PUBLISHED, positioned
 from turnstile.delta.core.ratify_writes import Keep
+from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher, TableUnread
 from turnstile.store.core.errors import NotFound, StorageFault
@@ -151,6 +152,27 @@ def test_i3_identities_are_in_the_index_before_they_leave_the_tail(world: FakeWo
     assert len(head.tail) == KEEP_PUBLISHED
     assert all(not entry.data and not entry.obj for entry in head.tail)
     recount(head)
+
+
+def test_i3_an_inline_commit_has_one_entry_in_the_index_which_its_transaction_and_its_name_lead_to(
+    world: FakeWorld, table: Table
+) -> None:
+    staged = table.stage()
+    for _ in range(1 + KEEP_PUBLISHED):
+        table.inline()
+    of_txn = {place.version: (place.entry.txn, place.name) for place in positioned(table.head)}
+    Publisher(world).publish(TABLE)
+    assert table.head.tail_from == 3
+    entries = [id for _, id in world.objs.rows if id.startswith("identity/")]
+    assert len(entries) == 2 + 1, "of a staged commit two, of an inline one one"
+    index = IdentityIndex(world.objs, world.space, world.clock, 30)
+    for version in (1, 2):
+        for identity in of_txn[version]:
+            assert index.recall("main", TABLE, [identity]) == version
+    assert of_txn[1][1] == staged
+    other = of_txn[2][1].replace(f"{2:020d}", f"{3:020d}")
+    assert index.recall("main", TABLE, [staged.replace(f"{1:020d}", f"{2:020d}")]) is None, "another staged file"
+    assert index.recall("main", TABLE, [other]) == 2, "no writer makes such a name: it says whose transaction it is"
 
 
 @pytest.mark.parametrize("kind", ["staged", "inline", "ticket"])

@@ -14,9 +14,9 @@ from typing import ClassVar, Final
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, new_row
 
-CHUNK_BYTES: Final = 4_096
-"""A chunk of at least this size is full. The row is paid for with every append, so it is small; readers get a full chunk by
-one key, so it holds some dozens of events."""
+CHUNK_BYTES: Final = 1_024
+"""A chunk of at least this size is full. The row is paid for with every append, twice because it is a transaction, so it is small;
+readers get a hundred full chunks by one request, each of some events."""
 
 APPEND_BYTES: Final = 64 * 1024
 """Packed events that one append adds at most, so that row and chunk stay far under the limits of a row."""

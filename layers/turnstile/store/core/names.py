@@ -26,6 +26,7 @@ RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metr
 these must not be taken for parts of the path."""
 _COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
 _STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
+_INLINE_UNIQUE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _INLINE_NAMESPACE: Final = uuid.UUID("6f0f3f2e-7d53-5c6c-9b1c-2f6a9a1f54aa")
 
 
@@ -48,6 +49,11 @@ def parse_staged_file(name: str) -> tuple[int, str] | None:
 def inline_unique(txn: str) -> str:
     """The unique part of an inline commit's pre-assigned staged name: a function of its identity alone."""
     return str(uuid.uuid5(_INLINE_NAMESPACE, txn))
+
+
+def is_inline_unique(unique: str) -> bool:
+    """Whether the unique part of a staged name has the form of ``inline_unique``. Writers of staged files use random uuids."""
+    return _INLINE_UNIQUE.fullmatch(unique) is not None
 
 
 def is_commit_id(value: str) -> bool:

@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, Union, get_a
 
 import msgspec
 
+from turnstile.store.core.names import inline_unique, is_inline_unique, parse_staged_file
 from turnstile.store.core.writes import Row
 
 # -- keys of refs -------------------------------------------------------------------------------------------------------
@@ -337,8 +338,16 @@ def prefixes(kind: Kind) -> tuple[str, ...]:
 
 
 def identity_obj(table_id: str, identity: str) -> str:
-    """Id of an identity-index entry: (table, txn id or staged name) -> version."""
-    return IDENTITY.id(f"{table_id}/{hashlib.sha256(identity.encode()).hexdigest()[:40]}")
+    """Id of an identity-index entry: (table, txn id or staged name) -> version.
+
+    The name of an inline commit is a function of its txn id, so both have the same entry: one write unit less for each commit.
+    """
+    key = identity
+    if (staged := parse_staged_file(identity)) is None:
+        key = inline_unique(identity)
+    elif is_inline_unique(staged[1]):
+        key = staged[1]
+    return IDENTITY.id(f"{table_id}/{hashlib.sha256(key.encode()).hexdigest()[:40]}")
 
 
 def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:

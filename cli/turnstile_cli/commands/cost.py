@@ -1,0 +1,76 @@
+"""``turnstile cost``: what a deployment on AWS would cost, by the model in ``infra/turnstile_cost``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from turnstile_cli import output as out
+from turnstile_cli.connection import Output
+from turnstile_cli.output import Format
+
+Commits = Annotated[float, typer.Option("--commits", min=0, help="Commits a month.")]
+Staged = Annotated[float, typer.Option("--staged", min=0, max=1, help="Share of them that is staged, not inline.")]
+PerBatch = Annotated[
+    float, typer.Option("--per-batch", min=1, max=1000, help="How many come within a second; 1 where they come seldom.")
+]
+Tables = Annotated[int, typer.Option("--tables", min=0, help="Delta tables.")]
+Bus = Annotated[bool, typer.Option("--bus", help="Events are sent to a bus of EventBridge.")]
+Watched = Annotated[bool, typer.Option("--watched/--unwatched", help="With alarms, metrics and the dashboard.")]
+
+
+@out.report_errors
+def cost(
+    commits: Commits = 1_000_000,
+    staged: Staged = 0.0,
+    per_batch: PerBatch = 1.0,
+    tables: Tables = 100,
+    *,
+    bus: Bus = False,
+    watched: Watched = True,
+    output: Output = Format.TEXT,
+) -> None:
+    """Estimate what a month on AWS costs: commits, what follows them, and what runs while nothing happens.
+
+    Requests, capacity units and bytes are counted by tests; prices are the list prices of one region and date, without free
+    tiers. Storage of data files, data transfer and the engines are not in it.
+    """
+    import turnstile_cost as model
+
+    at = model.prices()
+    used = model.commits(model.Workload(commits=commits, staged=staged, per_batch=per_batch, bus=bus))
+    deployment = model.Idle(tables=tables)
+    parts: dict[str, Mapping[str, Mapping[str, float]]] = {
+        "commits": {step: model.dollars(usage, at) for step, usage in used.items()},
+        "idle": {step: model.dollars(usage, at) for step, usage in model.idle(deployment).items()},
+        "watching": {what: {"CloudWatch": price} for what, price in model.watching(deployment, at).items()}
+        if watched
+        else {},
+    }
+    totals = {part: sum(sum(by.values()) for by in steps.values()) for part, steps in parts.items()}
+    if output is Format.JSON:
+        out.emit_json(
+            {"as_of": at.as_of, "region": at.region, "dollars": parts, "totals": totals, "total": sum(totals.values())}
+        )
+        return
+    rows: list[tuple[Any, ...]] = []
+    for part, steps in parts.items():
+        rows += [
+            (part, step, _money(sum(by.values())), _largest(by)) for step, by in steps.items() if sum(by.values()) > 0
+        ]
+        rows.append((part, "in all", _money(totals[part]), ""))
+    rows.append(("month", "in all", _money(sum(totals.values())), ""))
+    out.table("", ("", "what", "#dollars", "most of it"), rows, empty="")
+    out.say(f"[dim]list prices of {at.region}, {at.as_of}[/dim]")
+
+
+def _money(amount: float) -> str:
+    return f"{amount:,.2f}"
+
+
+def _largest(by_service: Mapping[str, float]) -> str:
+    """The services that make up most of it."""
+    largest = sorted(by_service.items(), key=lambda item: -item[1])[:2]
+    return ", ".join(f"{service} {_money(amount)}" for service, amount in largest if amount >= 0.005)

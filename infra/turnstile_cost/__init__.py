@@ -1,0 +1,9 @@
+"""What a deployment costs: counted requests, capacity units, bytes and milliseconds, times the prices of one dated file.
+
+``model`` has the counts, ``prices.json`` the prices. A test counts every step through the real services and fails when the
+model says otherwise.
+"""
+
+from turnstile_cost.model import Idle, Prices, Usage, Workload, commits, dollars, idle, prices, watching
+
+__all__ = ["Idle", "Prices", "Usage", "Workload", "commits", "dollars", "idle", "prices", "watching"]

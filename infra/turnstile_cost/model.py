@@ -1,0 +1,200 @@
+"""The cost model, as pure functions.
+
+A workload is taken apart into steps; each step has what it uses once for a batch of commits, and for each commit in it. A stream
+hands commits to functions in batches: one by one where they come seldom, many at once where they come often, so the price of a
+million commits depends on how fast they come. Counts are exact for a table with short names and a tail that is published soon
+(``tests/functional/deploy/test_cost.py`` counts them again). Milliseconds are billed time, measured and rounded up
+(docs/performance.md), and the smaller part.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from math import ceil
+from typing import Final
+
+SECONDS_A_MONTH: Final = 30 * 86_400
+GB: Final = 10**9
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars for one of each; ``as_of``, ``region`` and ``source`` say of when, where and whom."""
+
+    as_of: str
+    region: str
+    source: str
+    api_request: float
+    invocation: float
+    gb_second: float
+    write_unit: float
+    read_unit: float
+    put: float
+    get: float
+    bus_event: float
+    log_gb: float
+    store_gb_month: float
+    alarm_month: float
+    metric_month: float
+    dashboard_month: float
+
+
+@cache
+def prices() -> Prices:
+    """The prices of ``prices.json``."""
+    return Prices(**json.loads(files("turnstile_cost").joinpath("prices.json").read_text()))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What is paid for by use. Lists of S3 are priced like puts, and counted with them."""
+
+    api_requests: float = 0
+    invocations: float = 0
+    gb_seconds: float = 0
+    write_units: float = 0
+    read_units: float = 0
+    puts: float = 0
+    gets: float = 0
+    bus_events: float = 0
+    log_bytes: float = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Usage)))
+
+    def __mul__(self, times: float) -> Usage:
+        return Usage(*(getattr(self, field.name) * times for field in fields(Usage)))
+
+
+def dollars(usage: Usage, at: Prices) -> dict[str, float]:
+    """What the usage costs, by service."""
+    return {
+        "API Gateway": usage.api_requests * at.api_request,
+        "Lambda": usage.invocations * at.invocation + usage.gb_seconds * at.gb_second,
+        "DynamoDB": usage.write_units * at.write_unit + usage.read_units * at.read_unit,
+        "S3": usage.puts * at.put + usage.gets * at.get,
+        "EventBridge": usage.bus_events * at.bus_event,
+        "CloudWatch logs": usage.log_bytes / GB * at.log_gb,
+    }
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step takes for one commit alone, and in all for 16 that come in one batch; between and beyond it is on the line."""
+
+    alone: Usage
+    of_16: Usage
+
+    def batch(self, commits: float) -> Usage:
+        """What a batch of so many commits takes."""
+        return self.alone + (self.of_16 + self.alone * -1) * ((commits - 1) / 15)
+
+
+COUNTED: Final = {
+    "commit inline": Step(Usage(write_units=2), Usage(write_units=65)),
+    "commit staged": Step(Usage(write_units=2, gets=1), Usage(write_units=46, gets=16)),
+    "publish inline": Step(Usage(write_units=3, read_units=1, puts=1), Usage(write_units=22, read_units=2, puts=16)),
+    "publish staged": Step(
+        Usage(write_units=4, read_units=1, puts=1, gets=1), Usage(write_units=36, read_units=1, puts=16, gets=16)
+    ),
+    "events": Step(Usage(write_units=6.0625, read_units=3), Usage(write_units=11, read_units=3)),
+}
+"""Requests to the stores and their units: of a table with names of usual length, commits of 1 kB. In a batch the row grows with what is
+not published yet, so that each write of it costs more."""
+
+LIGHT_COMMITS: Final = 100
+LIGHT_WORK: Final = Usage(write_units=6, read_units=33, puts=4, gets=207)
+"""Light work on one table after so many commits, with the checkpoints that they make due."""
+
+
+def _function(ms: float, memory_mb: int, log_bytes: float) -> Usage:
+    """One invocation: billed milliseconds, and what it logs."""
+    return Usage(invocations=1, gb_seconds=ms / 1000 * memory_mb / 1024, log_bytes=log_bytes)
+
+
+_COMMIT: Final = {"inline": _function(9, 1024, 900), "staged": _function(25, 1024, 900)}
+_PUBLISH: Final = {
+    "inline": Step(_function(32, 1024, 700), _function(150, 1024, 700)),
+    "staged": Step(_function(50, 1024, 700), _function(300, 1024, 700)),
+}
+_EVENTS: Final = Step(_function(25, 512, 500), _function(30, 512, 500))
+_LIGHT_WORK: Final = _function(1_500, 1024, 1_000)
+
+
+# -- workloads ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Commits to price.
+
+    Args:
+        commits: how many.
+        staged: the share of them that is staged, 0 to 1; the client's own put of each file is counted as well.
+        per_batch: how many the stream hands over at once: 1 where they come seldom.
+        bus: whether events are sent to a bus of EventBridge; each version has one, and each batch one more.
+    """
+
+    commits: float = 1e6
+    staged: float = 0.0
+    per_batch: float = 1.0
+    bus: bool = False
+
+
+def commits(workload: Workload) -> dict[str, Usage]:
+    """What the commits of a workload use, by step."""
+    batches = workload.commits / workload.per_batch
+    used = {"requests": Usage(api_requests=workload.commits), "commit": Usage(), "publish": Usage()}
+    for kind, share in (("inline", 1 - workload.staged), ("staged", workload.staged)):
+        used["commit"] += COUNTED[f"commit {kind}"].batch(workload.per_batch) * (batches * share)
+        used["commit"] += _COMMIT[kind] * (workload.commits * share)
+        for step in (COUNTED[f"publish {kind}"], _PUBLISH[kind]):
+            used["publish"] += step.batch(workload.per_batch) * (batches * share)
+    used["staged files"] = Usage(puts=workload.commits * workload.staged)
+    used["events"] = (COUNTED["events"].batch(workload.per_batch) + _EVENTS.batch(workload.per_batch)) * batches
+    used["light work"] = (LIGHT_WORK + _LIGHT_WORK) * (workload.commits / LIGHT_COMMITS)
+    if workload.bus:
+        used["bus"] = Usage(bus_events=workload.commits + batches)
+    return used
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A deployment in which nothing happens, for a month. ``head_bytes`` of a table's row, its event mark and its tasks."""
+
+    tables: int = 100
+    head_bytes: int = 1_100
+    beside_bytes: int = 700
+    alarms: int = 21
+    metrics: int = 10
+    dashboard: bool = True
+
+
+def idle(deployment: Idle) -> dict[str, Usage]:
+    """What schedules use in a month, by function. Scans are paid for by the bytes of the whole table, whatever they are for."""
+    size = deployment.tables * (deployment.head_bytes + deployment.beside_bytes) + 4_096
+    stale, consistent = ceil(size / 8_192), ceil(size / 4_096)
+    rows_ms = deployment.tables * 0.3
+    return {
+        "sweep": (_function(20 + rows_ms, 512, 300) + Usage(read_units=stale)) * (SECONDS_A_MONTH / 60),
+        "events": (_function(20 + rows_ms, 512, 500) + Usage(read_units=4 * stale + deployment.tables))
+        * (SECONDS_A_MONTH / 3_600),
+        "light work": (_function(30, 1024, 300) + Usage(read_units=stale)) * (SECONDS_A_MONTH / 300)
+        + (_function(30 + rows_ms, 1024, 300) + Usage(read_units=stale)) * (SECONDS_A_MONTH / 21_600),
+        "collect": (
+            _function(500 + 10 * rows_ms, 512, 1_000) + Usage(read_units=10 * consistent, puts=deployment.tables)
+        )
+        * (SECONDS_A_MONTH / 86_400),
+    }
+
+
+def watching(deployment: Idle, at: Prices) -> dict[str, float]:
+    """Dollars a month for what watches a deployment: it is the same at any load, and a choice."""
+    return {
+        "alarms": deployment.alarms * at.alarm_month,
+        "metrics": deployment.metrics * at.metric_month,
+        "dashboard": at.dashboard_month if deployment.dashboard else 0.0,
+    }

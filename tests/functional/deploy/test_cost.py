@@ -1,0 +1,152 @@
+"""The cost model says what the real services ask of the stores, and what the goals are (docs/deploy.md)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from dataclasses import asdict
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cli import run
+from tests.support.delta_table import Table
+from tests.support.fakes import delta
+from tests.support.fakes.world import fake_world
+from tests.support.meter import Meter, metered
+from tests.support.repository import ROOT
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.events.append import Appender
+from turnstile.events.deliver import Deliverer
+from turnstile.maintenance.work import Maintainer, MaintenanceTarget
+from turnstile.store.core.names import staged_path
+from turnstile_cost import Idle, Workload, commits, dollars, idle, prices, watching
+from turnstile_cost.model import COUNTED, LIGHT_COMMITS, LIGHT_WORK, Usage
+
+ROUNDS = 32
+
+
+class Counted:
+    """A table on fakes whose requests are counted by DynamoDB's rules."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.world, self.meter = kind, fake_world(), Meter()
+        self.table = Table(self.world)
+        self.metered = metered(self.world, self.meter)
+        self.ratifier, self._random = Ratifier(self.metered), Random(3)
+        self.ratifier.facts(self.table.id)
+        self.used: dict[str, Usage] = {}
+
+    def count(self, step: str, do: Any) -> None:
+        self.meter.reset()
+        self.world.storages.requests.clear()
+        do()
+        storage = Counter(self.world.storages.requests)
+        used = Usage(
+            write_units=self.meter.write_units,
+            read_units=self.meter.read_units,
+            puts=storage["put"] + storage["replace"] + storage["list"],
+            gets=storage["read"],
+        )
+        self.used[step] = self.used.get(step, Usage()) + used
+
+    def commit(self) -> None:
+        version, stamp = self.table.head.latest + 1, max(self.world.clock.now_ms(), self.table.head.last_ict + 1)
+        content = delta.append(self._uuid(), stamp, rows=1000)
+        request = CommitRequest(self.table.id, version, content=content)
+        if self.kind == "staged":
+            name = f"{version:020d}.{self._uuid()}.json"
+            self.table.storage.put_if_absent(staged_path(name), content)
+            self.world.storages.requests.clear()
+            request = CommitRequest(self.table.id, version, staged=name, size=len(content))
+        assert isinstance(self.ratifier.commit(request), Ratified)
+
+    def round(self, batch: int) -> None:
+        for _ in range(batch):
+            self.count("commit", self.commit)
+        self.count("publish", lambda: Publisher(self.metered).publish(self.table.id))
+        self.count("events", lambda: Appender(self.metered).append([self.table.key]))
+
+    def light_work(self) -> None:
+        target = MaintenanceTarget(Maintainer(self.metered))
+        self.count("light work", lambda: Deliverer(self.metered, target).deliver("main", go_on=lambda: True))
+
+    def _uuid(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize("kind", ["inline", "staged"])
+def test_every_step_asks_of_the_stores_what_the_model_says(kind: str, batch: int) -> None:
+    counted = Counted(kind)
+    for _ in range(ROUNDS):
+        counted.round(batch)
+    counted.used.clear()
+    for _ in range(ROUNDS):
+        counted.round(batch)
+    for step, used in counted.used.items():
+        expected = COUNTED["events" if step == "events" else f"{step} {kind}"].batch(batch)
+        assert asdict(used * (1 / ROUNDS)) == pytest.approx(asdict(expected), rel=0.01), step
+
+
+def test_light_work_asks_of_the_stores_what_the_model_says() -> None:
+    counted = Counted("inline")
+    for _ in range(3):
+        counted.used.clear()
+        for _ in range(LIGHT_COMMITS // 10):
+            counted.round(10)
+        counted.light_work()
+    assert counted.used["light work"] == LIGHT_WORK
+
+
+def total(workload: Workload, *steps: str) -> float:
+    used = commits(workload)
+    return sum(sum(dollars(used[step], prices()).values()) for step in (steps or used))
+
+
+def test_a_million_commits_are_ratified_and_published_for_what_is_promised() -> None:
+    assert total(Workload(), "requests", "commit", "publish") < 11.05
+    assert total(Workload(staged=1), "requests", "commit", "publish", "staged files") < 19
+    assert total(Workload(per_batch=16)) < 12.5, "with events and light work, where they come often"
+    assert total(Workload(), "events") < 5
+    assert total(Workload(), "light work") < 1.5
+
+
+def test_an_idle_month_costs_cents() -> None:
+    dollars_of = [sum(dollars(usage, prices()).values()) for usage in idle(Idle(tables=10)).values()]
+    assert sum(dollars_of) < 0.15
+
+
+def test_costs_follow_the_workload() -> None:
+    assert total(Workload(commits=2e6)) == pytest.approx(2 * total(Workload()))
+    assert total(Workload(staged=0.5)) == pytest.approx((total(Workload()) + total(Workload(staged=1))) / 2)
+    assert total(Workload(bus=True), "bus") == pytest.approx(2.0)
+    assert total(Workload(commits=0)) == 0
+
+
+def test_the_alarms_that_are_priced_are_those_of_the_template() -> None:
+    class Any_(yaml.SafeLoader):
+        pass
+
+    Any_.add_multi_constructor("!", lambda loader, tag, node: None)
+    resources = yaml.load((ROOT / "infra" / "alarms.yaml").read_text(), Any_)["Resources"]
+    alarms = [name for name, resource in resources.items() if resource["Type"] == "AWS::CloudWatch::Alarm"]
+    assert Idle().alarms == len(alarms)
+    assert set(watching(Idle(), prices())) == {"alarms", "metrics", "dashboard"}
+
+
+def test_the_command_prints_the_model() -> None:
+    answer = json.loads(run("cost", "--commits", "2e6", "--staged", "1", "-o", "json").stdout)
+    assert answer["totals"]["commits"] == pytest.approx(total(Workload(commits=2e6, staged=1)))
+    assert answer["total"] == pytest.approx(sum(answer["totals"].values()))
+    assert answer["as_of"] == prices().as_of
+    shown = run("cost").stdout
+    assert "publish" in shown
+    assert prices().as_of in shown
+    assert json.loads(run("cost", "--unwatched", "-o", "json").stdout)["dollars"]["watching"] == {}
