@@ -32,7 +32,7 @@ PLATFORMS: Final = {
 OWN: Final = ("turnstile", "turnstile_predicates")
 """Packages of this project."""
 
-SERVICES: Final = ("dynamodb", "events", "s3", "sts")
+SERVICES: Final = ("dynamodb", "emr-serverless", "events", "lambda", "s3", "sts")
 """Of AWS that functions call."""
 
 _HERE: Final = Path(__file__).resolve().parent

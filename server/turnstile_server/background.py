@@ -26,7 +26,8 @@ from turnstile.api.services import Services
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import STUCK
 from turnstile.events.append import behind
-from turnstile.events.deliver import catalogs
+from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import NotFound
@@ -63,6 +64,8 @@ GATHER_S: Final = 0.05
 """How long events are gathered before they are appended together."""
 GATHER_PAID_S: Final = 0.5
 """The same where every write is paid for."""
+ASK_AGAIN_S: Final = 10.0
+"""How often follow-ups that failed are looked at; each has a pause of its own, which grows."""
 LOST_EVENTS_S: Final = 3600.0
 """How often HEADs are looked at that no hint named."""
 
@@ -77,8 +80,10 @@ class Background:
         self._beaten_s = float("-inf")
         self._settings, self._workers = settings, workers
         self._store = open_store(settings)
-        targets, alone = variables.event_targets(), settings.store_kind == "sqlite"
-        background = msgspec.structs.replace(read_settings(settings), event_targets=targets, delivers_alone=alone)
+        targets, actions, alone = variables.event_targets(), variables.follow_ups(), settings.store_kind == "sqlite"
+        background = msgspec.structs.replace(
+            read_settings(settings), event_targets=targets, follow_ups=actions, delivers_alone=alone
+        )
         self._services = Services(self._store.world, background)
         self._services.prepare("publisher", "sweeper", "collect_task", "appender")
         self._metrics = metrics.BackgroundMetrics()
@@ -86,7 +91,11 @@ class Background:
         self._turns = Turns(self._publish, workers)
         gather_s = GATHER_S if self._store.database is not None else GATHER_PAID_S
         delivered = metrics.DeliveryMetrics()
-        self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in self._services.deliverers]
+        deliverers = list(self._services.deliverers)
+        if actions:
+            follow_ups = FollowUpTarget(self._services.follow_ups, _followed, lambda: not self.stop.is_set())
+            deliverers.append(Deliverer(self._store.world, follow_ups, alone=alone))
+        self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in deliverers]
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
 
     def run(self) -> None:
@@ -94,6 +103,8 @@ class Background:
         self._start(0, SWEEP_S, self._sweep)
         self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
         self._start(0, LOST_EVENTS_S, self._find_lost_events)
+        if self._services.settings.follow_ups:
+            self._start(0, ASK_AGAIN_S, self._ask_again)
         if self._store.database is not None:
             self._start(TIDY_S, TIDY_S, self._store.remove_expired)
             self._follow_feed(self._store.database, listener)
@@ -187,11 +198,23 @@ class Background:
         for delivery in self._deliveries:
             delivery.add(names)
 
+    def _ask_again(self) -> None:
+        """Asks again for follow-ups that failed."""
+        for table_id in self._services.follow_ups.failing():
+            if self.stop.is_set():
+                return
+            _followed(self._services.follow_ups.follow(table_id))
+
     def _start(self, first_s: float, every_s: float, run: Callable[[], None]) -> None:
         start_loop(self.stop, first_s, every_s, run)
 
     def _now_ms(self) -> int:
         return self._store.world.clock.now_ms()
+
+
+def _followed(done: Followed) -> None:
+    for action, reason in done.failures.items():
+        log.warning("follow-up %s of table %s fails: %s", action, done.table_id, reason)
 
 
 def start_loop(stop: threading.Event, first_s: float, every_s: float, run: Callable[[], None]) -> None:

@@ -212,6 +212,7 @@ def _check_settings() -> None:
         settings.limits()
         settings.vending()
         settings.event_targets()
+        settings.follow_ups()
     except BadSetting as error:
         raise BadSettings(str(error), "mend the variable, or remove it") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import signal
 import threading
@@ -172,3 +173,39 @@ def test_i14_a_webhook_that_fails_for_a_time_gets_every_event_in_order_while_pro
 def test_a_target_that_cannot_be_used_ends_the_start_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="TURNSTILE_EVENT_TARGETS: the target 'nonsense' is no webhook"):
         Server.start(tmp_path / "home", 0, environment={"TURNSTILE_EVENT_TARGETS": "nonsense"})
+
+
+def test_i17_an_action_is_asked_for_after_publications_by_the_rule_of_a_namespace(tmp_path: Path, inbox: Inbox) -> None:
+    actions = {"TURNSTILE_FOLLOW_UPS": f"cache={inbox.url}", "TURNSTILE_EVENT_SECRET": SECRET}
+    server = Server.start(tmp_path / "home", 0, environment=actions)
+    try:
+        rule = {"set": {"follow-ups": "cache after 3 commits, unknown on publish"}}
+        with server.client() as api:
+            path = "/v1/catalogs/main/namespaces/default/maintenance-policy"
+            assert api.patch(path, json=rule).status_code == 200
+            refused = api.patch(path, json={"set": {"follow-ups": "https://example.com on publish"}})
+            assert (refused.status_code, "follow-ups" in refused.text) == (400, True)
+        table = Table(server)
+        inbox.status = 503
+        for version in range(1, 5):
+            table.append(version)
+            table.settled(60)
+        until(lambda: inbox.requests, "the action was asked for")
+        inbox.status = 204
+        with server.client() as api:
+            until(lambda: _follow_ups(api, table)["cache"]["failures"], "the failure was noted")
+            states = _follow_ups(api, table)
+        assert states["cache"]["reason"] == "answered 503"
+        assert states["unknown"]["done_ms"] == 0
+        (event,) = json.loads(inbox.requests[0].body)
+        assert (event["type"], event["subject"]) == ("turnstile.table.follow-up", table.id)
+        assert event["data"]["action"] == "cache"
+        assert event["data"]["version"] - event["data"]["first_version"] >= 2
+    finally:
+        server.stop()
+    with pytest.raises(ServerError, match="TURNSTILE_FOLLOW_UPS: the action 'f' names no function"):
+        Server.start(tmp_path / "other", 0, environment={"TURNSTILE_FOLLOW_UPS": "f=lambda:"})
+
+
+def _follow_ups(api: httpx.Client, table: Table) -> dict[str, dict[str, Any]]:
+    return {each["action"]: each for each in api.get(f"/v1/tables/{table.id}/maintenance").json()["follow_ups"]}

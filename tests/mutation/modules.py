@@ -142,6 +142,13 @@ MODULES: Final = {
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
     "turnstile.events.core.run_events": Mutated(("unit/events/test_run_events.py",), writes=False, decides=True),
+    "turnstile.catalog.core.follow_ups": Mutated(("unit/events/test_follow_ups.py",), writes=False, decides=True),
+    "turnstile.events.core.follow_ups": Mutated(
+        ("unit/events/test_follow_ups.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.events.follow_ups": Mutated(
+        ("unit/events/test_follow_ups.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),
     "turnstile.events.deliver": Mutated(
         ("unit/events/test_deliveries.py", "simulation/test_events.py"), writes=False, decides=True
@@ -318,6 +325,15 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.delta.core.actions: records_of: edge stats.count('{') > MAX_DEPTH": (
         "what has a hundred braces is nested a hundred levels deep at most: it saves time only"
+    ),
+    "turnstile.catalog.core.follow_ups: follow_ups_of: edge len(text) <= _LONGEST_TEXT": (
+        "no ten rules are so long: it bounds the work only"
+    ),
+    "turnstile.events.follow_ups: follow: edge before.held_until_ms > now": (
+        "at that millisecond whoever holds it may still ask, and asks for the same"
+    ),
+    "turnstile.events.follow_ups: _note: branch isinstance(written, Updateable)": (
+        "what is noted is found noted in the next round, which ends it"
     ),
     "turnstile.delta.verify: verify: edge self._world.clock.now_ms() >= until_ms": (
         "a call that ends a millisecond later looks at a version more; the next call goes on from there"

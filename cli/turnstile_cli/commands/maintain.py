@@ -81,6 +81,7 @@ def table_(api: Api, *, table: Table, dry_run: DryRun = False, output: Format) -
     rows.append(("checkpoint", "due" if light["due"] else "not due", "", "", why))
     out.table("", ("work", "", "#files", "#size", "why"), rows, empty="nothing")
     _show_runs(answer["runs"])
+    _show_follow_ups(answer["follow_ups"])
     _show_ignored(answer["ignored"])
 
 
@@ -121,6 +122,23 @@ def _show_runs(runs: dict[str, Any]) -> None:
     )
     if runs["last"]:
         out.table("", ("last run", "#version", "ended", "#files", "#size"), rows, empty="")
+
+
+def _show_follow_ups(follow_ups: list[dict[str, Any]]) -> None:
+    rows = (
+        (
+            each["action"],
+            each["commits"],
+            each["version"],
+            out.when(each["done_ms"]),
+            f"failed {each['failures']} times, again {out.when(each['again_ms'])}: {each['reason']}"
+            if each["failures"]
+            else "",
+        )
+        for each in follow_ups
+    )
+    if follow_ups:
+        out.table("", ("follow-up", "#commits", "#asked for up to", "at", ""), rows, empty="")
 
 
 def _show_ignored(ignored: list[dict[str, Any]]) -> None:

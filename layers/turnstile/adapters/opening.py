@@ -138,6 +138,18 @@ def events() -> Any:
     return _client("events", None, attempts=2)
 
 
+@cache
+def functions() -> Any:
+    """The client of Lambda."""
+    return _client("lambda", None, attempts=2)
+
+
+@cache
+def emr_serverless() -> Any:
+    """The client of EMR Serverless."""
+    return _client("emr-serverless", None, attempts=2)
+
+
 class FileStorages:
     """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same). Paths are
     taken as they are: percent signs are not decoded, as in Hadoop's ``Path``."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import product
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -17,10 +18,13 @@ from turnstile.api import settings
 from turnstile.api.services import Services
 from turnstile.api.stream import count, remaining_ms
 from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.maintenance.work import Maintained, MaintenanceTarget
 
 MARGIN_MS: Final = 120_000
 """Kept of the function's time for the table under way when the time is up."""
+
+_FIGURES: Final = ("tables", "checkpoints", "checksums", "compactions", "follow_ups", "follow_up_failures", "failures")
 
 ALL: Final = {"turnstile": "maintain all"}
 """Input of the schedule that looks at all tables."""
@@ -54,15 +58,37 @@ class LightWorkHandler:
             for done in here.maintainer.maintain_all(goes_on):
                 record(done)
         else:
-            target = MaintenanceTarget(here.maintainer, record, goes_on)
-            for catalog in catalogs(here.world):
+            targets: list[MaintenanceTarget | FollowUpTarget] = [MaintenanceTarget(here.maintainer, record, goes_on)]
+            if here.settings.follow_ups:
+                targets.append(FollowUpTarget(here.follow_ups, lambda done: self._followed(done, figures), goes_on))
+            for catalog, target in product(catalogs(here.world), targets):
                 self._deliver(catalog, target, figures)
-        answer = {name: figures[name] for name in ("tables", "checkpoints", "checksums", "compactions", "failures")}
+            if here.settings.follow_ups:
+                self._ask_again(goes_on, figures)
+        answer = {name: figures[name] for name in _FIGURES}
         self._logger.info("maintained", extra=answer)
         count("maintenance", answer, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
         return answer
 
-    def _deliver(self, catalog: str, target: MaintenanceTarget, figures: Counter[str]) -> None:
+    def _ask_again(self, goes_on: Callable[[], bool], figures: Counter[str]) -> None:
+        """Asks again for the actions that failed. A store that does not answer is left for the next run."""
+        try:
+            for table_id in self.services.follow_ups.failing():
+                if not goes_on():
+                    return
+                self._followed(self.services.follow_ups.follow(table_id), figures)
+        except Exception:  # whatever the store's client raises
+            self._logger.exception("follow-ups are not asked for again")
+            figures["failures"] += 1
+
+    def _followed(self, done: Followed, figures: Counter[str]) -> None:
+        figures["follow_ups"] += len(done.actions)
+        figures["follow_up_failures"] += len(done.failures)
+        for action, reason in done.failures.items():
+            extra = {"table": done.table_id, "action": action, "cause": reason}
+            self._logger.warning("a follow-up fails", extra=extra)
+
+    def _deliver(self, catalog: str, target: MaintenanceTarget | FollowUpTarget, figures: Counter[str]) -> None:
         try:
             done = Deliverer(self.services.world, target).deliver(catalog, go_on=target.go_on)
         except Exception:  # whatever the store's client raises: the other catalogs have their turn

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from turnstile.delta.sweep import Sweeper
     from turnstile.events.append import Appender
     from turnstile.events.deliver import Deliverer
+    from turnstile.events.follow_ups import FollowUps
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.delta_scans import DeltaScans
@@ -177,6 +178,14 @@ class Services:
 
         faults = self.settings.faults
         return Maintainer(self.world, following=(IndexUpkeep(self.world, faults=faults),), faults=faults)
+
+    @cached_property
+    def follow_ups(self) -> FollowUps:
+        """What asks for actions after publications."""
+        from turnstile.events.follow_ups import FollowUps
+
+        actions, faults = self.settings.follow_ups, self.settings.faults
+        return FollowUps(self.world, self.maintenance_runs.policy, actions, faults=faults)
 
     @cached_property
     def planner(self) -> Planner:

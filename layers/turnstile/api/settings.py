@@ -55,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True):
     ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays; ``table_ms`` the longest
     turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``auth`` the tokens;
     ``event_waits`` how many requests may wait for events at once; ``event_targets`` where events are sent to,
-    ``delivers_alone`` whether no other process sends them.
+    ``follow_ups`` the actions that tables may ask for; ``delivers_alone`` whether no other process does either.
     """
 
     stores: Stores | None = None
@@ -70,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True):
     auth: AuthSettings | None = None
     event_waits: int = 8
     event_targets: tuple[EventTarget, ...] = ()
+    follow_ups: tuple[EventTarget, ...] = ()
     delivers_alone: bool = False
 
 
@@ -119,7 +120,7 @@ def events() -> Settings:
 
 def maintain() -> Settings:
     """Returns the settings of the function that does light work."""
-    return Settings(stores=stores(), faults=faults_from(os.environ))
+    return Settings(stores=stores(), faults=faults_from(os.environ), follow_ups=follow_ups())
 
 
 def gc() -> Settings:
@@ -191,6 +192,20 @@ def event_targets() -> tuple[EventTarget, ...]:
         return tuple(open_targets(description, env.text("TURNSTILE_EVENT_SECRET", ""), SystemClock()))
     except BadTarget as error:
         raise env.BadSetting(f"TURNSTILE_EVENT_TARGETS: {error}") from None
+
+
+def follow_ups() -> tuple[EventTarget, ...]:
+    """Returns the actions that the rules of tables may name."""
+    description = env.text("TURNSTILE_FOLLOW_UPS", "")
+    if not description:
+        return ()
+    from turnstile.adapters.event_targets import BadTarget
+    from turnstile.adapters.follow_up_actions import open_actions
+
+    try:
+        return tuple(open_actions(description, env.text("TURNSTILE_EVENT_SECRET", ""), SystemClock()))
+    except BadTarget as error:
+        raise env.BadSetting(f"TURNSTILE_FOLLOW_UPS: {error}") from None
 
 
 def _hours(name: str, default: int, least: int = 1) -> int:

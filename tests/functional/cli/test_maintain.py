@@ -28,6 +28,8 @@ PLAN: dict[str, Any] = {
              "reason": "out of memory", "again_ms": 99_770_000_000_000,
              "last": [{"operation": "optimize", "version": 5, "ended_ms": 1_770_000_000_000, "files": 3, "bytes": 9}]},
     "light": {"due": True, "next_version": 10, "failures": 0, "reason": ""},
+    "follow_ups": [{"action": "dbt", "commits": 10, "version": 7, "pending_version": 9, "done_ms": 1_770_000_000_000,
+                    "failures": 2, "reason": "answered 503", "again_ms": 1_770_000_060_000}],
 }  # fmt: skip
 POLICY = {
     "name": "main",
@@ -44,6 +46,7 @@ def test_a_dry_run_shows_what_is_due_and_why() -> None:
             "9 of 9 files are below 512 bytes where (`day` = '1'); the rest in another run", "vacuum is false", "true of main",
             "from version 10 on", "run 4 is at work", "failed 2 times, set aside until", "out of memory", "not all files",
             "3 partitions", "7 rows in 2 files", "turnstile.maintenance.reorg of table main.default.visits",
+            "dbt", "answered 503",
         ):  # fmt: skip
             assert text in shown.stdout, shown.stdout
         answer = run("maintain", "--dry-run", "main.default.visits", "--url", canned.url, "-o", "json")

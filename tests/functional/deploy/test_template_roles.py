@@ -112,6 +112,8 @@ ROWS = {
     "updateable": SPACE.updateable("client/1"),
     "task of a table": SPACE.updateable("task/maintain.1"),
     "runs of a table": SPACE.updateable("task/rewrite.1"),
+    "follow-ups of a table": SPACE.updateable("task/follow-up.1"),
+    "follow-ups": SPACE.updateable("task/follow-ups"),
     "transaction": SPACE.transaction("client/1"),
     "event-log": SPACE.event_log("client"),
     "event-delivery": SPACE.event_delivery("main", "bus"),
@@ -126,7 +128,7 @@ CHANGED = {
     "AuthorizerRole": set(),
     "PublishRole": {"table"},
     "EventsRole": {"event-log", "event-mark", "event-delivery"},
-    "MaintainRole": {"event-delivery", "task of a table", "runs of a table"},
+    "MaintainRole": {"event-delivery", "task of a table", "runs of a table", "follow-ups of a table", "follow-ups"},
     "PlansRole": {"runs of a table"},
     "SweepRole": {"table"},
     "CollectRole": ROWS.keys() - {"client"},
@@ -285,16 +287,29 @@ def matches(path: str, patterns: set[str]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
-def test_only_the_function_of_events_puts_events_on_the_bus_and_on_no_other(resources: dict[str, Any]) -> None:
+def test_only_functions_that_send_events_put_them_on_the_bus_and_on_no_other(resources: dict[str, Any]) -> None:
     policy = resources["EventBusPolicy"]
     assert policy["Condition"] == "WithEventBus"
-    assert policy["Properties"]["Roles"] == [{"Ref": "EventsRole"}]
+    assert policy["Properties"]["Roles"] == [{"Ref": "EventsRole"}, {"Ref": "MaintainRole"}]
     (statement,) = statements(policy["Properties"])
     assert (actions(statement), statement["Resource"]) == ({"PutEvents"}, {"Ref": "EventBus"})
     variables = resources["EventsFunction"]["Properties"]["Environment"]["Variables"]
     assert variables["TURNSTILE_EVENT_TARGETS"] == {
         "Fn::If": ["WithEventBus", {"Fn::Sub": "bus=eventbridge:${EventBus}"}, ""]
     }
+
+
+def test_follow_ups_invoke_and_start_what_the_parameters_name_and_nothing_else(resources: dict[str, Any]) -> None:
+    functions, application = resources["FollowUpFunctionsPolicy"], resources["FollowUpApplicationPolicy"]
+    assert (functions["Condition"], application["Condition"]) == ("WithFollowUpFunctions", "WithFollowUpApplication")
+    for policy in (functions, application):
+        assert policy["Properties"]["Roles"] == [{"Ref": "MaintainRole"}]
+    (invoke,) = statements(functions["Properties"])
+    assert (actions(invoke), invoke["Resource"]) == ({"InvokeFunction"}, {"Ref": "FollowUpFunctions"})
+    start, give = statements(application["Properties"])
+    assert (actions(start), start["Resource"]) == ({"StartJobRun"}, {"Ref": "FollowUpApplication"})
+    assert (actions(give), give["Resource"]) == ({"PassRole"}, {"Ref": "FollowUpJobRole"})
+    assert give["Condition"] == {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
 
 
 def test_i12_keys_are_sessions_of_the_vending_role_and_of_no_other(resources: dict[str, Any]) -> None:

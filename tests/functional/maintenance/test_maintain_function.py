@@ -52,7 +52,7 @@ def test_i14_i15_a_run_maintains_the_tables_that_events_name_and_the_next_one_ha
 ) -> None:
     tables = [grown(world, table_id(number)) for number in (1, 2)]
     figures = app.maintain(SCHEDULED, LONG)
-    assert figures == {"tables": 2, "checkpoints": 2, "checksums": 2, "compactions": 0, "failures": 0}
+    assert {name: count for name, count in figures.items() if count} == {"tables": 2, "checkpoints": 2, "checksums": 2}
     assert all(10 in listed(table.storage).checkpoints for table in tables)
     assert not any(app.maintain(SCHEDULED, LONG).values())
 

@@ -12,6 +12,7 @@ from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
 from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
+from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowedUp
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
 from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
@@ -36,6 +37,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Owners(),
         Followed(),
         Sent(),
+        FollowedUp(),
         LightWork(),
         FileIndex(),
         Vacuumed(),
@@ -54,6 +56,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Owners.name: OWNER_MISTAKES,
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
+    FollowedUp.name: FOLLOW_UP_MISTAKES,
     LightWork.name: LIGHT_WORK_MISTAKES,
     FileIndex.name: FILE_INDEX_MISTAKES,
     Vacuumed.name: VACUUM_MISTAKES,

@@ -17,6 +17,7 @@ from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.api.v1.policies import IgnoredValue, ShownValue, shown_values
+from turnstile.events.core.follow_ups import ActionState
 from turnstile.maintenance.core.candidates import Job, NotDue, Operation
 from turnstile.maintenance.runs import NoRun, OperationResult, Overview, RunReport
 from turnstile.store.core.errors import InvalidRequest
@@ -106,6 +107,20 @@ class LightWork(msgspec.Struct, frozen=True):
     reason: str
 
 
+class FollowUp(msgspec.Struct, frozen=True):
+    """A rule of the policy ``follow-ups``, and what became of its action: acknowledged up to ``version`` (None: not seen yet) at
+    ``done_ms``; being asked for up to ``pending_version``; ``failures`` in a row, why the last time, and when it is asked again."""
+
+    action: str
+    commits: int
+    version: int | None
+    pending_version: int | None
+    done_ms: int
+    failures: int
+    reason: str
+    again_ms: int
+
+
 class TableMaintenance(msgspec.Struct, frozen=True):
     """A table's policy, and what is due at ``version`` and what is not, with reasons."""
 
@@ -120,6 +135,7 @@ class TableMaintenance(msgspec.Struct, frozen=True):
     not_due: list[NotDue]
     runs: RunState
     light: LightWork
+    follow_ups: list[FollowUp]
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -175,6 +191,7 @@ def maintenance(table_id: str) -> TableMaintenance:
         list(seen.plan.not_due),
         _runs(seen, here.world.clock.now_ms()),
         LightWork(seen.version >= light.next, light.next, light.failures, light.reason),
+        _follow_ups(seen),
     )
 
 
@@ -222,6 +239,21 @@ def update_run(table_id: str, attempt: str) -> RunUpdated:
     report = RunReport(sent.outcome, sent.version, results, sent.reason, sent.dpus)
     after = runs.finish(check_uuid(table_id), number, report)
     return RunUpdated(0, after.failures, after.again_ms)
+
+
+def _follow_ups(seen: Overview) -> list[FollowUp]:
+    rules = seen.effective.policy.follow_ups
+    actions = services().follow_ups.state(seen.head.table_id).actions if rules else {}
+    shown = []
+    for rule in rules:
+        state = actions.get(rule.action) or ActionState(-1)
+        version, pending = None if state.version < 0 else state.version, state.pending or None
+        shown.append(
+            FollowUp(
+                rule.action, rule.commits, version, pending, state.done_ms, state.failures, state.reason, state.again_ms
+            )
+        )
+    return shown
 
 
 def _runs(seen: Overview, now_ms: int) -> RunState:

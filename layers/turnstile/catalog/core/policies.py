@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from turnstile.catalog.core.follow_ups import FollowUpRule, follow_ups_of
 from turnstile.catalog.core.windows import Windows, windows_of
 from turnstile.delta.core.metadata import interval_ms
 from turnstile.store.core.errors import InvalidRequest
@@ -45,6 +46,7 @@ class Policy(msgspec.Struct, frozen=True):
         vacuum_interval_ms: from one vacuum to the next.
         windows: when work may be done; None: at any time.
         budget_bytes, budget_dpu_hours: of a table, for each day (UTC); None: no limit.
+        follow_ups: what the deployment's actions do after publications, ``enabled`` or not.
     """
 
     enabled: bool
@@ -62,6 +64,7 @@ class Policy(msgspec.Struct, frozen=True):
     windows: Windows | None
     budget_bytes: int | None
     budget_dpu_hours: float | None
+    follow_ups: tuple[FollowUpRule, ...] = ()
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -185,6 +188,8 @@ SETTINGS: Final = (
     Setting("windows", "windows", "none", _none_or(windows_of), "when work may be done, in UTC"),
     Setting("budget-bytes", "budget_bytes", "none", _none_or(_size(0)), "bytes of a table that are rewritten a day"),
     Setting("budget-dpu-hours", "budget_dpu_hours", "none", _none_or(_hours), "DPU-hours for a table a day"),
+    Setting("follow-ups", "follow_ups", "none", lambda text: () if text.lower() == "none" else follow_ups_of(text),
+            "actions after publications, enabled or not"),
 )  # fmt: skip
 _BY_NAME: Final = {PREFIX + setting.name: setting for setting in SETTINGS}
 

@@ -1,0 +1,141 @@
+"""Actions of follow-ups: what a deployment names, and the rules of tables may ask for (``turnstile.events.follow_ups``).
+
+Each is a target that takes one event at once. Webhooks and buses are those of ``event_targets``; functions and Spark jobs are here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from turnstile.adapters import opening
+from turnstile.adapters.event_targets import BadTarget, open_targets
+from turnstile.events.core.cloud_events import CloudEvent
+from turnstile.events.deliver import EventTarget, NotDelivered
+from turnstile.store.ports import Clock
+
+FUNCTION: Final = "lambda:"
+SPARK: Final = "emr-serverless:"
+
+_APPLICATION: Final = re.compile(r"[0-9a-z]{1,64}")
+_WANTED: Final = {"role", "entry", "args", "spark"}
+
+
+def open_actions(description: str, secret: str, clock: Clock) -> list[EventTarget]:
+    """Returns the actions of ``NAME=URL NAME=URL ...``. Raises BadTarget.
+
+    A URL is that of a webhook or a bus, as of event targets; ``lambda:ARN`` invokes a function; ``emr-serverless://APPLICATION?role=
+    ARN&entry=s3://...&args=...&spark=...`` starts a job run.
+    """
+    others, actions = list[str](), dict[str, EventTarget]()
+    for part in description.split():
+        name, _, url = part.partition("=")
+        if not url.startswith((FUNCTION, SPARK)):
+            others.append(part)
+            continue
+        if name in actions:
+            raise BadTarget(f"two actions are called '{name}'")
+        (checked,) = open_targets(f"{name}=eventbridge:name", secret, clock)
+        actions[name] = _action(checked.name, url)
+    for target in open_targets(" ".join(others), secret, clock):
+        if target.name in actions:
+            raise BadTarget(f"two actions are called '{target.name}'")
+        actions[target.name] = target
+    return list(actions.values())
+
+
+def _action(name: str, url: str) -> EventTarget:
+    if url.startswith(FUNCTION):
+        arn = url.removeprefix(FUNCTION)
+        if not arn:
+            raise BadTarget(f"the action '{name}' names no function: write lambda:ARN")
+        return Function(name, arn)
+    parts = urlsplit(url)
+    query = parse_qs(parts.query, keep_blank_values=True)
+    given = {key: values[-1] for key, values in query.items()}
+    if (
+        not _APPLICATION.fullmatch(parts.netloc)
+        or not given.get("role")
+        or not given.get("entry")
+        or given.keys() - _WANTED
+    ):
+        raise BadTarget(
+            f"the action '{name}' names no job: write emr-serverless://APPLICATION?role=ARN&entry=s3://BUCKET/FILE.py, and perhaps "
+            "args= and spark=, each encoded as in a URL"
+        )
+    return SparkJob(name, parts.netloc, given)
+
+
+class Function:
+    """Invokes a Lambda function with the CloudEvent, without waiting for it: Lambda has accepted it, and tries again by itself."""
+
+    most: Final = 1
+
+    def __init__(self, name: str, arn: str, client: Any = None) -> None:
+        self.name = name
+        self._arn, self._client = arn, client
+
+    def send(self, events: Sequence[CloudEvent]) -> None:
+        """One invocation for each event. Raises NotDelivered."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if self._client is None:
+            self._client = opening.functions()
+        for event in events:
+            try:
+                self._client.invoke(FunctionName=self._arn, InvocationType="Event", Payload=msgspec.json.encode(event))
+            except (BotoCoreError, ClientError) as error:
+                raise NotDelivered(str(error)) from error
+
+
+class SparkJob:
+    """Starts a job run of EMR Serverless. The same event starts one run, however often it is sent: its id makes the client token.
+
+    ``{table}`` (without the catalog), ``{catalog}``, ``{id}``, ``{first_version}`` and ``{version}`` in the arguments are replaced.
+    """
+
+    most: Final = 1
+
+    def __init__(self, name: str, application: str, given: Mapping[str, str], client: Any = None) -> None:
+        self.name = name
+        self._application, self._given, self._client = application, given, client
+
+    def send(self, events: Sequence[CloudEvent]) -> None:
+        """Starts a run for each event. Raises NotDelivered."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if self._client is None:
+            self._client = opening.emr_serverless()
+        for event in events:
+            try:
+                self._client.start_job_run(**self.run_of(event))
+            except (BotoCoreError, ClientError) as error:
+                raise NotDelivered(str(error)) from error
+
+    def run_of(self, event: CloudEvent) -> dict[str, Any]:
+        """The request that starts the run for an event."""
+        catalog, _, table = str(event.data.get("name", "")).partition(".")
+        words = {"catalog": catalog, "table": table, "id": event.subject}
+        words |= {name: str(event.data.get(name, "")) for name in ("first_version", "version")}
+        arguments = [_filled(argument, words) for argument in shlex.split(self._given.get("args", ""))]
+        submit: dict[str, Any] = {"entryPoint": self._given["entry"], "entryPointArguments": arguments}
+        if self._given.get("spark"):
+            submit["sparkSubmitParameters"] = self._given["spark"]
+        return {
+            "applicationId": self._application,
+            "clientToken": hashlib.sha256(f"{self.name}/{event.id}".encode()).hexdigest()[:64],
+            "executionRoleArn": self._given["role"],
+            "name": f"turnstile {self.name} {table}"[:256],
+            "jobDriver": {"sparkSubmit": submit},
+        }
+
+
+def _filled(argument: str, words: Mapping[str, str]) -> str:
+    """``argument`` with words in braces replaced; other braces stay."""
+    return re.sub(r"\{([a-z_]+)\}", lambda match: words.get(match[1], match[0]), argument)

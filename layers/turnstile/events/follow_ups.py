@@ -1,0 +1,203 @@
+"""Follow-ups: what a deployment's own actions do after a table was published, by the table's rules (ADR 37).
+
+    1  the rules        the policy ``follow-ups`` of the table, its namespaces, its catalog; most tables end here
+    2  the row          what is due, by what every action has acknowledged; one write says that it is being asked for
+    3  the actions      each gets one CloudEvent, with the versions that it is for
+    4  the row          what acknowledged is done; what did not is asked again, after a pause that grows
+
+At least once: a crash between 3 and 4 asks again, for the same versions, with the same id. Whoever was frozen between 2 and 4 may
+do so too, and changes nothing of what was noted since. A table that has a failing action is noted in one row for the whole realm, so
+that it is found again without a look at all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.catalog.core.policies import EffectivePolicy
+from turnstile.coordination.core.rows import Updateable
+from turnstile.coordination.tasks import Updateables
+from turnstile.delta.commits import read_head
+from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
+from turnstile.events.core.cloud_events import CloudEvent
+from turnstile.events.core.events import TABLE_DROPPED, TABLE_PUBLISHED
+from turnstile.events.core.follow_ups import FollowUpState, begun, due, ended, request, seen
+from turnstile.events.deliver import EventTarget, NotDelivered
+from turnstile.store.core.errors import NotFound
+from turnstile.store.core.rows import TASK
+from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import World
+
+TARGET: Final = "(follow-ups)"
+"""Name of the place in the event log; no target of a deployment is named so."""
+
+FAILING_MAX: Final = 1_000
+"""Tables with a failing action that are remembered; of more, the rest waits for its next publication."""
+
+_FAILING: Final = "follow-ups"
+_TRIES: Final = 20
+
+Outcome = Literal["nothing due", "busy", "done", "failed"]
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """What one call did on a table: ``actions`` that acknowledged, and why others did not, by name."""
+
+    table_id: str
+    outcome: Outcome
+    actions: tuple[str, ...] = ()
+    failures: Mapping[str, str] = {}
+
+
+class FollowUps:
+    """Asks for actions. No state between calls.
+
+    Args:
+        policy: of a table (``maintenance.runs.MaintenanceRuns.policy``).
+        actions: of the deployment, by name.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        policy: Callable[[TableHead], EffectivePolicy],
+        actions: Sequence[EventTarget],
+        *,
+        faults: Faults = no_faults,
+    ) -> None:
+        self._world, self._policy, self._faults = world, policy, faults
+        self._actions = {action.name: action for action in actions}
+        self._objects = Updateables(world)
+
+    def follow(self, table_id: str) -> Followed:
+        """Does what is due on a table. A failure of an action is in the result. Raises what the store raises."""
+        try:
+            head = read_head(self._world, table_id)
+        except NotFound:
+            head = None
+        if head is None or head.state == DROPPED:
+            self.forget(table_id)
+            return Followed(table_id, "nothing due")
+        rules = self._policy(head).policy.follow_ups
+        if not rules or head.state != ACTIVE:
+            return Followed(table_id, "nothing due")
+        row, now = self._objects.read(TASK.name, _row(table_id)), self._world.clock.now_ms()
+        before = FollowUpState.unpack(row.payload if row is not None else b"")
+        if before.held_until_ms > now:
+            return Followed(table_id, "busy")
+        state = seen(before, rules, head.floor)
+        jobs = due(state, rules, self._actions.keys(), head.floor, now)
+        if not jobs and state == before:
+            return Followed(table_id, "nothing due")
+        held = self._write(row, table_id, begun(state, jobs, now) if jobs else state)
+        if held is None:
+            return Followed(table_id, "busy")
+        if not jobs:
+            return Followed(table_id, "nothing due")
+        self._faults("follow-ups.begun")
+        failures = {}
+        for job in jobs:
+            try:
+                self._actions[job.action].send([request(head, job, now)])
+            except NotDelivered as error:
+                failures[job.action] = str(error)
+            self._faults("follow-ups.asked")
+        after = ended(FollowUpState.unpack(held.payload), jobs, failures, self._world.clock.now_ms())
+        if self._write(held, table_id, after) is None:
+            return Followed(table_id, "busy")
+        if after.failing != before.failing:
+            self._note(table_id, failing=after.failing)
+        done = tuple(job.action for job in jobs if job.action not in failures)
+        return Followed(table_id, "failed" if failures else "done", done, failures)
+
+    def state(self, table_id: str) -> FollowUpState:
+        """What is remembered of a table's actions."""
+        row = self._objects.read(TASK.name, _row(table_id))
+        return FollowUpState.unpack(row.payload if row is not None else b"")
+
+    def failing(self) -> tuple[str, ...]:
+        """The tables that have a failing action."""
+        row = self._objects.read(TASK.name, _FAILING)
+        return () if row is None else tuple(_IDS.decode(row.payload))
+
+    def forget(self, table_id: str) -> None:
+        """Removes what is remembered of a table that is gone."""
+        row = self._objects.read(TASK.name, _row(table_id))
+        if row is not None:
+            self._objects.delete(row)
+            self._note(table_id, failing=False)
+
+    def _write(self, before: Updateable | None, table_id: str, state: FollowUpState) -> Updateable | None:
+        """The row with ``state``; None if it is not what was read: somebody else works on the table."""
+        if before is None:
+            written = self._objects.create(TASK.name, _row(table_id), state.pack())
+        else:
+            written = self._objects.update(before, state.pack())
+        return written if isinstance(written, Updateable) else None
+
+    def _note(self, table_id: str, *, failing: bool) -> None:
+        """Adds the table to those that have a failing action, or takes it away. Where all tries lose, the table's next publication
+        comes back to it."""
+        for _ in range(_TRIES):
+            row = self._objects.read(TASK.name, _FAILING)
+            before: list[str] = [] if row is None else _IDS.decode(row.payload)
+            after = [id for id in before if id != table_id]
+            if failing and len(after) < FAILING_MAX:
+                after.append(table_id)
+            if after == before:
+                return
+            packed = msgspec.msgpack.encode(after)
+            written = (
+                self._objects.create(TASK.name, _FAILING, packed) if row is None else self._objects.update(row, packed)
+            )
+            if isinstance(written, Updateable):
+                return
+
+
+_IDS: Final = msgspec.msgpack.Decoder(list[str])
+
+
+def _row(table_id: str) -> str:
+    return f"follow-up.{table_id}"
+
+
+class OutOfTime(Exception):
+    """Not every table of a batch had a turn; the batch comes again."""
+
+
+class FollowUpTarget:
+    """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is kept as those of targets are. It
+    acknowledges what was done and what failed: an action that fails is asked for again later (``FollowUps.failing``), and holds up no
+    other."""
+
+    name: Final = TARGET
+    most: Final = 100
+
+    def __init__(
+        self,
+        follow_ups: FollowUps,
+        record: Callable[[Followed], None] = lambda _: None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``record`` is told what became of each table; ``go_on`` is asked before each one."""
+        self._follow_ups, self._record, self.go_on = follow_ups, record, go_on
+
+    def send(self, events: Sequence[CloudEvent]) -> None:
+        """Does what is due on the tables that the events say something was published of. Raises OutOfTime if not all had a turn,
+        NotDelivered where somebody else has one of them, and what the store raises."""
+        tables: dict[str, None] = {}
+        for event in events:
+            if event.type in (TABLE_PUBLISHED, TABLE_DROPPED):
+                tables[event.subject] = None
+        for table_id in tables:
+            if not self.go_on():
+                raise OutOfTime("the time is up")
+            followed = self._follow_ups.follow(table_id)
+            self._record(followed)
+            if followed.outcome == "busy":
+                raise NotDelivered(
+                    f"somebody asks for actions of table {table_id}, or has died of it: the batch comes again"
+                )
