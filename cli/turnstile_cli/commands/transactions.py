@@ -95,5 +95,10 @@ def _show(entry: dict[str, Any], output: Format) -> None:
         if value:
             out.say(f"[bold]{label:<12}[/bold] {escape(str(value))}")
     tables = [(member["table_id"], "writes", member["version"]) for member in entry["commits"]]
-    tables += [(member["table_id"], "read", member["version"]) for member in entry["reads"]]
+    tables += [(member["table_id"], _read(member), member["version"]) for member in entry["reads"]]
     out.table("", ("table", "", "#version"), tables, empty="no tables")
+
+
+def _read(member: dict[str, Any]) -> str:
+    """How a table was read, with its slack where one was declared."""
+    return f"read, slack {member['slack']}" if "slack" in member else "read"

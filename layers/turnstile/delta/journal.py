@@ -229,6 +229,7 @@ class Journal:
             obj=obj,
             written={commit.table_id: commit.version or 0 for commit in group.commits},
             read={read.table_id: read.version for read in group.reads},
+            slack={read.table_id: read.slack for read in group.reads if read.slack},
             isolation=announced.isolation,
             owner=announced.owner,
             created=now,

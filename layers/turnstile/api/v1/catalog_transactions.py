@@ -111,7 +111,7 @@ def _group(sent: CatalogTransactionBody) -> GroupRequest:
     return GroupRequest(
         _entry_id(check_uuid(sent.id, "id")),
         tuple(to_request(check_uuid(commit.table_id), commit) for commit in sent.commits),
-        tuple(ReadVersion(check_uuid(read.table_id), read.version) for read in sent.reads),
+        tuple(ReadVersion(check_uuid(read.table_id), read.version, read.slack) for read in sent.reads),
     )
 
 

@@ -51,13 +51,19 @@ class TableVersion(msgspec.Struct, frozen=True):
     version: int
 
 
+class TableRead(TableVersion, frozen=True):
+    """A table that was only read; ``slack``: by how many versions it may be behind, where that was declared."""
+
+    slack: int | UnsetType = UNSET
+
+
 class Entry(msgspec.Struct, frozen=True):
     """An entry of the journal; times in ms."""
 
     id: str
     state: EntryState
     commits: list[TableVersion]
-    reads: list[TableVersion]
+    reads: list[TableRead]
     isolation: str
     owner: str
     attempt: int
@@ -160,7 +166,7 @@ def _entry(row: JournalRow) -> Entry:
         id=row.id,
         state=row.state,
         commits=[TableVersion(id, version) for id, version in row.written.items()],
-        reads=[TableVersion(id, version) for id, version in row.read.items()],
+        reads=[TableRead(id, version, row.slack.get(id) or UNSET) for id, version in row.read.items()],
         isolation=row.isolation,
         owner=row.owner,
         attempt=row.attempt,
