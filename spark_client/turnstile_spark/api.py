@@ -60,10 +60,14 @@ class Api:
         listed = self._pages("tables", self._namespace(namespace, "tables"), "tables")
         return [(t["name"], t["table_id"]) for t in listed if t["format"] == "delta"]
 
-    def stage(self, namespace: str, table: str) -> dict[str, Any]:
-        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it)."""
+    def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> dict[str, Any]:
+        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it).
+        ``new_namespace``: the namespace is not there yet."""
         route = self._namespace(namespace, "staging-tables")
-        return self.http.call("stage", "POST", route, {"name": checked(table, "table")})  # type: ignore[no-any-return]
+        body: dict[str, Any] = {"name": checked(table, "table")}
+        if new_namespace:
+            body["new_namespace"] = True
+        return self.http.call("stage", "POST", route, body)  # type: ignore[no-any-return]
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table, whose version 0 is written, its name."""

@@ -536,12 +536,15 @@ def test_i3_a_head_that_lacks_an_accepted_commit_leaves_the_outcome_unknown(
         service.commit(group(inline_request(tables[0], None, "a", base=0), inline_request(tables[1], 1, "b")))
 
 
+@pytest.mark.parametrize("slack", [0, 1])
 def test_i3_a_read_that_is_refused_for_now_behind_a_lost_answer_leaves_the_outcome_unknown(
-    world: FakeWorld, tables: list[Table]
+    world: FakeWorld, tables: list[Table], slack: int
 ) -> None:
     """The first copy is held up on its way, and lands when the group that holds the table was aborted."""
     other = [Table(world, table_id(number)) for number in range(5, 7)]
-    request = appends(tables[:2], reads=[ReadVersion(tables[2].id, 0)])
+    request = appends(tables[:2], reads=[ReadVersion(tables[2].id, 0, slack=slack)])
+    for _ in range(slack):
+        tables[2].inline()
 
     def held_meanwhile(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
         begun = world.refs.write  # the coordinator stops before the decision
