@@ -205,7 +205,8 @@ class Api:
 
     def announce(self, id: str, announcement: dict[str, Any]) -> None:
         """Writes what a transaction is about to commit into the journal: a single attempt. Idempotent."""
-        self.http.once("announce", "PUT", path("v1", "transactions", id), announcement)
+        at_catalog = ("catalogs", self.catalog) if "changes" in announcement else ()
+        self.http.once("announce", "PUT", path("v1", *at_catalog, "transactions", id), announcement)
 
     def entries(self, state: str | None = None) -> Iterator[dict[str, Any]]:
         """The journal's entries of transactions that this client may commit."""
@@ -215,9 +216,10 @@ class Api:
         """The journal's entry of a transaction."""
         return self.http.call("entry", "GET", path("v1", "transactions", id))  # type: ignore[no-any-return]
 
-    def resume(self, id: str) -> dict[str, Any]:
-        """Commits an announced transaction; answered as :meth:`transact`. Idempotent."""
-        return self.http.call("resume", "POST", path("v1", "transactions", id, "resume"))  # type: ignore[no-any-return]
+    def resume(self, id: str, catalog: str = "") -> dict[str, Any]:
+        """Commits an announced transaction, of ``catalog`` if its entry names one; answered as :meth:`transact`. Idempotent."""
+        at_catalog = ("catalogs", catalog) if catalog else ()
+        return self.http.call("resume", "POST", path("v1", *at_catalog, "transactions", id, "resume"))  # type: ignore[no-any-return]
 
     def abort(self, id: str) -> dict[str, Any]:
         """Makes sure that an announced transaction is never committed; returns its entry. Idempotent."""

@@ -114,7 +114,7 @@ class Transaction(Scoped):
         check_slack(slack, isolation)
         if replays < 0:
             raise ValueError(f"replays={replays}: 0 or more")
-        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog=_fixed_catalog(journal))
+        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog="")
         self.isolation, self.retries, self._application = isolation, retries, application
         self._state = "new"
         self._group: Group | None = None
@@ -148,8 +148,7 @@ class Transaction(Scoped):
         if self._replay_deadline_s is not None:
             self._replay_until = time.monotonic() + self._replay_deadline_s
         if self.isolation == "serializable":
-            if self._journal is None:
-                self._opened().catalog_reads = CatalogReadLog(self._lake.api)
+            self._opened().catalog_reads = CatalogReadLog(self._lake.api)
             self._collector = _collecting(self._lake, self._spark)
         return self
 
@@ -302,6 +301,10 @@ class Transaction(Scoped):
                 except TransactionConflict as lost:
                     self._replay(lost, reconciler)
                     return self._propose(resent) if self._opened().written() else None
+                if self._journal is not None and parts.has_first and any(place.content for place in later.values()):
+                    # Somebody else may be resuming it, and reading version 0: that is not written again.
+                    reason = "it has a journal and creates tables, so it is not put on top of other commits"
+                    raise conflict.explained([reason]) from None
             self._group = None
             self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
@@ -425,11 +428,10 @@ class Transaction(Scoped):
         changes, catalog_reads = self._opened().changes, self._opened().catalog_reads
         has_reads = catalog_reads is not None and (len(changes) > 0 or catalog_reads.has_answers)
         if changes or has_reads:
-            # Its id is an idempotency key of the server, so every content has one of its own.
-            body |= {
-                "id": str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}")),
-                "changes": changes.bodies(),
-            }
+            body["changes"] = changes.bodies()
+            if self._journal is None:
+                # Its id is an idempotency key of the server, so every content has one of its own.
+                body["id"] = str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}"))
             if catalog_reads is not None:
                 body["catalog_reads"] = catalog_reads.bodies()
         return Group(self.id, parts.txn_id, body)
@@ -484,11 +486,6 @@ def _collecting(lake: LakeContext, spark: Any) -> Collector | None:
     except Exception:
         log.warning("turnstile_spark: reads are not collected; tables count as read whole", exc_info=True)
         return None
-
-
-def _fixed_catalog(journal: bool) -> str:
-    """Why the catalog cannot be changed in a transaction with this option; empty when it can."""
-    return "the journal has no changes of the catalog" if journal else ""
 
 
 def _done() -> Future[None]:

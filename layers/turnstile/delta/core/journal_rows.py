@@ -44,6 +44,7 @@ class JournalRow(StoredRow, frozen=True):
         owner: the principal that announced it; for people.
         until: the end (ms), after which gc aborts it.
         settled: when it was committed or aborted (ms); 0 while it is open.
+        catalog: the catalog that is changed, or was read, as well; empty where it is about commits alone.
         freed: staged files of an aborted transaction that gc may remove at once, as ``<table id>/<name>``.
     """
 
@@ -61,6 +62,7 @@ class JournalRow(StoredRow, frozen=True):
     until: int
     settled: int = 0
     freed: tuple[str, ...] = ()
+    catalog: str = ""
     slack: dict[str, int] = msgspec.field(default_factory=dict)
 
 
