@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +11,8 @@ import pytest
 
 from tests.support.access.realm import Realm
 from tests.support.fakes.refs import FakeRefs
-from tests.support.functions import Answer
+from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
+from tests.support.functions import Answer, function
 from tests.support.store.catalog_site import Lake, drop, iceberg, new_namespace, new_table, rename
 from tests.support.v1 import refused
 from turnstile.store.core.errors import OutcomeUnknown
@@ -141,6 +143,42 @@ def test_i3_after_a_lost_answer_the_entry_tells_what_became_of_it(lake: Announce
     assert lake.is_applied() is applied
     assert lake.entry(id)["state"] == ("committed" if applied else "open")
     assert lake.resume(id).json["outcome"] == ("replayed" if applied else "applied") and lake.is_applied()
+
+
+@pytest.mark.parametrize("how", [*CRASHES, *LOSSES])
+def test_i3_i8_after_a_failure_at_any_write_the_transaction_is_there_once_or_can_be_resumed(how: How) -> None:
+    """Announced and sent by a server that fails at the n-th write; resumed by another one."""
+    settled: list[str] = []
+    for at in range(1, 30):
+        lake, id = Announced(), str(uuid.uuid4())
+        changes, more = lake.members()
+        faulty = Faulty(lake.world, at, how)
+        function("catalog").use_world(faulty.world)
+        with suppress(Crash):
+            announced = lake.http["catalog"].call(
+                "PUT", f"/v1/catalogs/main/transactions/{id}", json_body={"changes": changes, **more}
+            )
+            if announced.status == 200:
+                body = {"id": id, "changes": changes, **more, "journal": True}
+                answer = lake.http["catalog"].call("POST", "/v1/catalogs/main/transactions", json_body=body)
+                assert answer.status in (200, 500, 503), answer.text
+                assert answer.status != 200 or lake.is_applied()
+        function("catalog").use_world(lake.world)
+        is_announced = lake.world.space.transaction(id) in lake.world.refs.rows
+        was_applied = lake.is_applied()
+        if not is_announced:
+            assert not was_applied
+            settled.append("nothing")
+            continue
+        assert lake.entry(id)["state"] == ("committed" if was_applied else "open")
+        assert lake.resume(id).json["outcome"] == ("replayed" if was_applied else "applied")
+        assert lake.is_applied() and lake.resume(id).json["outcome"] == "replayed"
+        settled.append("applied" if was_applied else "resumed")
+        if len(faulty.writes) < at:
+            break
+    else:
+        raise AssertionError("it makes more writes than were tried")
+    assert set(settled) == {"nothing", "resumed", "applied"}
 
 
 def test_i8_a_refusal_leaves_the_entry_open_and_later_content_is_another_attempt(lake: Announced, id: str) -> None:
