@@ -19,7 +19,7 @@ from turnstile.catalog.query.reads import CatalogReads
 from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.delta.core.journal_rows import COMMITTED, OPEN, JournalRow
 from turnstile.delta.groups import EntryRefused, GroupRatifier, GroupRequest
-from turnstile.delta.journal import CatalogPart, Journal, require_named, settled, superseded
+from turnstile.delta.journal import CatalogPart, Journal, settled, superseded
 from turnstile.store.core.errors import TurnstileError
 
 
@@ -34,7 +34,6 @@ class AnnouncedTransactions:
         """What the transaction came to, if it is committed with this very content; None while it is open. Raises NotFound without an
         entry; StateConflict ``TransactionAborted``, ``TransactionCommitted`` or ``TransactionSuperseded`` where this content never
         will be; OutcomeUnknown where it is committed and a commit of it cannot be shown any more."""
-        require_named(group)
         sent, obj = self._journal.with_entry(group, part)
         return self._outcome(sent, obj, self._journal.entry(group.id))
 
@@ -50,12 +49,7 @@ class AnnouncedTransactions:
         sent, obj = self._journal.with_entry(group, part)
         try:
             outcome = self._transactions.commit(part.catalog, sent, changes(), reads)
-        except EntryRefused:
-            replay = self._outcome(sent, obj, self._journal.entry(group.id))
-            if replay is None:
-                raise TurnstileError(f"the entry of transaction {group.id} refused for no reason") from None
-            return replay
-        except TurnstileError:
+        except (EntryRefused, TurnstileError):
             replay = self._outcome(sent, obj, self._journal.entry(group.id))
             if replay is None:
                 raise

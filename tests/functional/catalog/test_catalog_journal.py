@@ -194,6 +194,7 @@ def test_i8_a_refusal_leaves_the_entry_open_and_later_content_is_another_attempt
     refused(lake.transact(*changes, **more, id=id, journal=True), 409, "TransactionSuperseded", "attempt")
     assert lake.transact(*changes, **later, id=id, journal=True).json["outcome"] == "applied"
     assert lake.names() == {"orders", "moved"} and lake.latest(lake.table) == [4]
+    refused(lake.transact(*changes, **more, id=id, journal=True), 409, "TransactionCommitted", "id")
 
 
 def test_commits_are_not_taken_for_the_transaction_with_its_changes(lake: Announced, id: str) -> None:
