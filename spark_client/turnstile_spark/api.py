@@ -60,10 +60,14 @@ class Api:
         listed = self._pages("tables", self._namespace(namespace, "tables"), "tables")
         return [(t["name"], t["table_id"]) for t in listed if t["format"] == "delta"]
 
-    def stage(self, namespace: str, table: str) -> dict[str, Any]:
-        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it)."""
+    def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> dict[str, Any]:
+        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it).
+        ``new_namespace``: the namespace is not there yet."""
         route = self._namespace(namespace, "staging-tables")
-        return self.http.call("stage", "POST", route, {"name": checked(table, "table")})  # type: ignore[no-any-return]
+        body: dict[str, Any] = {"name": checked(table, "table")}
+        if new_namespace:
+            body["new_namespace"] = True
+        return self.http.call("stage", "POST", route, body)  # type: ignore[no-any-return]
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table, whose version 0 is written, its name."""
@@ -201,7 +205,8 @@ class Api:
 
     def announce(self, id: str, announcement: dict[str, Any]) -> None:
         """Writes what a transaction is about to commit into the journal: a single attempt. Idempotent."""
-        self.http.once("announce", "PUT", path("v1", "transactions", id), announcement)
+        at_catalog = ("catalogs", self.catalog) if "changes" in announcement else ()
+        self.http.once("announce", "PUT", path("v1", *at_catalog, "transactions", id), announcement)
 
     def entries(self, state: str | None = None) -> Iterator[dict[str, Any]]:
         """The journal's entries of transactions that this client may commit."""
@@ -211,9 +216,10 @@ class Api:
         """The journal's entry of a transaction."""
         return self.http.call("entry", "GET", path("v1", "transactions", id))  # type: ignore[no-any-return]
 
-    def resume(self, id: str) -> dict[str, Any]:
-        """Commits an announced transaction; answered as :meth:`transact`. Idempotent."""
-        return self.http.call("resume", "POST", path("v1", "transactions", id, "resume"))  # type: ignore[no-any-return]
+    def resume(self, id: str, catalog: str = "") -> dict[str, Any]:
+        """Commits an announced transaction, of ``catalog`` if its entry names one; answered as :meth:`transact`. Idempotent."""
+        at_catalog = ("catalogs", catalog) if catalog else ()
+        return self.http.call("resume", "POST", path("v1", *at_catalog, "transactions", id, "resume"))  # type: ignore[no-any-return]
 
     def abort(self, id: str) -> dict[str, Any]:
         """Makes sure that an announced transaction is never committed; returns its entry. Idempotent."""

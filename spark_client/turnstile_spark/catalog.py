@@ -225,7 +225,8 @@ class SparkCatalog(ViewsOfLake):
             raise self.lake.throw.no_such_namespace([self.lake.name])
         scope = self._scope()
         try:
-            staged = self.lake.stage(dotted(levels), self._staged_name(scope, levels, table))
+            is_new = scope is not None and scope.changes.namespace(dotted(levels)) is not None
+            staged = self.lake.stage(dotted(levels), self._staged_name(scope, levels, table), new_namespace=is_new)
         except ApiError as e:
             raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
         if scope is not None:
@@ -239,9 +240,6 @@ class SparkCatalog(ViewsOfLake):
         """The name under which a new table is staged. The server refuses one that is taken, and a transaction may have freed it."""
         if scope is None:
             return table
-        if scope.changes.namespace(dotted(levels)) is not None:
-            text = f"CREATE TABLE in a namespace that the same transaction creates: create '{dotted(levels)}' before it"
-            raise self.lake.throw.unsupported(text)
         return (
             f"new_{uuid.uuid4().hex}"
             if scope.changes.is_freed(Name(dotted(levels), table))

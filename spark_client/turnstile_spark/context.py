@@ -83,9 +83,10 @@ class LakeContext:
     def _table_at(self, log_path: str) -> tuple[str | None, tuple[str, ...]]:
         return self._tables.get(location_key(log_path), (None, ()))
 
-    def stage(self, namespace: str, table: str) -> dict[str, str]:
-        """Reserves id and location for a new table; returns the properties with which Delta creates it there."""
-        staged = self.api.stage(namespace, table)
+    def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> dict[str, str]:
+        """Reserves id and location for a new table; returns the properties with which Delta creates it there. ``new_namespace``: its
+        namespace is created together with it."""
+        staged = self.api.stage(namespace, table, new_namespace=new_namespace)
         location = spark_location(staged["location"])
         self._staged_ids[location_key(location)] = staged["table_id"]
         properties = {str(k): str(v) for k, v in (staged.get("required_properties") or {}).items()}

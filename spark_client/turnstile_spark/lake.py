@@ -28,7 +28,7 @@ from turnstile_spark.transactions.judging import Isolation
 from turnstile_spark.transactions.replays import REPLAYS
 from turnstile_spark.transactions.retries import ATTEMPTS, Runner
 from turnstile_spark.transactions.snapshot import Snapshot
-from turnstile_spark.transactions.transaction import Transaction
+from turnstile_spark.transactions.transaction import Slack, Transaction
 from turnstile_spark.vacuum import Vacuum, VacuumStep, vacuum
 
 T = TypeVar("T")
@@ -111,6 +111,7 @@ class Lake:
         group_action: bool = False,
         replays: int = REPLAYS,
         replay_deadline_s: float | None = None,
+        slack: Slack = 0,
     ) -> Transaction:
         """A transaction, for a ``with`` statement: the statements of this thread on tables of the lake inside are committed
         together at its end, or, after an exception, not at all. See docs/transactions.md.
@@ -121,7 +122,9 @@ class Lake:
         before it is sent, so that it can be finished or undone by its id when this process dies (:meth:`transactions`); one
         request more. ``group_action``: write the action ``transactionGroup`` into every commit, as an unsettled proposal for
         Delta's protocol has it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in the same
-        transaction, when it loses; ``replay_deadline_s``: none is begun later than this after the begin.
+        transaction, when it loses; ``replay_deadline_s``: none is begun later than this after the begin. ``slack``: under
+        "serializable", by how many versions tables that are only read may be behind at the commit without their reads being judged: a
+        number for all, or one by name (``{"namespace.table": 3}``).
         """
         return Transaction(
             self.context,
@@ -132,6 +135,7 @@ class Lake:
             group_action=group_action,
             replays=replays,
             replay_deadline_s=replay_deadline_s,
+            slack=slack,
         )
 
     def transactions(self, state: str | None = "open") -> list[AnnouncedTransaction]:
@@ -156,10 +160,11 @@ class Lake:
         attempts: int = ATTEMPTS,
         isolation: Isolation = "snapshot",
         tables: Iterable[str] = (),
+        slack: Slack = 0,
     ) -> T:
         """Returns ``fn(transaction)``, run in a transaction that is committed after it; when that loses (a conflict, or a table
         that cannot join the cut), it is run again in a fresh one after a short random pause, at most ``attempts`` times in all."""
-        return self._runner.retry(fn, attempts, isolation, tuple(tables))
+        return self._runner.retry(fn, attempts, isolation, tuple(tables), slack=slack)
 
     def transactional(
         self, fn: Callable[..., Any] | None = None, *, attempts: int = ATTEMPTS, isolation: Isolation = "snapshot"

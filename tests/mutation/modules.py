@@ -233,6 +233,9 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.catalog.announced": Mutated(
+        ("functional/catalog/test_catalog_journal.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.catalog.query.core.differences": Mutated(
         ("unit/query/test_differences.py",), writes=False, decides=True
     ),

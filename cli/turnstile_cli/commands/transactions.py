@@ -58,11 +58,13 @@ def show(api: Api, *, id: Id, output: Format) -> None:
 @with_api
 def resume(api: Api, *, id: Id, output: Format) -> None:
     """Finish a transaction: send its commits again; one that is committed already stays as it is."""
-    answer = api.post(f"{_path(id)}/resume", {})
+    catalog = api.get(_path(id)).get("catalog")
+    at_catalog = f"/v1/catalogs/{quote(catalog, safe='')}/transactions/{quote(id, safe='')}" if catalog else _path(id)
+    answer = api.post(f"{at_catalog}/resume", {})
     if output is Format.JSON:
         out.emit_json(answer)
         return
-    done = "is committed now" if answer["outcome"] == "ratified" else "was committed already"
+    done = "was committed already" if answer["outcome"] == "replayed" else "is committed now"
     out.say(f"transaction {escape(str(answer['id']))} {done}")
     rows = ((member["table_id"], member["commit"]["version"]) for member in answer["commits"])
     out.table("", ("table", "#version"), rows, empty="no tables")
@@ -90,10 +92,16 @@ def _show(entry: dict[str, Any], output: Format) -> None:
         ("open until", out.when(entry["until"])),
         ("settled", out.when(entry.get("settled"))),
         ("isolation", entry["isolation"]),
+        ("catalog", entry.get("catalog")),
     ]
     for label, value in pairs:
         if value:
             out.say(f"[bold]{label:<12}[/bold] {escape(str(value))}")
     tables = [(member["table_id"], "writes", member["version"]) for member in entry["commits"]]
-    tables += [(member["table_id"], "read", member["version"]) for member in entry["reads"]]
+    tables += [(member["table_id"], _read(member), member["version"]) for member in entry["reads"]]
     out.table("", ("table", "", "#version"), tables, empty="no tables")
+
+
+def _read(member: dict[str, Any]) -> str:
+    """How a table was read, with its slack where one was declared."""
+    return f"read, slack {member['slack']}" if "slack" in member else "read"

@@ -65,19 +65,25 @@ class Staging:
         *,
         creator: str = "",
         free_names: bool = False,
+        new_namespace: bool = False,
         check: Callable[[str, str], object] = lambda _table_id, _location: None,
     ) -> StagingTable:
         """Returns a fresh staging table, which ``creator`` may register (empty: admins only). Two requests when warm. A
         repeated request gets another one; gc collects the first. ``check`` is called with uuid and location before
         anything is written; if it raises, nothing is left behind. Raises InvalidRequest, NotFound; AlreadyExists if the
-        name is taken now. It may also be taken later: names are not reserved. ``free_names``: as Iceberg's clients choose them."""
+        name is taken now. It may also be taken later: names are not reserved. ``free_names``: as Iceberg's clients choose them.
+        ``new_namespace``: the namespace must not be there: it is created by the transaction that registers the table."""
         check_path(namespace)
         (check_name if free_names else check_identifier)(name, "name")
         root = self._zones.ensure(self._root)
         view = View(self._reader.current(catalog), self._reader.store)
-        view.tree.parent(namespace)
-        require_free(view, (*namespace, name), "name")
-        written = view.written(namespace)
+        if new_namespace:
+            require_free(view, namespace, "namespace")
+            written = _written_if_there(view, namespace)
+        else:
+            view.tree.parent(namespace)
+            require_free(view, (*namespace, name), "name")
+            written = view.written(namespace)
         table_id = self._world.ids.uuid()
         location = managed_location(root, view.tree.catalog, written, table_id)
         check(table_id, location)
@@ -97,6 +103,15 @@ class Staging:
             raise TurnstileError(f"uuid {table_id} was given out twice")
         properties = {"delta.enableInCommitTimestamps": "true", UUID_PROPERTY: table_id}
         return StagingTable(table_id, location, REQUIRED_FEATURES, properties)
+
+
+def _written_if_there(view: View, namespace: Path) -> Path:
+    """Returns the levels of a namespace to be: those that are there as they were written. Raises NotFound where one of those above
+    it is something else."""
+    depth = 0
+    while depth < len(namespace) and view.tree.find(namespace[: depth + 1]) is not None:
+        depth += 1
+    return (*view.written(namespace[:depth]), *namespace[depth:])
 
 
 def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> Content:

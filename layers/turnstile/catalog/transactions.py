@@ -25,7 +25,15 @@ from turnstile.catalog.composed import Composition, GroupChange, RefusedChange
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest, OpenGroup, check_members
+from turnstile.delta.groups import (
+    EntryRefused,
+    GroupRatified,
+    GroupRatifier,
+    GroupRefused,
+    GroupRequest,
+    OpenGroup,
+    check_members,
+)
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
@@ -74,13 +82,14 @@ class CatalogTransactions:
 
         Raises InvalidRequest: too many members, one of another catalog, two that change one table; what a commit or a change
         raises alone, but for conflicts, whose ``field`` begins with the member; StateConflict ``ConcurrentChange``: other
-        changes of the catalog were faster until the deadline; Throttled. Then nothing was applied. OutcomeUnknown."""
+        changes of the catalog were faster until the deadline; Throttled; EntryRefused by the group's entry in the journal. Then
+        nothing was applied. OutcomeUnknown."""
         attempt = _Attempt(catalog, self._groups.open(group), group, Composition(changes), reads)
         try:
             outcome = attempt.run(self._committer)
         except OutcomeUnknown:  # files that were written may be in use
             raise
-        except TurnstileError:
+        except (TurnstileError, EntryRefused):
             attempt.changes.settled(applied=False)
             raise
         attempt.changes.settled(applied=isinstance(outcome, Applied) and not outcome.replayed)
@@ -183,7 +192,7 @@ class _Attempt:
             problem = f"the transaction changes or checks {len(own) + len(others)} rows, and one may {MAX_ROWS}"
             raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
         changed = {write.key for write in own}
-        for at, write in enumerate(others):
+        for at, write in enumerate(others):  # the group's entry, the last, is no row of a change
             if write.key in changed:
                 read = at - len(self._group.commits)
                 raise InvalidRequest(
@@ -193,7 +202,7 @@ class _Attempt:
                 )
 
     def _on_rejected(self, failed: Mapping[int, Row | None]) -> None:
-        last = self._own + len(self._group.commits) + len(self._group.reads)
+        last = self._own + len(self._group.commits) + len(self._group.reads) + (self._group.entry is not None)
         rows = {at - self._own: row for at, row in failed.items() if self._own <= at < last}
         if rows:
             self._commits.rejected(rows)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -37,12 +37,21 @@ from turnstile.store.core.names import MAX_VERSION, check_uuid
 from turnstile.store.core.writes import Change, Row, Write
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World
 
+SLACK_MAX: Final = 1_000_000
+"""By how many versions a read may be declared to be behind: more than any transaction lasts."""
 
-class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table that the transaction read and does not write: nothing may have been ratified since ``version``."""
+
+class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A table that the transaction read and does not write: no more than ``slack`` commits may have been ratified since
+    ``version``. Source: LakeVilla, rule R1 (section 4.3)."""
 
     table_id: str
     version: int
+    slack: int = 0
+
+    def refuses(self, head: TableHead) -> bool:
+        """Whether ``head`` is none with which the group may be ratified."""
+        return has_changed(head, self.version, self.slack)
 
 
 class GroupRequest(msgspec.Struct, frozen=True):
@@ -185,7 +194,7 @@ class OpenGroup:
         """Step 2: the conditional writes of the members, the checks of what was read, in the order of the request, and the
         change of the group's entry."""
         writing = [member for member in self._members if _is_open(member)]
-        reads = [unchanged(self._world.space.table(read.table_id), read.version) for read in self._group.reads]
+        reads = [unchanged(self._world.space.table(r.table_id), r.version, r.slack) for r in self._group.reads]
         entry = [self._group.entry] if self._group.entry is not None else []
         return [*map(self._ratifier.change, writing), *reads, *entry]
 
@@ -198,7 +207,7 @@ class OpenGroup:
         heads = {at: head_of(row, _table_of(self._group, at)) for at, row in failed.items()}
         heads = settle(self._world, heads, self._ratifier.pause)
         read = {at - own: heads.pop(at) for at in sorted(heads) if at >= own}
-        self._stale = {at: head for at, head in read.items() if has_changed(head, self._group.reads[at].version)}
+        self._stale = {at: head for at, head in read.items() if self._group.reads[at].refuses(head)}
         self._decide(heads)
 
     def accepted(self) -> GroupRatified:
@@ -250,8 +259,10 @@ class OpenGroup:
                 )
         for index, head in self._stale.items():
             read = group.reads[index]
-            refused.append(RefusedMember(read.table_id, index, changed_since(head, read.version), was_read=True))
-            is_final |= head.latest > read.version
+            refused.append(
+                RefusedMember(read.table_id, index, changed_since(head, read.version, read.slack), was_read=True)
+            )
+            is_final |= head.latest > read.version + read.slack
         if lost and not is_final:
             raise OutcomeUnknown("an answer was lost; the attempt after it was refused, which may pass")
         return GroupRefused(tuple(refused))
@@ -312,6 +323,12 @@ def check_members(group: GroupRequest) -> None:
     for index, read in enumerate(group.reads):
         if not 0 <= read.version <= MAX_VERSION:
             raise InvalidRequest(f"{read.version} is no version", field=f"reads[{index}].version")
+        if not 0 <= read.slack <= SLACK_MAX:
+            raise InvalidRequest(
+                f"a slack of {read.slack} versions; it may be 0 to {SLACK_MAX}",
+                field=f"reads[{index}].slack",
+                remedy="leave it out where the read has to be of the latest version",
+            )
 
 
 @contextmanager

@@ -14,6 +14,7 @@ Sources: LakeVilla, "Client failure recovery" (section 4.1).
 from __future__ import annotations
 
 import hashlib
+import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -30,6 +31,7 @@ from turnstile.delta.groups import (
     GroupRequest,
     ReadVersion,
     check_group,
+    check_members,
 )
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, TurnstileError
@@ -48,6 +50,15 @@ _ROUNDS: Final = 8
 Isolation = str
 
 
+class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
+    """What an announced transaction does besides its commits: changes, and reads, of ``catalog``, as texts that ``catalog.announced``
+    understands."""
+
+    catalog: str
+    changes: bytes
+    reads: bytes
+
+
 class Announcement(msgspec.Struct, frozen=True):
     """What a client is about to commit. ``attempt``: 1, and one more whenever the commits are others than announced before;
     ``ttl_ms``: for how long it may be resumed."""
@@ -57,6 +68,7 @@ class Announcement(msgspec.Struct, frozen=True):
     isolation: Isolation = ""
     owner: str = ""
     ttl_ms: int = rows.USUAL_TTL_MS
+    part: CatalogPart | None = None
 
 
 class _Commit(msgspec.Struct, frozen=True, array_like=True):
@@ -76,6 +88,7 @@ class _Commit(msgspec.Struct, frozen=True, array_like=True):
 class _Commits(msgspec.Struct, frozen=True, array_like=True):
     commits: tuple[_Commit, ...]
     reads: tuple[ReadVersion, ...]
+    part: CatalogPart | None = None
 
 
 class Journal:
@@ -107,13 +120,16 @@ class Journal:
                 answer = refs.write(rows.announce(row))
                 continue
             stored = JournalRow.from_row(answer.row)
+            if stored.catalog and stored.owner != row.owner:  # it is its owner's alone (I12)
+                raise superseded(stored)
             if stored.state != OPEN:
                 raise settled(stored)
             if stored.obj == row.obj:
                 return stored
             same_tables = (stored.written.keys(), stored.read.keys()) == (row.written.keys(), row.read.keys())
-            if stored.attempt >= row.attempt or not same_tables:  # rights were judged by the tables (I12)
-                raise _superseded(stored)
+            same_rights = same_tables and stored.catalog == row.catalog
+            if stored.attempt >= row.attempt or not same_rights:  # rights were judged by these (I12)
+                raise superseded(stored)
             answer = refs.write(rows.announce_again(row))
         raise _moving(row.id)
 
@@ -127,9 +143,23 @@ class Journal:
         require_named(group)
         return self._commit(group, _packed(group)[0])
 
+    def with_entry(self, group: GroupRequest, part: CatalogPart) -> tuple[GroupRequest, str]:
+        """The group as a transaction of a catalog commits it, with the change of its entry, and the id of the obj that it was
+        announced with. Its entries in logs have an id of their own: commits that were sent without ``part`` are another group's."""
+        obj = _packed(group, part)[0]
+        change = rows.commit_entry(self._world.space.transaction(group.id), obj, self._world.clock.now_ms())
+        return msgspec.structs.replace(group, id=str(uuid.uuid5(uuid.UUID(group.id), obj)), entry=change), obj
+
     def resume(self, entry: JournalRow) -> tuple[GroupRequest, GroupRatified | GroupRefused]:
         """Sends an announced group again, whoever sent it before: the outcome is that of the first that was accepted (I3).
-        Returns the group that was sent, too, which is over the tables of ``entry``. Raises as ``commit``, and as ``group``."""
+        Returns the group that was sent, too, which is over the tables of ``entry``. Raises as ``commit``, as ``group``, and
+        InvalidRequest for a transaction of a catalog (``catalog.announced``)."""
+        if entry.catalog:
+            raise InvalidRequest(
+                f"transaction {entry.id} changes or read catalog '{entry.catalog}'",
+                field="transaction_id",
+                remedy=f"POST /v1/catalogs/{entry.catalog}/transactions/{entry.id}/resume",
+            )
         for _ in range(_ROUNDS):
             if entry.state == ABORTED:
                 raise settled(entry)
@@ -173,6 +203,10 @@ class Journal:
     def group(self, entry: JournalRow) -> GroupRequest:
         """The commits of an entry. Raises StateConflict where they are not kept any more: ``TransactionCommitted``,
         ``ReloadRequired``."""
+        return self.announced(entry)[0]
+
+    def announced(self, entry: JournalRow) -> tuple[GroupRequest, CatalogPart | None]:
+        """The commits of an entry, and what is to be done of a catalog with them. Raises as ``group``."""
         obj = self._world.objs.get(self._world.space.objs(SPACE), entry.obj)
         if obj is None and entry.state == COMMITTED:
             raise settled(entry)
@@ -182,7 +216,7 @@ class Journal:
             raise StateConflict(ErrorType.RELOAD_REQUIRED, problem, field="id", remedy=remedy)
         stored = msgspec.msgpack.decode(zlib.decompress(obj.payload), type=_Commits)
         commits = tuple(CommitRequest(**msgspec.structs.asdict(commit)) for commit in stored.commits)
-        return GroupRequest(entry.id, commits, stored.reads)
+        return GroupRequest(entry.id, commits, stored.reads), stored.part
 
     # -- parts ----------------------------------------------------------------------------------------------------
 
@@ -206,21 +240,22 @@ class Journal:
         if entry.state == ABORTED:
             raise settled(entry)
         if entry.obj != obj:
-            raise _superseded(entry)
+            raise superseded(entry)
         if entry.state == OPEN:
             raise TurnstileError(f"the entry of transaction {id} refused for no reason")
         return entry
 
     def _row(self, announced: Announcement) -> tuple[JournalRow, bytes]:
         group, now = announced.group, self._world.clock.now_ms()
-        check_group(msgspec.structs.replace(group, entry=rows.commit_entry("", "", 0)))
+        check = check_group if announced.part is None else check_members
+        check(msgspec.structs.replace(group, entry=rows.commit_entry("", "", 0)))
         require_named(group)
         if not 1 <= announced.attempt <= 1_000_000:
             raise InvalidRequest(f"attempt must be 1 or more, not {announced.attempt}", field="attempt")
         if not rows.LEAST_TTL_MS <= announced.ttl_ms <= rows.MOST_TTL_MS:
             problem = f"ttl_ms must be between {rows.LEAST_TTL_MS} and {rows.MOST_TTL_MS}, not {announced.ttl_ms}"
             raise InvalidRequest(problem, field="ttl_ms", remedy="a minute at least, a week at most")
-        obj, payload = _packed(group)
+        obj, payload = _packed(group, announced.part)
         row = JournalRow(
             key=self._world.space.transaction(group.id),
             id=group.id,
@@ -229,10 +264,12 @@ class Journal:
             obj=obj,
             written={commit.table_id: commit.version or 0 for commit in group.commits},
             read={read.table_id: read.version for read in group.reads},
+            slack={read.table_id: read.slack for read in group.reads if read.slack},
             isolation=announced.isolation,
             owner=announced.owner,
             created=now,
             until=now + announced.ttl_ms,
+            catalog=announced.part.catalog if announced.part is not None else "",
         )
         return row, payload
 
@@ -267,7 +304,8 @@ def settled(entry: JournalRow) -> StateConflict:
     return StateConflict(ErrorType.TRANSACTION_ABORTED, problem, field="id", remedy=remedy)
 
 
-def _superseded(entry: JournalRow) -> StateConflict:
+def superseded(entry: JournalRow) -> StateConflict:
+    """The error about content that is not what the entry was announced with."""
     problem = f"other commits are announced as transaction {entry.id}, attempt {entry.attempt}"
     remedy = "announce these as a later attempt, before they are sent"
     return StateConflict(
@@ -284,9 +322,9 @@ def _moving(id: str) -> StateConflict:
     )
 
 
-def _packed(group: GroupRequest) -> tuple[str, bytes]:
-    """Id and payload of the obj that holds the commits of a group; the id follows from them."""
+def _packed(group: GroupRequest, part: CatalogPart | None = None) -> tuple[str, bytes]:
+    """Id and payload of the obj that holds the commits of a group, and what it does of a catalog; the id follows from them."""
     commits = tuple(msgspec.convert(commit, _Commit, from_attributes=True) for commit in group.commits)
-    plain = msgspec.msgpack.encode(_Commits(commits, group.reads))
+    plain = msgspec.msgpack.encode((commits, group.reads) if part is None else _Commits(commits, group.reads, part))
     digest = hashlib.sha256(plain).hexdigest()[:40]
     return TRANSACTION.id(f"{group.id}/{digest}"), zlib.compress(plain)

@@ -35,7 +35,6 @@ from turnstile.delta.core.undecided import (
     decided,
     fold,
     group_ref,
-    has_changed,
     hold,
     packed_ids,
     prepare,
@@ -223,7 +222,8 @@ class _Run:
     def change(self, at: int) -> Change:
         """The write that prepares the table at ``at``."""
         if at >= len(self._members):
-            change = hold(self.beginning, self.key(at), self._group.reads[at - len(self._members)].version)
+            read = self._group.reads[at - len(self._members)]
+            change = hold(self.beginning, self.key(at), read.version, read.slack)
         else:
             member = self._members[at]
             assert isinstance(member, Prepared)
@@ -237,9 +237,7 @@ class _Run:
         own = len(self._members)
         self._decide({at: head for at, head in heads.items() if at < own})
         stale = {
-            at - own: head
-            for at, head in heads.items()
-            if at >= own and has_changed(head, self._group.reads[at - own].version)
+            at - own: head for at, head in heads.items() if at >= own and self._group.reads[at - own].refuses(head)
         }
         if stale or any(not isinstance(self._members[at], Prepared) for at in heads if at < own):
             return Lost(stale)
@@ -255,5 +253,5 @@ def _identity(group: GroupRequest) -> bytes:
         )
         for commit in sorted(group.commits, key=lambda commit: commit.table_id)
     )  # fmt: skip
-    reads = sorted((read.table_id, read.version) for read in group.reads)
+    reads = sorted((read.table_id, read.version, *([read.slack] if read.slack else [])) for read in group.reads)
     return msgspec.msgpack.encode((group.id, list(commits), reads))

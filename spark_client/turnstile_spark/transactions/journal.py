@@ -35,7 +35,7 @@ class Announcer:
         """
         if group.body is not self._body:
             self._body, self._attempt = group.body, self._attempt + 1
-        body = {name: group.body[name] for name in ("commits", "reads")}
+        body = {name: part for name, part in group.body.items() if name not in ("id", "journal")}
         body |= {"attempt": self._attempt, "isolation": self._isolation}
         is_open = False  # whether an attempt may have arrived
 
@@ -86,7 +86,7 @@ class AnnouncedTransaction:
 
     ``state``: open (not applied, and it can be yet), committed, or aborted. ``versions``: by table id, the version that each
     table becomes; ``reads``: that each had which was only read. ``owner``: who announced it; ``created``, ``until``: seconds
-    since the epoch, the second the end after which it is aborted.
+    since the epoch, the second the end after which it is aborted. ``catalog``: that it changes, or read, as well (empty: it does not).
     """
 
     id: str
@@ -97,6 +97,7 @@ class AnnouncedTransaction:
     owner: str
     created: float
     until: float
+    catalog: str
     _api: Api
 
     @classmethod
@@ -104,9 +105,8 @@ class AnnouncedTransaction:
         """From the server's entry."""
         versions, reads = ({t["table_id"]: t["version"] for t in entry[name]} for name in ("commits", "reads"))
         created, until = entry["created"] / 1000, entry["until"] / 1000
-        return cls(
-            entry["id"], entry["state"], versions, reads, entry["isolation"], entry["owner"], created, until, api
-        )
+        more = (entry["isolation"], entry["owner"], created, until, entry.get("catalog", ""), api)
+        return cls(entry["id"], entry["state"], versions, reads, *more)
 
     @property
     def is_over(self) -> bool:
@@ -120,7 +120,7 @@ class AnnouncedTransaction:
         :class:`turnstile_spark.TurnstileError`, also when it was aborted.
         """
         try:
-            self._api.resume(self.id)
+            self._api.resume(self.id, self.catalog)
             return self.read(self._api, self._api.entry(self.id))
         except ApiError as e:
             if e.type in CONFLICTS:

@@ -88,6 +88,11 @@ class Parts:
         """The versions that the tables are to become, by id."""
         return {table_id: part.version for table_id, part in self._parts.items()}
 
+    @property
+    def has_first(self) -> bool:
+        """Whether a table is created."""
+        return any(part.is_first for part in self._parts.values())
+
     def bodies(self, inline: int) -> list[dict[str, Any]]:
         """The members of the request: commits up to ``inline`` bytes travel in it, others as files. Version 0 is none: the server
         reads it where it is."""

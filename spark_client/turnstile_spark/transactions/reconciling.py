@@ -23,7 +23,7 @@ from turnstile_spark.transactions.scope import ScopedTable
 @dataclass(frozen=True, slots=True)
 class Later:
     """Where a table's part of the transaction goes now: on top of ``base``. ``content``: its commit for the version after that;
-    None for a table that was only read."""
+    None for a table that was only read, whose reads hold in ``base``."""
 
     base: int
     content: str | None
@@ -31,7 +31,8 @@ class Later:
 
 class Reconciler:
     """Of one transaction. ``tables``: its tables, by id; ``own``: the commit of each that it writes, as made for the version after the
-    cut; ``reads``: returns what it read, asked for at the first conflict and under ``serializable`` only."""
+    cut; ``reads``: returns what it read, asked for at the first conflict and under ``serializable`` only; ``slack``: by how many
+    versions a table that is only read may be behind, by id, where it may."""
 
     def __init__(
         self,
@@ -40,8 +41,11 @@ class Reconciler:
         tables: Mapping[str, ScopedTable],
         own: Mapping[str, str],
         reads: Callable[[], Mapping[str, list[Read]]],
+        *,
+        slack: Mapping[str, int] | None = None,
     ) -> None:
         self._lake, self._isolation, self._tables, self._own, self._reads_of = lake, isolation, tables, own, reads
+        self._slack = slack or {}
         self._winners: dict[str, list[Winner]] = {}
         self._reads: Mapping[str, list[Read]] | None = None
 
@@ -68,9 +72,11 @@ class Reconciler:
 
     def _part(self, table: ScopedTable, latest: int) -> Later | list[str]:
         """The part of one table on top of version ``latest``, or why that is not possible."""
-        winners = self.winners(table, latest)
         table_id = table.state.table_id
         content = self._own.get(table_id)
+        if content is None:  # what was read has to hold in a version that is behind by no more than the slack (R1)
+            latest = max(table.base, latest - self._slack.get(table_id, 0))
+        winners = self.winners(table, latest)
         own = [] if content is None else parse(content)
         schema = TableSchema.of_loaded(table.state.metadata)
         assessment = assess(self._reads_in(table_id), own, winners, self._isolation, schema=schema, base=table.base)

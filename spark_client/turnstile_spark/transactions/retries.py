@@ -15,7 +15,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import CONFLICT, TurnstileError
 from turnstile_spark.transactions.judging import Isolation
 from turnstile_spark.transactions.statements import statements_of
-from turnstile_spark.transactions.transaction import Transaction
+from turnstile_spark.transactions.transaction import Slack, Transaction
 
 T = TypeVar("T")
 #: Runs of one transaction, the first included, before its conflict is raised.
@@ -43,6 +43,7 @@ class Runner:
         *,
         spark: Any = None,
         application: tuple[str, int] | None = None,
+        slack: Slack = 0,
     ) -> T:
         """Returns ``function(transaction)``, run in a fresh transaction and committed; again after a conflict, at most ``attempts``
         times in all. Raises what the last run raised."""
@@ -59,6 +60,7 @@ class Runner:
                     tables,
                     retries=attempt.retry_state.attempt_number - 1,
                     application=application,
+                    slack=slack,
                 )
                 with transaction:
                     return function(transaction)

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Self
@@ -50,9 +50,9 @@ class Savepoint:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a transaction did. ``tables``: by ``namespace.table``, the version that each was read at, that it became (None: not
-    written), and the statements, files added and removed, and rows in added files (None: not all are counted) of its commit.
-    ``requests``: to the server; ``retries``: how many transactions before it lost. ``replays``: how often it moved to a new cut itself, with
-    ``statements_kept`` and ``statements_run_again``, summed over these."""
+    written), and the statements, files added and removed, and rows in added files (None: not all are counted) of its commit; of one
+    that was only read the ``slack``, if one was declared. ``requests``: to the server; ``retries``: how many transactions before it lost.
+    ``replays``: how often it moved to a new cut itself, with ``statements_kept`` and ``statements_run_again``, summed over these."""
 
     id: str
     state: str
@@ -64,13 +64,34 @@ class Summary:
     statements_run_again: int = 0
 
 
+Slack = int | Mapping[str, int]
+#: The most that the server takes.
+SLACK_MAX = 1_000_000
+
+
+def check_slack(slack: Slack, isolation: Isolation) -> None:
+    """Raises ``ValueError`` for a slack that is no number of versions, or has no meaning under this isolation."""
+    by_table: dict[str, Any] = {"": slack} if isinstance(slack, int) else dict(slack)
+    for name, versions in by_table.items():
+        where = f"slack[{name!r}]" if name else "slack"
+        if not isinstance(slack, int) and not all(name.partition(".")[::2]):
+            raise ValueError(f"{where}: name a table of the lake as 'namespace.table'")
+        if isinstance(versions, bool) or not isinstance(versions, int) or not 0 <= versions <= SLACK_MAX:
+            raise ValueError(f"{where}={versions!r}: a number of versions, 0 to {SLACK_MAX}")
+    if isolation != "serializable" and any(by_table.values()):
+        raise ValueError(
+            f"slack with isolation={isolation!r}: it is for 'serializable'; under 'snapshot' no read is judged"
+        )
+
+
 class Transaction(Scoped):
     """All statements of a thread on tables of a lake, committed together: what :meth:`turnstile_spark.Lake.transaction` returns.
 
     ``application``: a name and a number (a stream and its batch) that every table which is written takes note of. ``journal``:
     whether it is announced before it is sent, so that others can finish or undo it. ``group_action``: whether every commit
     names all tables of the transaction (the action ``transactionGroup`` of a proposal that is not settled). ``replays``: how often
-    statements of :meth:`sql` may run again when it loses, and ``replay_deadline_s``: in which time since its begin.
+    statements of :meth:`sql` may run again when it loses, and ``replay_deadline_s``: in which time since its begin. ``slack``: by how
+    many versions tables that are only read may be behind at the commit, of all or by name (``namespace.table``).
     """
 
     def __init__(
@@ -86,12 +107,14 @@ class Transaction(Scoped):
         group_action: bool = False,
         replays: int = REPLAYS,
         replay_deadline_s: float | None = None,
+        slack: Slack = 0,
     ) -> None:
         if isolation not in ISOLATION:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
+        check_slack(slack, isolation)
         if replays < 0:
             raise ValueError(f"replays={replays}: 0 or more")
-        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog=_fixed_catalog(journal))
+        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog="")
         self.isolation, self.retries, self._application = isolation, retries, application
         self._state = "new"
         self._group: Group | None = None
@@ -106,6 +129,7 @@ class Transaction(Scoped):
         self._replayer: Replayer | None = None
         self._replays, self._replay_deadline_s = replays, replay_deadline_s
         self._replay_until: float | None = None
+        self._slack = slack if isinstance(slack, int) else {name.casefold(): n for name, n in slack.items()}
 
     @property
     def id(self) -> str:
@@ -124,8 +148,7 @@ class Transaction(Scoped):
         if self._replay_deadline_s is not None:
             self._replay_until = time.monotonic() + self._replay_deadline_s
         if self.isolation == "serializable":
-            if self._journal is None:
-                self._opened().catalog_reads = CatalogReadLog(self._lake.api)
+            self._opened().catalog_reads = CatalogReadLog(self._lake.api)
             self._collector = _collecting(self._lake, self._spark)
         return self
 
@@ -262,7 +285,8 @@ class Transaction(Scoped):
             unwritten = {id: table for id, table in scope.tables().items() if id not in written and id not in moved}
             self._read_at = {id: table.base for id, table in unwritten.items()}
         parts = self._parts
-        reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collected)
+        slack = {table_id: n for table_id in self._read_at if (n := self._slack_of(scope.tables()[table_id]))}
+        reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collected, slack=slack)
         files = {} if resent else parts.write_later()
         while True:
             try:
@@ -277,6 +301,10 @@ class Transaction(Scoped):
                 except TransactionConflict as lost:
                     self._replay(lost, reconciler)
                     return self._propose(resent) if self._opened().written() else None
+                if self._journal is not None and parts.has_first and any(place.content for place in later.values()):
+                    # Somebody else may be resuming it, and reading version 0: that is not written again.
+                    reason = "it has a journal and creates tables, so it is not put on top of other commits"
+                    raise conflict.explained([reason]) from None
             self._group = None
             self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
@@ -393,21 +421,32 @@ class Transaction(Scoped):
         body: dict[str, Any] = {
             "id": self.id,
             "commits": parts.bodies(inline),
-            "reads": [{"table_id": t, "version": v} for t, v in reads.items()],
+            "reads": [self._read_body(table_id, version) for table_id, version in reads.items()],
         }
         if self._journal is not None:
             body["journal"] = True
         changes, catalog_reads = self._opened().changes, self._opened().catalog_reads
         has_reads = catalog_reads is not None and (len(changes) > 0 or catalog_reads.has_answers)
         if changes or has_reads:
-            # Its id is an idempotency key of the server, so every content has one of its own.
-            body |= {
-                "id": str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}")),
-                "changes": changes.bodies(),
-            }
+            body["changes"] = changes.bodies()
+            if self._journal is None:
+                # Its id is an idempotency key of the server, so every content has one of its own.
+                body["id"] = str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}"))
             if catalog_reads is not None:
                 body["catalog_reads"] = catalog_reads.bodies()
         return Group(self.id, parts.txn_id, body)
+
+    def _read_body(self, table_id: str, version: int) -> dict[str, Any]:
+        body: dict[str, Any] = {"table_id": table_id, "version": version}
+        if slack := self._slack_of(self._opened().tables()[table_id]):
+            body["slack"] = slack
+        return body
+
+    def _slack_of(self, table: ScopedTable) -> int:
+        """By how many versions a table may be behind, if it is only read."""
+        if isinstance(self._slack, int):
+            return self._slack
+        return self._slack.get(table.state.name.partition(".")[2].casefold(), 0)
 
     # -- what it did ----------------------------------------------------------------------------------------------------
 
@@ -422,6 +461,8 @@ class Transaction(Scoped):
     def _summary_of(self, table: ScopedTable) -> dict[str, Any]:
         entry: dict[str, Any] = {"read": table.base, "version": None, "statements": len(table.held)}
         if not table.contents:
+            if slack := self._slack_of(table):
+                entry["slack"] = slack
             return entry
         entry["statements"] = len(table.contents)
         if table.first is not None:
@@ -445,11 +486,6 @@ def _collecting(lake: LakeContext, spark: Any) -> Collector | None:
     except Exception:
         log.warning("turnstile_spark: reads are not collected; tables count as read whole", exc_info=True)
         return None
-
-
-def _fixed_catalog(journal: bool) -> str:
-    """Why the catalog cannot be changed in a transaction with this option; empty when it can."""
-    return "the journal has no changes of the catalog" if journal else ""
 
 
 def _done() -> Future[None]:

@@ -36,9 +36,19 @@ def test_show_says_what_became_of_it() -> None:
 
 def test_resume_says_whether_it_was_committed_now_or_before() -> None:
     answer = {"outcome": "replayed", "id": ID, "commits": [{"table_id": TABLE, "commit": {"version": 5}}]}
-    with service({f"POST {PATH}/resume": (200, answer)}) as canned:
+    with service({f"GET {PATH}": (200, ENTRY), f"POST {PATH}/resume": (200, answer)}) as canned:
         assert json.loads(run("transactions", "resume", ID, "--url", canned.url, "-o", "json").stdout) == answer
         assert "was committed already" in run("transactions", "resume", ID, "--url", canned.url).stdout
+
+
+def test_one_of_a_catalog_is_resumed_there_and_its_slack_is_shown() -> None:
+    answer = {"outcome": "applied", "id": ID, "commits": []}
+    entry = {**ENTRY, "catalog": "main", "reads": [{"table_id": TABLE, "version": 3, "slack": 2}]}
+    resume = f"POST /v1/catalogs/main/transactions/{ID}/resume"
+    with service({f"GET {PATH}": (200, entry), resume: (200, answer)}) as canned:
+        assert "is committed now" in run("transactions", "resume", ID, "--url", canned.url).stdout
+        shown = run("transactions", "show", ID, "--url", canned.url).stdout
+    assert "main" in shown and "read, slack 2" in shown
 
 
 def test_abort_says_what_the_entry_says_then() -> None:
@@ -50,7 +60,9 @@ def test_abort_says_what_the_entry_says_then() -> None:
 def test_a_refusal_ends_with_its_code_and_words() -> None:
     refused = {"error": {"type": "TransactionAborted", "message": "it was aborted", "remedy": "run it again"}}
     missing = {"error": {"type": "NoSuchTransaction", "message": "there is none"}}
-    with service({f"POST {PATH}/resume": (409, refused), f"GET {PATH}": (404, missing)}) as canned:
+    with service({f"POST {PATH}/resume": (409, refused), f"GET {PATH}": (200, ENTRY)}) as canned:
         ended = run("transactions", "resume", ID, "--url", canned.url)
         assert ended.exit_code == 4 and "TransactionAborted" in ended.stderr and "run it again" in ended.stderr
+    with service({f"GET {PATH}": (404, missing)}) as canned:
+        assert run("transactions", "resume", ID, "--url", canned.url).exit_code == 3
         assert run("transactions", "show", ID, "--url", canned.url).exit_code == 3

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.access.realm import Realm
+from tests.support.fakes import delta
 from tests.support.functions import Answer
 from tests.support.iceberg.client import SCHEMA
 from tests.support.store.catalog_site import (
@@ -46,6 +47,42 @@ def test_i8_changes_of_a_catalog_and_commits_of_both_formats_are_one_swap_of_its
     assert (lake.names(), lake.names("eu"), lake.names("eu.west")) == ({"orders"}, {"moved"}, {"new"})
     assert lake.properties()["a"] == "1" and lake.latest(lake.table, staged) == [4, 0]
     assert lake.ask("getNamespace").json["properties"] == {"a": "1"}
+
+
+def staged_below(lake: Lake, namespace: str) -> str:
+    """A staged table with version 0, in a namespace that is not there."""
+    path = f"/v1/catalogs/main/namespaces/{namespace}/staging-tables"
+    made = lake.ask("stageTable", {"name": "t", "new_namespace": True}, path=path).json
+    content = delta.version_zero("zero", lake.now(), **made["required_properties"])
+    lake.world.storages.open(made["location"]).put_if_absent("_delta_log/00000000000000000000.json", content)
+    return str(made["table_id"])
+
+
+def test_i9_a_namespace_and_a_table_in_it_are_created_by_one_transaction(lake: Lake) -> None:
+    path = "/v1/catalogs/main/namespaces/{}/staging-tables".format
+    missing = lake.ask("stageTable", {"name": "t"}, path=path("eu.west"))
+    assert (missing.status, missing.error["type"]) == (404, "NoSuchNamespace")
+    there = lake.ask("stageTable", {"name": "t", "new_namespace": True}, path=path("sales"))
+    assert (there.status, there.error["type"], there.error["field"]) == (409, "AlreadyExists", "namespace")
+    below_a_table = lake.ask("stageTable", {"name": "t", "new_namespace": True}, path=path("sales.orders.x"))
+    assert (below_a_table.status, below_a_table.error["type"]) == (404, "NoSuchNamespace")
+    top, below, inner = (staged_below(lake, name) for name in ("eu", "eu.west", "Sales.inner"))
+    assert "/sales.inner/" in lake.world.refs.rows[lake.world.space.staging(inner)]["location"], "as it was written"
+    before = lake.state()
+    alone = lake.transact(new_table("t", top, "eu"))
+    assert (alone.status, alone.error["field"]) == (404, "changes[0].namespace")
+    assert without_requests(dict(lake.world.refs.rows)) == without_requests(before[0])
+    id = str(uuid.uuid4())
+    changes = [
+        new_namespace("eu"),
+        new_table("t", top, "eu"),
+        new_namespace("eu.west"),
+        new_table("t", below, "eu.west"),
+    ]
+    assert lake.transact(*changes, id=id, commits=[lake.inline(lake.table, 4, "a")]).json["outcome"] == "applied"
+    assert (lake.names("eu"), lake.names("eu.west"), lake.latest(lake.table, top, below)) == ({"t"}, {"t"}, [4, 0, 0])
+    late = lake.transact(new_namespace("eu"), new_table("t2", inner, "eu"))
+    assert (late.status, late.error["members"][0]["type"]) == (409, "AlreadyExists"), "somebody else created it first"
 
 
 def test_i9_a_name_that_a_change_frees_can_be_taken_by_the_next_one(lake: Lake) -> None:
@@ -344,6 +381,25 @@ def test_i12_every_member_needs_what_it_needs_alone_and_one_that_is_denied_refus
     assert asked(realm, create, new_namespace("eu"), commits=[commit]).status == 403, "nor create a namespace"
     assert dict(realm.world.refs.rows) == rows != before
     assert asked(realm, create, commits=[commit]).status == 200
+
+
+def test_i12_a_table_is_staged_in_a_namespace_to_be_by_those_who_may_create_it(realm: Realm) -> None:
+    path, sent = "/v1/catalogs/main/namespaces/mine/staging-tables", {"name": "t", "new_namespace": True}
+    before = realm.state()
+    assert realm.ask("ann", "POST", path, sent).status == 403
+    realm.grant("catalog", "main", "ann", "CREATE TABLE")
+    assert realm.ask("ann", "POST", path, sent).status == 403, "that is no right to create a namespace"
+    realm.grant("catalog", "main", "ann", "CREATE SCHEMA")
+    staged = realm.ask("ann", "POST", path, sent)
+    assert staged.status == 201 and realm.state() != before
+    id = staged.json["table_id"]
+    credentials = f"/api/2.1/unity-catalog/delta/v1/staging-tables/{id}/credentials"
+    assert realm.ask("ann", "GET", credentials).status == 200
+    assert realm.ask("bob", "GET", credentials).status == 403
+    realm.zero(staged.json["location"])
+    assert asked(realm, new_namespace("mine"), new_table("t", id, "mine")).status == 200
+    realm.revoke("catalog", "main", "ann", "CREATE SCHEMA")
+    assert realm.ask("ann", "POST", path.replace("mine", "mine.inner"), sent).status == 201, "it is hers"
 
 
 def test_i12_a_change_is_authorized_where_those_before_it_lead(realm: Realm) -> None:

@@ -81,6 +81,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "transact": transactions.TransactionBody,
     "announceTransaction": journal.AnnouncementBody,
     "transactCatalog": catalog_transactions.CatalogTransactionBody,
+    "announceCatalogTransaction": catalog_transactions.CatalogAnnouncementBody,
     "takeCut": snapshots.SnapshotBody,
     "createCatalog": namespaces.NewCatalog,
     "createNamespace": namespaces.NewNamespace,

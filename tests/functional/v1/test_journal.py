@@ -63,6 +63,22 @@ def test_i3_an_announced_transaction_is_shown_and_resumed_by_its_id(site: Journa
     assert again.json == {**resumed.json, "outcome": "replayed"}
 
 
+def test_i8_slack_is_announced_shown_and_holds_when_it_is_resumed(site: Journal, id: str) -> None:
+    reads = [{"table_id": site.third, "version": 0, "slack": 1}, {"table_id": site.second, "version": 0}]
+    own = site.inline(site.table, 4, "a")
+    assert site.announce(id, own, reads=reads).json["reads"] == reads
+    wider = [{**reads[0], "slack": 2}, reads[1]]
+    answer = site.transact(own, id=id, reads=wider, journal=True)
+    assert refused(answer, 409, "TransactionSuperseded", "attempt")["attempt"] == 1, "another slack, other commits"
+    for version in (1, 2):
+        assert site.transact(site.inline(site.third, version, f"w{version}")).status == 200
+    error = refused(site.resume(id), 409, "TransactionConflict", "reads[0].version")
+    assert [winner["version"] for winner in error["members"][0]["winners"]] == [2, 1]
+    assert site.announce(id, own, reads=wider, attempt=2).json["reads"] == wider == site.entry(id)["reads"]
+    assert site.resume(id).status == 200
+    assert site.latest(site.table) == [4]
+
+
 def test_i8_the_client_itself_commits_with_its_entry(site: Journal, id: str) -> None:
     commits = site.both()
     site.announce(id.upper(), *commits)

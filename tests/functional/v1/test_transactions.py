@@ -76,6 +76,23 @@ def test_i8_a_read_that_is_stale_refuses_with_the_commits_since(site: Pair) -> N
     assert again.status == 200
 
 
+def test_i8_a_read_with_slack_may_be_behind_by_it_and_no_further(site: Pair) -> None:
+    def read(slack: int) -> list[dict[str, Any]]:
+        return [{"table_id": site.table, "version": 1, "slack": slack}]
+
+    before = site.state()
+    refusal = site.transact(site.inline(site.second, 1, "b"), reads=read(1))
+    (member,) = refusal.error["members"]
+    assert (refusal.status, member["field"], member["because"]) == (409, "reads[0].version", "read")
+    assert member["message"] == "version 1 was read, and version 3 is the latest, more than its slack of 1 later"
+    for slack in (-1, 1_000_001):
+        answer = site.transact(site.inline(site.second, 1, "b"), reads=read(slack))
+        assert (answer.status, answer.error["field"]) == (400, "reads[0].slack")
+    assert site.state() == before
+    assert site.transact(site.inline(site.second, 1, "b"), reads=read(2)).status == 200
+    assert site.latest(site.table, site.second) == [3, 1]
+
+
 class Thousand(Pair):
     """A site with a thousand tables more, at version 0."""
 

@@ -143,6 +143,35 @@ def test_i8_an_announced_transaction_is_committed_with_its_entry(
     assert txn.id in {transaction.id for transaction in lake.transactions("committed")}
 
 
+def test_i8_i9_changes_of_the_catalog_are_announced_and_may_be_finished_by_others(
+    lake: Any, sql: Any, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch, turnstile: Any
+) -> None:
+    a, space = accounts[0], f"{accounts[0].replace('.', '_')}_journal"
+    transact, resumed = lake.api.transact, []
+
+    def resumed_first(group: dict[str, Any]) -> Any:
+        resumed.append(json.loads(turnstile("resume", group["id"]).stdout))
+        return transact(group)
+
+    monkeypatch.setattr(lake.api, "transact", resumed_first)
+    with lake.transaction("serializable", journal=True) as txn:
+        sql(f"CREATE NAMESPACE lake.{space}")
+        sql(f"CREATE TABLE lake.{space}.c AS SELECT amount FROM lake.{a}")
+        sql(f"INSERT INTO lake.{a} VALUES (1)")
+    assert (txn.state, resumed[0]["outcome"]) == ("committed", "applied")
+    assert lake.api.entry(txn.id)["catalog"] == lake.api.catalog
+    assert [row.amount for row in sql(f"SELECT * FROM lake.{space}.c")] == [100]
+    monkeypatch.undo()
+    with (
+        pytest.raises(TransactionConflict, match="has a journal and creates tables"),
+        lake.transaction(journal=True) as txn,
+    ):
+        sql(f"CREATE TABLE lake.{space}.d AS SELECT 1 AS x")
+        sql(f"INSERT INTO lake.{a} VALUES (1)")
+        elsewhere(lambda: sql(f"INSERT INTO lake.{a} VALUES (10)"))
+    assert lake.api.entry(txn.id)["state"] == "aborted"
+
+
 @pytest.fixture
 def settled_before(lake: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Somebody else resumes (or aborts) a transaction just before its client sends it."""

@@ -92,9 +92,6 @@ def test_i8_a_table_is_either_written_or_moved_and_a_name_that_is_taken_is_refus
                 sql(statement)
         with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
             sql(f"DROP TABLE lake.{b}")
-        sql(f"CREATE NAMESPACE lake.{name.replace('.', '_')}_space")
-        with pytest.raises(Exception, match="CREATE TABLE in a namespace that the same transaction creates"):
-            sql(f"CREATE TABLE lake.{name.replace('.', '_')}_space.c (id INT)")
         sql(f"DROP TABLE IF EXISTS lake.{b}")
     assert (sql.names(name), sql.ids(f"lake.{a}")) == ({"_a", "_b_x"}, [0, 1])
 

@@ -35,6 +35,25 @@ def test_i8_tables_are_created_filled_and_read_inside_and_appear_with_the_commit
     assert (sql.ids(f"lake.{name}_c"), sql.ids(f"shaky.{name}_c")) == ([2, 3], [2, 3])
 
 
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+def test_i9_a_namespace_and_tables_in_it_appear_together_or_not_at_all(
+    lake: Any, sql: Any, two: tuple[str, str], name: str, isolation: str
+) -> None:
+    a, space = two[0], f"{name.replace('.', '_')}_{isolation}"
+    with pytest.raises(KeyError), lake.transaction(isolation):
+        sql(f"CREATE NAMESPACE lake.{space}")
+        sql(f"CREATE TABLE lake.{space}.c AS SELECT 1L AS id")
+        raise KeyError
+    with lake.transaction(isolation):
+        sql(f"CREATE NAMESPACE lake.{space}")
+        sql(f"CREATE TABLE lake.{space}.c (id BIGINT)")
+        sql(f"INSERT INTO lake.{space}.c SELECT id + 1 FROM lake.{a}")
+        sql(f"CREATE TABLE IF NOT EXISTS lake.{space}.d AS SELECT id + 1 AS id FROM lake.{space}.c")
+        assert sql.names(f"{space}.") == {"c", "d"}
+        assert not elsewhere(lambda: lake.spark.catalog.databaseExists(f"lake.{space}"))
+    assert (sql.names(f"{space}."), sql.ids(f"lake.{space}.c"), sql.ids(f"lake.{space}.d")) == ({"c", "d"}, [1], [2])
+
+
 def test_i8_nothing_of_a_created_table_remains_after_an_exception_or_a_savepoint(
     lake: Any, sql: Any, two: tuple[str, str], name: str
 ) -> None:

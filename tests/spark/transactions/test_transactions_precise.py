@@ -31,6 +31,36 @@ def rows(sql: Any, table: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in sql(f"SELECT * FROM lake.{table}"))
 
 
+def test_i8_a_read_may_be_behind_by_the_slack_and_what_is_written_may_not(
+    lake: Any, sql: Any, stock: str, sales: str
+) -> None:
+    def count_then_sell(meanwhile: list[str], statement: str) -> Any:
+        with lake.transaction(isolation="serializable", slack={stock.upper(): 1}) as txn:
+            sql(f"SELECT sum(pieces) FROM lake.{stock} WHERE shop = 'a'")
+            sql(statement)
+            for shop in meanwhile:
+                elsewhere(lambda shop=shop: sql(f"INSERT INTO lake.{stock} VALUES ('{shop}', 5)"))
+        return txn
+
+    sell = f"INSERT INTO lake.{sales} VALUES ('a', 1)"
+    txn = count_then_sell(["a"], sell)
+    assert txn.summary().tables[stock]["slack"] == 1 and "slack" not in txn.summary().tables[sales]
+    assert count_then_sell(["b", "a"], sell).state == "committed", "what it read is what the version before has"
+    with pytest.raises(TransactionConflict, match="may satisfy what this transaction read"):
+        count_then_sell(["a", "b"], sell)
+    with pytest.raises(TransactionConflict, match="may satisfy what this transaction read"):
+        count_then_sell(["a"], f"INSERT INTO lake.{stock} VALUES ('c', 1)")
+    assert rows(sql, sales) == [("a", 1), ("a", 1)]
+    for wrong, isolation in (
+        (True, "serializable"),
+        (-1, "serializable"),
+        ({"stock": 1}, "serializable"),
+        (1, "snapshot"),
+    ):
+        with pytest.raises(ValueError, match="slack"):
+            lake.transaction(isolation=isolation, slack=wrong)
+
+
 @pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
 def test_i1_appends_that_read_nothing_never_conflict(
     lake: Any, sql: Any, stock: str, sales: str, isolation: str

@@ -143,6 +143,13 @@ def _together(*changes: dict[str, Any], **more: Any) -> Ask:
     return Ask("POST", "/v1/catalogs/main/transactions", {"id": TRANSACTION, "changes": [*changes], **more})
 
 
+def _announced_together(realm: Realm) -> Ask:
+    """A request about a transaction of the catalog that somebody else announced."""
+    path = f"/v1/catalogs/main/transactions/{TRANSACTION}"
+    realm.must("PUT", path, {"changes": [{"change": "update_namespace", "namespace": "sales", "comment": "c"}]})
+    return Ask("POST", f"{path}/resume")
+
+
 def _renamed_together(realm: Realm) -> Ask:
     """With a namespace that is created for it."""
     rename = {"change": "rename_table", "namespace": "sales", "table": "t1", "name": "t9", "to_namespace": "it"}
@@ -179,6 +186,13 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     ),
     "namespace and rename": _renamed_together,
     "update ns, together": lambda _: _together({"change": "update_namespace", "namespace": "sales", "comment": "c"}),
+    "announce, together": lambda _: Ask(
+        "PUT",
+        f"/v1/catalogs/main/transactions/{TRANSACTION}",
+        {"changes": [{"change": "update_namespace", "namespace": "sales", "comment": "c"}]},
+    ),
+    "resume, together": _announced_together,
+    "stage in new namespace": lambda _: Ask("POST", f"{NS}/it/staging-tables", {"name": "t", "new_namespace": True}),
     "register and commit": lambda realm: _together(
         {"change": "create_table", "namespace": "sales", "name": "t2", "table_id": realm.staged["ann"]},
         commits=_transaction(realm)["commits"],

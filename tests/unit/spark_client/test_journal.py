@@ -49,6 +49,15 @@ def test_every_set_of_commits_is_an_attempt_and_the_same_again_is_none() -> None
     }  # fmt: skip
 
 
+def test_changes_of_the_catalog_are_announced_there() -> None:
+    journal, server = announcer(OK)
+    changes = [{"change": "create_namespace", "name": "eu"}]
+    journal.announce(Group("g", "txn-1", {**BODY, "changes": changes, "catalog_reads": []}), 5)
+    assert server.bodies[0] == {
+        "commits": BODY["commits"], "reads": [], "changes": changes, "catalog_reads": [], "attempt": 1, "isolation": "snapshot"
+    }  # fmt: skip
+
+
 def test_i3_an_announcement_whose_answer_is_lost_is_sent_again() -> None:
     journal, server = announcer(LOST, refused("Throttled", 429), OK)
     journal.announce(GROUP, 5)

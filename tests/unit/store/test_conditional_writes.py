@@ -153,6 +153,7 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (left_head(head(LEFT), "left", 7), LEFT, {"leaving": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4}}),
     (unchanged("k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
     (hold(BEGINNING, "k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
+    (unchanged("k", 3, 2), table(), {"within slack": {"latest": 6}, "reached": {"latest": 2}, "settled": WAITS}),
     (fold("k", PREPARED, 7), table(undecided=PREPARED), {"same entry": {"undecided": b"another"}}),
     (remove("k", PREPARED), table(undecided=PREPARED), {"same entry": {"undecided": None}}),
     (GROUP, None, {"new": GROUP.row}),

@@ -110,6 +110,42 @@ def test_i8_a_table_that_was_read_must_not_have_changed(world: FakeWorld, tables
     assert world.refs.rows[read.key] == before[read.key], "a read changes nothing"
 
 
+@pytest.mark.parametrize("behind", [0, 1, 2, 3])
+def test_i8_a_table_that_was_read_may_be_behind_by_its_slack(
+    world: FakeWorld, tables: list[Table], behind: int
+) -> None:
+    written, read = tables[:2], tables[2]
+    request = appends(written, reads=[ReadVersion(read.id, 0, slack=2)])
+    for _ in range(behind):
+        read.inline()
+    before = world.refs.rows[read.key]
+    answer = groups(world).commit(request)
+    if behind > 2:
+        assert refused(answer) == [("read", 0, "read")]
+        assert isinstance(answer, GroupRefused) and isinstance(decision := answer.members[0].decision, Conflict)
+        assert [place.version for place in decision.winners] == [3, 2, 1]
+    else:
+        assert not ratified(answer).replayed and latest(written) == [1, 1]
+    assert world.refs.rows[read.key] == before
+
+
+def test_i8_slack_is_no_excuse_for_a_version_that_is_not_there(world: FakeWorld, tables: list[Table]) -> None:
+    answer = groups(world).commit(appends(tables[:1], reads=[ReadVersion(tables[1].id, 1, slack=5)]))
+    assert refused(answer) == [("read", 0, "VersionGap")]
+    assert latest(tables[:1]) == [0]
+
+
+def test_i8_write_skew_is_allowed_by_slack_and_a_lost_update_is_not(world: FakeWorld, tables: list[Table]) -> None:
+    left, right = tables[0], tables[1]
+    first = appends([left], "first", reads=[ReadVersion(right.id, 0, slack=1)])
+    second = appends([right], "second", reads=[ReadVersion(left.id, 0, slack=1)])
+    third = appends([left], "third", reads=[ReadVersion(right.id, 0, slack=1)])
+    third = msgspec.structs.replace(third, commits=(msgspec.structs.replace(third.commits[0], version=1),))
+    ratified(groups(world).commit(first))
+    ratified(groups(world).commit(second))
+    assert refused(groups(world).commit(third)) == [("commit", 0, "version")], "what is written is always judged"
+
+
 def test_i8_a_version_that_was_not_there_to_be_read_is_a_gap(world: FakeWorld, tables: list[Table]) -> None:
     answer = groups(world).commit(appends(tables[:1], reads=[ReadVersion(tables[1].id, 5)]))
     assert refused(answer) == [("read", 0, "VersionGap")]
@@ -238,6 +274,8 @@ def test_i4_members_are_published_with_their_bytes(world: FakeWorld, tables: lis
         (lambda tables: {"commits": tuple(inline_request(tables[0], 1, txn) for txn in "ab")}, "commits"),
         (lambda tables: {"reads": (ReadVersion(tables[0].id, 0),)}, "commits"),
         (lambda tables: {"reads": (ReadVersion(table_id(8), -1),)}, "reads[0].version"),
+        (lambda tables: {"reads": (ReadVersion(table_id(8), 0, slack=-1),)}, "reads[0].slack"),
+        (lambda tables: {"reads": (ReadVersion(table_id(8), 0, slack=1_000_001),)}, "reads[0].slack"),
         (lambda tables: {"reads": tuple(ReadVersion(table_id(10 + n), 0) for n in range(998))}, "commits"),
         (lambda tables: {"commits": (inline_request(tables[0], 1, "a"), CommitRequest(tables[1].id, 1))}, None),
     ],
@@ -498,12 +536,15 @@ def test_i3_a_head_that_lacks_an_accepted_commit_leaves_the_outcome_unknown(
         service.commit(group(inline_request(tables[0], None, "a", base=0), inline_request(tables[1], 1, "b")))
 
 
+@pytest.mark.parametrize("slack", [0, 1])
 def test_i3_a_read_that_is_refused_for_now_behind_a_lost_answer_leaves_the_outcome_unknown(
-    world: FakeWorld, tables: list[Table]
+    world: FakeWorld, tables: list[Table], slack: int
 ) -> None:
     """The first copy is held up on its way, and lands when the group that holds the table was aborted."""
     other = [Table(world, table_id(number)) for number in range(5, 7)]
-    request = appends(tables[:2], reads=[ReadVersion(tables[2].id, 0)])
+    request = appends(tables[:2], reads=[ReadVersion(tables[2].id, 0, slack=slack)])
+    for _ in range(slack):
+        tables[2].inline()
 
     def held_meanwhile(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
         begun = world.refs.write  # the coordinator stops before the decision

@@ -159,6 +159,17 @@ def test_i8_what_was_read_is_held_until_the_decision_and_refuses_when_it_changed
     assert latest(tables) == [1, 1, 1, 0, 1] and undecided(tables) == 0
 
 
+def test_i8_what_was_read_with_slack_may_be_behind_when_it_is_held(world: FakeWorld, tables: list[Table]) -> None:
+    request = appends(tables[:3], reads=[ReadVersion(tables[3].id, 0, slack=1), ReadVersion(tables[4].id, 0)])
+    Ratifier(world).commit(inline_request(tables[3], 1, "w"))
+    assert stopped(world, request, 4) and undecided(tables) == 5
+    ratified(groups(world).commit(request))
+    Ratifier(world).commit(inline_request(tables[3], 2, "x"))
+    again = appends(tables[:3], "u", reads=[ReadVersion(tables[3].id, 0, slack=1), ReadVersion(tables[4].id, 0)])
+    assert refused(groups(world).commit(again)) == [("read", 0, "read")]
+    assert latest(tables) == [1, 1, 1, 2, 0] and undecided(tables) == 0
+
+
 def test_i8_a_read_of_a_table_that_an_aborted_group_held_is_no_conflict(world: FakeWorld, tables: list[Table]) -> None:
     assert stopped(world, appends(tables[2:]), 3) and undecided(tables[2:]) == 3
     world.clock.now += OPEN_MS + 1

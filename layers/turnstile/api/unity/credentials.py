@@ -8,7 +8,7 @@ from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Need, Target, denied
 from turnstile.access.core import rules
-from turnstile.access.core.rules import Rule, permitted
+from turnstile.access.core.rules import Rule, allowed, permitted
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs, needs_table
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -114,16 +114,18 @@ def _operation(allowed: tuple[str, ...]) -> str:
 
 
 def _require_may_create(staging: Row) -> None:
-    """Checks that the creator of a staging table may still create tables, by the present rights: one read. Raises
+    """Checks that the creator of a staging table may still create it, by the present rights: one read. Raises
     PermissionDenied if not (I12), NotFound without the catalog."""
     principal, access = current().principal, services().authorizers.access
     if principal.admin:
         return
-    need = Need(rules.create_table, Target(staging["catalog"], tuple(staging["namespace"].split("."))))
-    tree = access.current(need.target.catalog)
+    target = Target(staging["catalog"], tuple(staging["namespace"].split(".")))
+    tree = access.current(target.catalog)
     if tree is None:
         raise NotFound("staging table", staging["table_id"], field="table_id")
-    if not permitted(need.rule, principal, access.chain(tree, need.target)):
+    is_there = tree.find(target.namespace) is not None  # else its transaction creates the namespace, too
+    need, chain = Need(rules.create_table if is_there else rules.create_schema, target), access.chain(tree, target)
+    if not (permitted if is_there else allowed)(need.rule, principal, chain):
         raise denied(principal, need)
 
 

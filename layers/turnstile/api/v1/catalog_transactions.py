@@ -11,7 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from chalice.app import Blueprint
@@ -26,6 +26,7 @@ from turnstile.api.http.responses import status_of
 from turnstile.api.services import services
 from turnstile.api.v1.change_members import Change, PreparedMember, member_of, prepared
 from turnstile.api.v1.commits import to_request
+from turnstile.api.v1.journal import Entry, authorized_entry, entry_of
 from turnstile.api.v1.paths import CATALOG
 from turnstile.api.v1.transactions import (
     GroupGuards,
@@ -35,15 +36,21 @@ from turnstile.api.v1.transactions import (
     ratified_members,
     refused_members,
 )
+from turnstile.catalog.announced import AnnouncedTransactions
 from turnstile.catalog.commit import Committer
 from turnstile.catalog.composed import RefusedChange
+from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, check_transaction, earlier
+from turnstile.delta.core.journal_rows import USUAL_TTL_MS
 from turnstile.delta.groups import GroupRequest, ReadVersion
+from turnstile.delta.journal import Announcement, CatalogPart
 from turnstile.store.core.errors import ErrorType, NotFound, PermissionDenied, StateConflict
 from turnstile.store.core.names import check_identifier, check_uuid
 
 routes = Blueprint(__name__)
+
+_ROUNDS: Final = 8
 
 
 class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +63,19 @@ class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=
     commits: list[MemberBody] = []
     reads: list[ReadVersion] = []
     catalog_reads: list[CatalogRead] = []
+    journal: bool = False
+
+
+class CatalogAnnouncementBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The transaction as it will be sent with ``journal``; the others as of ``PUT /v1/transactions/{transaction_id}``."""
+
+    changes: list[Change] = []
+    commits: list[MemberBody] = []
+    reads: list[ReadVersion] = []
+    catalog_reads: list[CatalogRead] = []
+    attempt: int = 1
+    isolation: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    ttl_ms: int = USUAL_TTL_MS
 
 
 class CatalogTransaction(msgspec.Struct, frozen=True):
@@ -75,13 +95,11 @@ class CatalogTransaction(msgspec.Struct, frozen=True):
 def transact_catalog(catalog: str) -> CatalogTransaction:
     Query()
     body_sent, of = body(CatalogTransactionBody), check_identifier(catalog, "catalog")
-    changes = [member_of(of, at, change) for at, change in enumerate(body_sent.changes)]
-    sent = _Sent(of, body_sent.id, _group(body_sent), changes, body_sent.catalog_reads)
-    check_transaction(sent.group, len(sent.changes), len(sent.catalog_reads))
-    # Of the first change; each is authorized where it is computed. What was read is judged as far as it may be seen.
-    needs = sent.changes[0].needs if sent.changes else (Need(use_catalog, Target(of)),)
-    by = services().guard_of(*needs)
-    note(transaction=sent.id, tables=len(sent.group.commits), changes=len(sent.changes))
+    if body_sent.journal:
+        sent, part = _announced(of, body_sent.id, body_sent)
+        return _commit_announced(sent, part)
+    sent = _sent(of, body_sent.id, _entry_id(check_uuid(body_sent.id, "id")), body_sent)
+    by = _guard_of(sent)
     here = services().catalog_for(by)
     reads = CatalogReads(of, sent.catalog_reads, here.reader, here.as_of_reader)
     return idempotency.once(
@@ -96,6 +114,84 @@ def transact_catalog(catalog: str) -> CatalogTransaction:
     )
 
 
+# -- in the journal ----------------------------------------------------------------------------------------------------
+
+
+@routes.route(CATALOG + "/transactions/{transaction_id}", methods=["PUT"])
+@authorized_by_view(
+    "of the first change what it needs alone, modify_table of each table that is written, read_table of each read"
+)
+def announce_catalog(catalog: str, transaction_id: str) -> Entry:
+    Query()
+    asked, of = body(CatalogAnnouncementBody), check_identifier(catalog, "catalog")
+    sent, part = _announced(of, check_uuid(transaction_id, "transaction_id"), asked)
+    by = _guard_of(sent)
+    CatalogReads(of, sent.catalog_reads, services().catalog_for(by).reader, services().catalog_for(by).as_of_reader)
+    _authorize(sent, by)
+    owner = guard().principal.name
+    announcement = Announcement(sent.group, asked.attempt, asked.isolation, owner, asked.ttl_ms, part)
+    return entry_of(services().journal.announce(announcement))
+
+
+@routes.route(CATALOG + "/transactions/{transaction_id}/resume", methods=["POST"])
+@authorized_by_view("owner of the entry, and what the transaction needs")
+def resume_catalog(catalog: str, transaction_id: str) -> CatalogTransaction:
+    Query()
+    of = check_identifier(catalog, "catalog")
+    for _ in range(_ROUNDS):
+        row, _guards = authorized_entry(transaction_id)
+        if fold(row.catalog) != fold(of):
+            raise NotFound(
+                "transaction",
+                f"{row.id} of catalog '{of}'",
+                field="transaction_id",
+                remedy="resume it where its entry says",
+            )
+        group, part = services().journal.announced(row)
+        assert part is not None, "it is of a catalog"
+        changes = msgspec.json.decode(part.changes, type=list[Change])
+        members = [member_of(part.catalog, at, change) for at, change in enumerate(changes)]
+        reads = msgspec.json.decode(part.reads, type=list[CatalogRead])
+        try:
+            return _commit_announced(_Sent(part.catalog, row.id, group, members, reads), part)
+        except StateConflict as error:
+            if error.type != ErrorType.TRANSACTION_SUPERSEDED:
+                raise
+    raise StateConflict(  # its client was at work: it announced other content since, each time
+        ErrorType.CONCURRENT_CHANGE,
+        "the transaction changed during every attempt",
+        remedy="send the same request again",
+        retry_after_ms=100,
+    )
+
+
+def _announced(
+    catalog: str, id: str, asked: CatalogTransactionBody | CatalogAnnouncementBody
+) -> tuple[_Sent, CatalogPart]:
+    """The transaction, under its own id, and what its entry has of it besides commits."""
+    sent = _sent(catalog, id, check_uuid(id, "id"), asked)
+    encode = msgspec.json.encode
+    return sent, CatalogPart(fold(catalog), encode(asked.changes), encode(asked.catalog_reads))
+
+
+def _commit_announced(sent: _Sent, part: CatalogPart) -> CatalogTransaction:
+    authorized_entry(sent.id)
+    by = _guard_of(sent)
+    here = services().catalog_for(by)
+    announced = AnnouncedTransactions(services().journal, services().groups, here.committer)
+    replay = announced.replayed(sent.group, part)
+    if replay is not None:
+        guard().mark_replayed()
+        return _answer(sent, replay, [_may_read(commit.table_id) for commit in sent.group.commits])
+    reads = CatalogReads(sent.catalog, sent.catalog_reads, here.reader, here.as_of_reader)
+    guards = _authorize(sent, by)
+    outcome = announced.commit(sent.group, part, lambda: prepared(sent.changes, by), reads)
+    return _outcome(sent, outcome, guards)
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """A request that was read."""
@@ -107,11 +203,33 @@ class _Sent:
     catalog_reads: Sequence[CatalogRead]
 
 
-def _group(sent: CatalogTransactionBody) -> GroupRequest:
+def _sent(catalog: str, id: str, entry_id: str, asked: CatalogTransactionBody | CatalogAnnouncementBody) -> _Sent:
+    """The request, checked; ``entry_id`` names its group. Raises InvalidRequest."""
+    changes = [member_of(catalog, at, change) for at, change in enumerate(asked.changes)]
+    sent = _Sent(catalog, id, _group(entry_id, asked), changes, asked.catalog_reads)
+    check_transaction(sent.group, len(changes), len(asked.catalog_reads))
+    return sent
+
+
+def _guard_of(sent: _Sent) -> Guard:
+    """The guard of the first change; each is authorized where it is computed. What was read is judged as far as it may be seen."""
+    note(transaction=sent.id, tables=len(sent.group.commits), changes=len(sent.changes))
+    return services().guard_of(*(sent.changes[0].needs if sent.changes else (Need(use_catalog, Target(sent.catalog)),)))
+
+
+def _authorize(sent: _Sent, by: Guard) -> GroupGuards:
+    group = sent.group
+    guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    by.authorize_now()
+    guard().mark_authorized()  # of the first; a later change that is not permitted refuses all
+    return guards
+
+
+def _group(id: str, sent: CatalogTransactionBody | CatalogAnnouncementBody) -> GroupRequest:
     return GroupRequest(
-        _entry_id(check_uuid(sent.id, "id")),
+        id,
         tuple(to_request(check_uuid(commit.table_id), commit) for commit in sent.commits),
-        tuple(ReadVersion(check_uuid(read.table_id), read.version) for read in sent.reads),
+        tuple(ReadVersion(check_uuid(read.table_id), read.version, read.slack) for read in sent.reads),
     )
 
 
@@ -121,15 +239,15 @@ def _entry_id(id: str) -> str:
 
 
 def _first(sent: _Sent, by: Guard, reads: CatalogReads, committer: Committer) -> CatalogTransaction:
-    group = sent.group
-    guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
-    by.authorize_now()
-    guard().mark_authorized()  # of the first; a later change that is not permitted refuses all
+    guards = _authorize(sent, by)
     transactions = CatalogTransactions(services().groups, committer)
-    outcome = transactions.commit(sent.catalog, group, prepared(sent.changes, by), reads)
+    return _outcome(sent, transactions.commit(sent.catalog, sent.group, prepared(sent.changes, by), reads), guards)
+
+
+def _outcome(sent: _Sent, outcome: Applied | NotApplied, guards: GroupGuards) -> CatalogTransaction:
     if isinstance(outcome, NotApplied):
         raise _refused(sent, outcome, guards)
-    return _answer(sent, outcome, [guards.written[commit.table_id].may(read_table) for commit in group.commits])
+    return _answer(sent, outcome, [guards.written[commit.table_id].may(read_table) for commit in sent.group.commits])
 
 
 def _again(sent: _Sent, seq: int | None) -> CatalogTransaction:

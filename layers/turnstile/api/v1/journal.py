@@ -51,19 +51,26 @@ class TableVersion(msgspec.Struct, frozen=True):
     version: int
 
 
+class TableRead(TableVersion, frozen=True):
+    """A table that was only read; ``slack``: by how many versions it may be behind, where that was declared."""
+
+    slack: int | UnsetType = UNSET
+
+
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of the journal; times in ms."""
+    """An entry of the journal; times in ms. ``catalog``: the one that it changes, or read, as well."""
 
     id: str
     state: EntryState
     commits: list[TableVersion]
-    reads: list[TableVersion]
+    reads: list[TableRead]
     isolation: str
     owner: str
     attempt: int
     created: int
     until: int
     settled: int | UnsetType = UNSET
+    catalog: str | UnsetType = UNSET
 
 
 class Entries(msgspec.Struct, frozen=True):
@@ -84,21 +91,21 @@ def announce(transaction_id: str) -> Entry:
     owner = guard().principal.name
     row = services().journal.announce(Announcement(group, sent.attempt, sent.isolation, owner, sent.ttl_ms))
     note(transaction=group.id, tables=len(group.commits), attempt=row.attempt)
-    return _entry(row)
+    return entry_of(row)
 
 
 @routes.route(BY_ID, methods=["GET"])
 @authorized_by_view(NEEDS)
 def show(transaction_id: str) -> Entry:
     Query()
-    return _entry(_authorized(transaction_id)[0])
+    return entry_of(authorized_entry(transaction_id)[0])
 
 
 @routes.route(BY_ID + "/resume", methods=["POST"])
 @authorized_by_view(NEEDS)
 def resume(transaction_id: str) -> Transaction:
     Query()
-    row, guards = _authorized(transaction_id)
+    row, guards = authorized_entry(transaction_id)
     group, decision = services().journal.resume(row)
     return answer_of(group, decision, guards)
 
@@ -107,10 +114,10 @@ def resume(transaction_id: str) -> Transaction:
 @authorized_by_view(NEEDS)
 def abort(transaction_id: str) -> Entry:
     Query()
-    row, guards = _authorized(transaction_id)
+    row, guards = authorized_entry(transaction_id)
     aborted = services().journal.abort(row, lambda table_id: guards.written[table_id].may(write_files))
     note(transaction=row.id, outcome="aborted", freed=len(aborted.freed))
-    return _entry(aborted)
+    return entry_of(aborted)
 
 
 @listing.route("/v1/transactions", methods=["GET"])
@@ -131,10 +138,10 @@ def entries() -> Entries:
         if len(page) > size:
             break
     more = page[size - 1].id if len(page) > size else UNSET
-    return Entries([_entry(row) for row in page[:size]], more)
+    return Entries([entry_of(row) for row in page[:size]], more)
 
 
-def _authorized(id: str) -> tuple[JournalRow, GroupGuards]:
+def authorized_entry(id: str) -> tuple[JournalRow, GroupGuards]:
     """The entry, and the guards of its tables. Raises NotFound, PermissionDenied."""
     row = services().journal.entry(check_uuid(id, "transaction_id"))
     guards = _guards(row)
@@ -148,23 +155,29 @@ def _authorized(id: str) -> tuple[JournalRow, GroupGuards]:
 
 
 def _guards(row: JournalRow) -> GroupGuards | None:
-    """The guards of the tables of an entry; None where the principal has not the rights of the transaction."""
+    """The guards of the tables of an entry; None where the principal has not the rights of the transaction. One that changes or read a
+    catalog is for its owner, and admins: what its changes need depends on those before them."""
+    principal = guard().principal
+    if row.catalog and not principal.admin and row.owner != principal.name:
+        return None
     try:
         return GroupGuards.of(list(row.written), list(row.read))
     except (PermissionDenied, NotFound):
         return None
 
 
-def _entry(row: JournalRow) -> Entry:
+def entry_of(row: JournalRow) -> Entry:
+    """Returns what is told of an entry."""
     return Entry(
         id=row.id,
         state=row.state,
         commits=[TableVersion(id, version) for id, version in row.written.items()],
-        reads=[TableVersion(id, version) for id, version in row.read.items()],
+        reads=[TableRead(id, version, row.slack.get(id) or UNSET) for id, version in row.read.items()],
         isolation=row.isolation,
         owner=row.owner,
         attempt=row.attempt,
         created=row.created,
         until=row.until,
         settled=row.settled or UNSET,
+        catalog=row.catalog or UNSET,
     )

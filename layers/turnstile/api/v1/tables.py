@@ -9,7 +9,15 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import admin_only, create_table, edit_table, see_schema, see_table, use_catalog
+from turnstile.access.core.rules import (
+    admin_only,
+    create_schema,
+    create_table,
+    edit_table,
+    see_schema,
+    see_table,
+    use_catalog,
+)
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
@@ -31,9 +39,10 @@ routes = Blueprint(__name__)
 
 
 class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../staging-tables``."""
+    """``POST .../staging-tables``; ``new_namespace``: the transaction that creates the table creates its namespace, too."""
 
     name: str
+    new_namespace: bool = False
 
 
 class NewTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +119,14 @@ class Finding(msgspec.Struct, frozen=True):
     next_page_token: str | UnsetType = UNSET
 
 
+def _namespace_that_is_there(params: Params) -> Target | None:
+    return None if body(NewStagingTable).new_namespace else namespace_of_path(params)
+
+
+def _namespace_to_be(params: Params) -> Target | None:
+    return namespace_of_path(params) if body(NewStagingTable).new_namespace else None
+
+
 def _target_namespace(params: Params) -> Target:
     to = body(NewName).namespace
     return namespace_of_path(params if to is None else {**params, "namespace": to})
@@ -127,10 +144,11 @@ def list_tables(catalog: str, namespace: str) -> Tables:
 
 
 @routes.route(NAMESPACE + "/staging-tables", methods=["POST"])
-@needs((create_table, namespace_of_path))
+@needs((create_table, _namespace_that_is_there), (create_schema, _namespace_to_be))
 def stage_table(catalog: str, namespace: str) -> Answer:
-    name, owner = body(NewStagingTable).name, owner_for(current().principal)
-    return created(services().catalog.staging.create(*namespace_names(catalog, namespace), name, creator=owner))
+    sent, owner, path = body(NewStagingTable), owner_for(current().principal), namespace_names(catalog, namespace)
+    is_new = sent.new_namespace
+    return created(services().catalog.staging.create(*path, sent.name, creator=owner, new_namespace=is_new))
 
 
 @routes.route(NAMESPACE + "/tables", methods=["POST"])

@@ -32,8 +32,9 @@ class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version"}]}``: ``id`` a uuid that the client
-    makes, one for each transaction; ``reads`` the tables whose latest version must still be the one that was read;
+    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?}]}``: ``id`` a uuid that
+    the client makes, one for each transaction; ``reads`` the tables whose latest version must still be the one that was read,
+    or no more than ``slack`` versions later;
     ``journal`` whether it was announced, and is committed together with its entry."""
 
     id: str
@@ -77,7 +78,7 @@ def group_of(id: str, commits: Sequence[MemberBody], reads: Sequence[ReadVersion
     return GroupRequest(
         check_uuid(id, "id"),
         tuple(to_request(check_uuid(commit.table_id), commit) for commit in commits),
-        tuple(ReadVersion(check_uuid(read.table_id), read.version) for read in reads),
+        tuple(ReadVersion(check_uuid(read.table_id), read.version, read.slack) for read in reads),
     )
 
 
@@ -155,11 +156,12 @@ def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> di
     """What the answer says of a member that refused: a single commit's error, with the table."""
     where: dict[str, Any] = {"table_id": member.table_id}
     if member.was_read and isinstance(member.decision, Conflict):
-        version = group.reads[member.index].version
+        read = group.reads[member.index]
+        behind = f", more than its slack of {read.slack} later" if read.slack else ""
         return {
             **where,
             "type": ErrorType.COMMIT_VERSION_CONFLICT,
-            "message": f"version {version} was read, and version {member.decision.latest} is the latest",
+            "message": f"version {read.version} was read, and version {member.decision.latest} is the latest{behind}",
             "field": f"reads[{member.index}].version",
             **conflict_details(services(), member.table_id, member.decision, may_read=may_read),
         }

@@ -213,10 +213,10 @@ def undecided(head: TableHead) -> Refused:
     return Refused(ErrorType.CONCURRENT_CHANGE, why, remedy, details=details)
 
 
-def changed_since(head: TableHead, version: int) -> Conflict | Refused:
-    """The decision of a HEAD that is not at ``version`` on a group which read that version, and does not write the table
-    (I8)."""
-    if version == head.latest and head.undecided:
+def changed_since(head: TableHead, version: int, slack: int = 0) -> Conflict | Refused:
+    """The decision of a HEAD that is not at ``version``, nor at most ``slack`` versions further, on a group which read that
+    version, and does not write the table (I8)."""
+    if version <= head.latest <= version + slack and head.undecided:
         return undecided(head)
     if version <= head.latest:
         return _conflict(head, positioned(head), version + 1, "read")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
+import msgspec
+
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Action, AtMost, Below, Change, Clause, Equals, Erase, Insert, Set, new_row
 
@@ -37,10 +39,12 @@ class JournalRow(StoredRow, frozen=True):
         attempt: rises with every other set of commits that the client announces under this id, as after a rebase.
         obj: id of the obj that holds the commits; it names their content, so equal ids are equal groups.
         written, read: tables, with the version that each is to become, or was read at.
+        slack: of the tables in ``read``, by how many versions each may be behind, where it may; for people.
         isolation: as the client names it; for people.
         owner: the principal that announced it; for people.
         until: the end (ms), after which gc aborts it.
         settled: when it was committed or aborted (ms); 0 while it is open.
+        catalog: the catalog that is changed, or was read, as well; empty where it is about commits alone.
         freed: staged files of an aborted transaction that gc may remove at once, as ``<table id>/<name>``.
     """
 
@@ -58,6 +62,8 @@ class JournalRow(StoredRow, frozen=True):
     until: int
     settled: int = 0
     freed: tuple[str, ...] = ()
+    catalog: str = ""
+    slack: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def announce(row: JournalRow) -> Insert:
@@ -72,6 +78,7 @@ def announce_again(row: JournalRow) -> Change:
         Set(("obj",), row.obj),
         Set(("written",), row.written),
         Set(("read",), row.read),
+        Set(("slack",), row.slack),
         Set(("until",), row.until),
     )
     later = Clause("later attempt", "I3", "no later attempt was announced", Below(("attempt",), row.attempt))

@@ -150,10 +150,21 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
     return Change(key, tuple(clauses), tuple(actions))
 
 
-def unchanged(key: str, version: int) -> Check:
-    """Nothing was ratified since ``version``, which a group of commits read, of a table that it does not write."""
-    clause = Clause("unchanged", "I8", "what the group read is still the latest", Equals(("latest",), version))
-    return Check(key, (clause, settled()))
+def unchanged(key: str, version: int, slack: int = 0) -> Check:
+    """Nothing was ratified since ``version``, which a group of commits read, of a table that it does not write; or no more than
+    ``slack`` commits, by which the group has declared that the read may be behind."""
+    if slack == 0:
+        clause = Clause("unchanged", "I8", "what the group read is still the latest", Equals(("latest",), version))
+        return Check(key, (clause, settled()))
+    within = AtMost(("latest",), version + slack)
+    return Check(
+        key,
+        (
+            Clause("within slack", "I8", "what the group read is behind by no more than it declared", within),
+            Clause("reached", "I8", "the version that the group read is there", AtLeast(("latest",), version)),
+            settled(),
+        ),
+    )
 
 
 # -- the floor --------------------------------------------------------------------------------------------------------

@@ -105,10 +105,10 @@ def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_b
     return Change(change.key, change.clauses, (Set(("undecided",), undecided.pack()),))
 
 
-def hold(beginning: Beginning, key: str, version: int) -> Change:
-    """Keeps a table that the group read at ``version`` as it is until the group is decided."""
+def hold(beginning: Beginning, key: str, version: int, slack: int = 0) -> Change:
+    """Keeps a table that the group read at ``version``, with this slack, as it is until the group is decided."""
     undecided = Undecided(beginning.id, beginning.ref, beginning.token, version)
-    return Change(key, unchanged(key, version).clauses, (Set(("undecided",), undecided.pack()),))
+    return Change(key, unchanged(key, version, slack).clauses, (Set(("undecided",), undecided.pack()),))
 
 
 def fold(key: str, packed: bytes, now: int) -> Change:
@@ -146,9 +146,10 @@ def without_entry(head: TableHead) -> TableHead:
     return msgspec.structs.replace(head, undecided=b"")
 
 
-def has_changed(head: TableHead, version: int) -> bool:
-    """Whether a table is no more as it was read at ``version``, or another group holds it: then the read refuses."""
-    return bool(head.undecided) or head.latest != version
+def has_changed(head: TableHead, version: int, slack: int = 0) -> bool:
+    """Whether a table is no more as it was read at ``version``, or is further on than ``slack`` versions, or another group holds
+    it: then the read refuses."""
+    return bool(head.undecided) or not version <= head.latest <= version + slack
 
 
 # -- the group's row --------------------------------------------------------------------------------------------------
