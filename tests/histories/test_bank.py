@@ -11,11 +11,12 @@ import pytest
 from tests.histories.bank.campaign import Plan, Report, judge, play
 from tests.histories.bank.clients import Habits
 from tests.histories.bank.doubles import FAULTS, faulty_client
-from tests.histories.bank.kills import KINDS, Killer
+from tests.histories.bank.kills import FUNCTIONS, KINDS, FunctionKiller, Killer
 from tests.histories.bank.ledger import Entry, content_of
 from tests.histories.bank.record import RATIFIED, REFUSED, Cut, Group
 from tests.histories.isolation import SERIALIZABLE, SNAPSHOT, violations
 from tests.histories.killing import needs_proc
+from turnstile_local import Stack
 from turnstile_server import Server
 
 pytestmark = pytest.mark.timeout(600)
@@ -54,6 +55,24 @@ def test_i1_to_i8_i11_a_bank_of_sixteen_writers_survives_kills_of_every_kind(tmp
     assert sum(report.kills.values()) == len(kinds)
     assert report.record.counts["deaths"], "clients died, too"
     assert report.record.counts["repeats"] > 10
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.stack
+def test_i1_to_i8_i11_a_bank_on_the_emulated_deployment_survives_kills_of_its_functions(tmp_path: Path) -> None:
+    stack = Stack.start(tmp_path / "home", port=0)
+    try:
+        kinds = [*dict.fromkeys(FUNCTIONS), "Commit", "Publish"]
+        plan = Plan(seconds=SECONDS, kills=kinds, between=5, habits=Habits(deaths=0.005, hang_ups=0.02))
+        report = play(stack, plan, FunctionKiller(stack, plan.seed))
+    finally:
+        stack.stop()
+    print(report)
+    assert report.problems == [], report
+    assert {"Commit", "Publish", "frozen"} <= report.kills.keys()
+    assert report.record.counts["deaths"], "clients died, too"
+    assert report.record.counts["audits"] > 2
 
 
 def test_i8_snapshot_isolation_allows_write_skew_and_nothing_else(server: Server) -> None:

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from socketserver import ThreadingMixIn
@@ -121,6 +121,18 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return state not in "ZX"
+
+
+def children(parent: int) -> dict[int, str]:
+    """The command lines of the processes that ``parent`` started, by pid."""
+    commands = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == parent:
+                    commands[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+    return commands
 
 
 # -- weeks pass at once ---------------------------------------------------------------------------------------------------

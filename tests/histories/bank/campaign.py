@@ -24,11 +24,12 @@ from typing import Final
 import httpx
 
 from tests.histories.bank.clients import Auditor, Client, Died, Habits, Shared, Writer, body_of
-from tests.histories.bank.kills import Killer, Progress, Stalled, play_kills
+from tests.histories.bank.kills import FunctionKiller, Killer, Progress, Stalled, play_kills
 from tests.histories.bank.ledger import Bank, Book, Entry, Wrong, apply, content_of, entry_of
 from tests.histories.bank.record import RATIFIED, REFUSED, Group, Record
 from tests.histories.isolation import SERIALIZABLE, SNAPSHOT, Anomaly, Transaction, check, violations
 from tests.support.stack import Table
+from turnstile_local import Stack
 from turnstile_server import Server
 
 SETTLE_S: Final = 60.0
@@ -100,9 +101,12 @@ class Report:
 
 
 def play(
-    server: Server, plan: Plan, killer: Killer | None = None, connect: Callable[[], httpx.Client] | None = None
+    server: Server | Stack,
+    plan: Plan,
+    killer: Killer | FunctionKiller | None = None,
+    connect: Callable[[], httpx.Client] | None = None,
 ) -> Report:
-    """Plays a campaign with new tables on ``server``; with kills, the server that runs afterwards is ``killer.server``.
+    """Plays a campaign with new tables on ``server``; with kills, the server that runs afterwards is that of the killer.
     ``connect`` makes the clients, which may be those of a faulty server."""
     connect = connect or server.client
     bank, book, record = Bank([Table(server) for _ in range(plan.tables)], plan.customers), Book(), Record()

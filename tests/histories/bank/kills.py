@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -13,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.server import alive, processes
+from tests.support.server import alive, children, processes
+from turnstile_local import Stack
 from turnstile_server import Server
 
 KINDS: Final = ("http", "http", "background", "everything", "frozen")
@@ -37,7 +39,7 @@ class Killer:
             self._everything()
         elif kind == "frozen":
             pid = self._rng.choice([pid for pid, name in names.items() if name != "main"])
-            self._freeze(pid, 0.2 + self._rng.random())
+            freeze(pid, 0.2 + self._rng.random())
         else:
             pids = [pid for pid, name in names.items() if name == kind]
             _end(pids if self._rng.random() < 0.5 else pids[:1])
@@ -49,14 +51,49 @@ class Killer:
         self.server = Server.start(self.server.home, self.server.port, workers=self._workers)
         self.back_s.append(time.monotonic() - began)
 
-    def _freeze(self, pid: int, seconds: float) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-            try:
-                time.sleep(seconds)
-            finally:
-                if alive(pid):
-                    os.kill(pid, signal.SIGCONT)
+
+def freeze(pid: int, seconds: float) -> None:
+    """Stops a process for so long."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            if alive(pid):
+                os.kill(pid, signal.SIGCONT)
+
+
+FUNCTIONS: Final = ("Commit", "Commit", "Publish", "Events", "Catalog", "frozen")
+"""Functions of the emulated deployment that are killed, chosen from at random; ``frozen`` is any of them."""
+
+
+class FunctionKiller:
+    """Kills and freezes the sandboxes of functions of an emulated deployment, which makes another one for the next request."""
+
+    def __init__(self, stack: Stack, seed: int) -> None:
+        self._stack, self._rng = stack, random.Random(f"kills {seed}")
+        self.counts: Counter[str] = Counter()
+        self.back_s: list[float] = []
+
+    def kill(self, kind: str | None = None) -> None:
+        """Returns when the process is gone, or goes on. A function that has no process now is not killed."""
+        kind = kind or self._rng.choice(FUNCTIONS)
+        pids = [pid for pid, name in self._sandboxes().items() if kind in (name, "frozen")]
+        if not pids:
+            return
+        if kind == "frozen":
+            freeze(self._rng.choice(pids), 0.2 + self._rng.random())
+        else:
+            _end(pids)
+        self.counts[kind] += 1
+
+    def _sandboxes(self) -> dict[int, str]:
+        """The processes of functions, each with its function's name."""
+        named = ((pid, _FUNCTION.search(command)) for pid, command in children(self._stack.state.pid).items())
+        return {pid: match[1] for pid, match in named if match}
+
+
+_FUNCTION: Final = re.compile(r"-(\w+)Function-[^/]*/_worker\.py")
 
 
 def _end(pids: Iterable[int]) -> None:
@@ -92,7 +129,13 @@ class Progress:
 
 
 def play_kills(
-    killer: Killer | None, kinds: Iterable[str | None], progress: Progress, *, seconds: float, between: int, seed: int
+    killer: Killer | FunctionKiller | None,
+    kinds: Iterable[str | None],
+    progress: Progress,
+    *,
+    seconds: float,
+    between: int,
+    seed: int,
 ) -> None:
     """Kills once for each of ``kinds`` (None: any), spread at random over ``seconds``, and after at least ``between`` more groups were
     acknowledged. Returns when so many were after the last kill, and the time is up. Raises Stalled."""
