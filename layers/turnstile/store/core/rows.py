@@ -230,6 +230,7 @@ Kind = Literal[
     "dropped",
     "objs",
     "metadata",
+    "iceberg-manifests",
     "iceberg-snapshots",
     "iceberg",
     "iceberg-files",
