@@ -124,7 +124,15 @@ def test_a_table_at_a_location_of_its_own_choice_is_left_alone(client: Iceberg) 
     assert collect(client).items == () and len(table.listed()) == 5
 
 
-@pytest.mark.parametrize("how", ["missing", "damaged", "large", "no numbers"])
+UNREADABLE = {
+    "missing": "006-m0.avro is missing",
+    "damaged": "not a readable Avro file",
+    "large": "has more than 33554432 bytes",
+    "no numbers": "has an entry of status 0",
+}
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
 def test_a_manifest_that_cannot_be_read_changes_nothing(client: Iceberg, table: SmallManifests, how: str) -> None:
     raw = {"damaged": b"Obj\x01", "large": bytes(33 * 1024 * 1024)}.get(how)
     entries = [entry("data/x", status=manifests.EXISTING)] if how == "no numbers" else None
@@ -133,18 +141,24 @@ def test_a_manifest_that_cannot_be_read_changes_nothing(client: Iceberg, table: 
         del client.world.storages.files[path]
     before = everything(client.world)
     report = collect(client)
-    assert report.deleted == 0 and len(report.problems) == 1 and len(table.listed()) == 6
-    assert everything(client.world) == before
+    assert report.deleted == 0 and UNREADABLE[how] in report.problems[0].message and len(report.problems) == 1
+    assert len(table.listed()) == 6 and everything(client.world) == before
 
 
-@pytest.mark.parametrize("how", ["missing", "outside", "unknown member", "encrypted"])
+@pytest.mark.parametrize("how", ["missing", "outside", "unknown member", "missing member", "encrypted"])
 def test_a_manifest_list_that_cannot_be_read_changes_nothing(client: Iceberg, table: SmallManifests, how: str) -> None:
     if how == "missing":
         table.append(**{"manifest-list": f"{table.metadata['location']}/metadata/none.avro"})
     elif how == "outside":
-        table.append(**{"manifest-list": "file:///lake/else/snap.avro"})
+        outside = "file:///lake/else/snap.avro"
+        client.world.storages.files[outside] = (avro.write(table.listed(), manifests.SCHEMA, {}, bytes(16)), 0)
+        table.append(**{"manifest-list": outside})
     elif how == "encrypted":
         table.append(**{"key-id": "k1"})
+    elif how == "missing member":
+        some = [field for field in manifests.SCHEMA["fields"] if field["field-id"] != manifests.MIN_SEQUENCE]
+        raw = avro.write(table.listed(), {**manifests.SCHEMA, "fields": some}, {}, bytes(16))
+        table.append(**{"manifest-list": table.put("snap-old.avro", raw)})
     else:
         schema = {**manifests.SCHEMA, "fields": [*manifests.SCHEMA["fields"], nullable("new", 520, "long")]}
         raw = avro.write(table.listed(), schema, {}, bytes(16))
@@ -167,14 +181,14 @@ def test_what_is_not_to_be_put_together_stays_in_the_list_behind_the_new_ones(
         table.append(path=elsewhere),
         table.append(record={manifests.KEY_METADATA: b"k"}),
         table.append(record={manifests.LENGTH: 4 * 1024 * 1024 + 1}),
-        table.append(record={manifests.SPEC_ID: 7}),
+        *(table.append(record={manifests.SPEC_ID: 7}) for _ in range(4)),
         table.append([entry("data/s.parquet")], strange),
     ]
     table.append(record={manifests.LENGTH: 4 * 1024 * 1024})
     assert collect(client).problems == ()
     assert paths(table)[1:] == kept[::-1]
     assert table.listed()[0][manifests.EXISTING_FILES] == 6
-    assert table.metadata["snapshots"][-1]["summary"]["manifests-kept"] == "6"
+    assert table.metadata["snapshots"][-1]["summary"]["manifests-kept"] == "9"
 
 
 def test_files_are_in_the_order_of_partitions_and_removed_ones_are_left_out(
@@ -236,6 +250,30 @@ def test_a_commit_takes_no_more_than_its_limits_and_the_next_goes_on(
     monkeypatch.setattr(carrying_out, limit, 2 if limit == "MAX_FILES" else 50)
     done = rewriting(client).rewrite("main", ("sales", "t1"), table.metadata["table-uuid"])
     assert 2 <= len(done.replaced) < 5 and len(done.created) == 1 and table.files() == files
+
+
+def test_as_many_as_the_property_says_are_enough(client: Iceberg, table: SmallManifests) -> None:
+    assert client.commit(set_properties(**{MIN_COUNT: "5"})).status == 200
+    collect(client)
+    assert len(table.listed()) == 1
+
+
+def test_where_none_can_be_written_again_nothing_is_committed(client: Iceberg) -> None:
+    client.create("t1", properties=ASKED, **{"partition-spec": SPEC})
+    table, strange = SmallManifests(client), entry_schema(nullable("region", 1000, "string"))
+    strange["fields"].append(nullable("new", 9, "long"))
+    for _ in range(5):
+        table.append(schema=strange)
+    before = everything(client.world)
+    report = collect(client)
+    assert report.problems == () and len(table.listed()) == 5
+    assert everything(client.world)[1:] == before[1:]
+
+
+def test_a_table_that_asks_no_longer_is_left_as_it_is(client: Iceberg, table: SmallManifests) -> None:
+    assert client.commit(set_properties(**{REWRITE: "false"})).status == 200
+    assert rewriting(client).rewrite("main", ("sales", "t1"), table.metadata["table-uuid"]) == Rewritten()
+    assert len(table.listed()) == 5
 
 
 def test_what_main_says_of_expiry_stays(client: Iceberg, table: SmallManifests) -> None:

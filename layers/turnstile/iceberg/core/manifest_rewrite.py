@@ -258,7 +258,7 @@ def _bound(value: Any, kind: Any) -> bytes:
         case "string":
             return str(value).encode()
         case "fixed":
-            bits = (value if value >= 0 else ~value).bit_length()
+            bits = max(value, ~value).bit_length()
             return int(value).to_bytes(bits // 8 + 1, signed=True)
         case _:
             return bytes(value)
