@@ -176,12 +176,12 @@ class _Run:
         """The manifests of an earlier attempt, if they still stand for manifests of the list; else new ones."""
         if self._written is not None and self._written.sources <= {entry[manifests.PATH] for entry in listed}:
             return self._written
-        snapshot_id = int(self._world.ids.uuid().replace("-", ""), 16) >> 65 or 1
+        snapshot_id = (int(self._world.ids.uuid().replace("-", ""), 16) >> 66) + 1
         records, sources, entries = list[avro.Record](), set[str](), 0
         target_bytes = Sizes.of(metadata.properties).target_bytes
         for group in self._groups(metadata, manifest_rewrite.candidates(listed, metadata)):
             size_bytes = sum(entry[manifests.LENGTH] for entry in group.listed)
-            parts = manifest_rewrite.in_order(group.files, -(-size_bytes // target_bytes) or 1)
+            parts = manifest_rewrite.in_order(group.files, max(1, -(-size_bytes // target_bytes)))
             if len(parts) >= len(group.listed):
                 continue
             records += [self._write(metadata, group, part, snapshot_id) for part in parts]
