@@ -3,7 +3,8 @@
 A writer for each of three tables appends ten rows at a time over HTTP, at a steady pace; four Spark threads read. With maintenance, a thread rewrites small
 files (``optimize``) all the time, one table after the other, and the server does its light work; without it neither is done. A reader knows what it must see, whatever
 version it reads: a table has the ids from 0 on without a gap, in whole batches of ten, and never fewer than a reader saw before. Half-way a clone and a named snapshot
-are made. At the end versions of the whole run are read by time travel, and the clone and the snapshot must show what they did.
+are made. At the end versions of the whole run are read by time travel, the clone and the snapshot must show what they did, and every version is checked
+from the published log: the data files that it names are there, and their rows are whole batches without a gap, never fewer than in the version before.
 
 Said at every sample: files of a table, versions since its newest checkpoint, and how long a reader takes to plan and to run a query, from a Delta log
 that nobody has cached.
@@ -21,8 +22,11 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlparse
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 import turnstile_spark
 from benchmarks.streaming.writers import MEASURED, TurnstileWriter, batch_rows
@@ -47,6 +51,42 @@ def check(row: Any, where: str) -> int:
     if count % ROWS or (count and (int(row.last), int(row.total)) != (count - 1, count * (count - 1) // 2)):
         raise WrongRows(f"{where}: {row}")
     return count
+
+
+class Totals(NamedTuple):
+    """What query() asks for, of one version or file."""
+
+    rows: int
+    last: int
+    total: int
+
+
+def file_totals(path: Path) -> Totals:
+    ids = pq.read_table(path, columns=["id"], partitioning=None)["id"]
+    return Totals(len(ids), pc.max(ids).as_py(), pc.sum(ids).as_py())
+
+
+def check_versions(folder: Path) -> int:
+    """Returns how many published versions a table has, each of which must show whole batches, and no fewer than the one before it, in files that are there.
+    Raises WrongRows."""
+    commits = sorted(path for path in (folder / "_delta_log").glob("*.json") if path.stem.isdigit())
+    if [int(path.stem) for path in commits] != list(range(len(commits))):
+        raise WrongRows(f"{folder}: commits are missing")
+    live, rows = dict[str, Totals](), 0
+    for commit in commits:
+        for action in map(json.loads, commit.read_text().splitlines()):
+            if "remove" in action:
+                del live[action["remove"]["path"]]
+            elif "add" in action:
+                path = action["add"]["path"]
+                live[path] = file_totals(folder / unquote(path))
+        files = live.values()
+        last = max((file.last for file in files), default=-1)
+        version = Totals(sum(file.rows for file in files), last, sum(file.total for file in files))
+        if check(version, f"{folder} {commit.stem}") < rows:
+            raise WrongRows(f"{folder} {commit.stem}: {version.rows} rows after {rows}")
+        rows = version.rows
+    return len(commits)
 
 
 def query(table: str) -> str:
@@ -100,6 +140,7 @@ class Stream:
             "errors": self._errors,
             "versions_read": self._travel(),
             "clone_and_snapshot": self._check_marks(marked),
+            "versions_checked": sum(map(check_versions, self._folders)),
             "samples": self.samples,
         }
 

@@ -190,6 +190,12 @@ MODULES: Final = {
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),
+    "turnstile.iceberg.core.manifest_rewrite": Mutated(
+        ("unit/iceberg/test_manifest_rewrite.py", "unit/gc/test_iceberg_manifests.py"), writes=False, decides=True
+    ),
+    "turnstile.iceberg.manifest_rewrite": Mutated(
+        ("unit/gc/test_iceberg_manifests.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.gc.iceberg_scan": Mutated(
         ("unit/gc/test_iceberg.py", "unit/gc/test_iceberg_files.py"), writes=False, decides=True
     ),

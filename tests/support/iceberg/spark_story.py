@@ -52,6 +52,58 @@ def snapshot(url: str, name: str) -> None:
         assert answer.status == 201
 
 
+def put_manifests_together(url: str) -> None:
+    """Have the catalog do what is due to manifests."""
+    body = json.dumps({"dry_run": False, "kinds": ["iceberg-manifests"]}).encode()
+    asked = Request(f"{url}/v1/gc", body, {"content-type": "application/json"})
+    with urlopen(asked, timeout=60) as answer:
+        report = json.loads(answer.read())
+    assert report["problems"] == [], report
+
+
+def compacted(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
+    """Manifests put together by the catalog, and data files by Iceberg's own procedure: rows, manifests, files and those that are the
+    same, before and after each."""
+    table, name = f"lake.{namespace}.small", f"{namespace}.small"
+
+    def state() -> tuple[list[Any], int, list[Any]]:
+        rows = [list(row) for row in spark.sql(f"SELECT id, region FROM {table} ORDER BY id").collect()]
+        manifests = spark.sql(f"SELECT count(*) FROM {table}.manifests").collect()[0][0]
+        query = (
+            "SELECT snapshot_id, sequence_number, file_sequence_number, to_json(data_file) "
+            f"FROM {table}.entries WHERE status < 2 ORDER BY data_file.file_path"
+        )
+        return rows, manifests, [list(row) for row in spark.sql(query).collect()]
+
+    spark.sql(
+        f"CREATE TABLE {table} (id bigint, region string, day date) USING iceberg PARTITIONED BY (region, bucket(2, id), month(day)) "
+        "TBLPROPERTIES ('turnstile.maintenance.rewrite-manifests' = 'true', 'commit.manifest.min-count-to-merge' = '3', "
+        "'commit.manifest-merge.enabled' = 'false')"
+    )
+    for number in range(4):
+        spark.sql(
+            f"INSERT INTO {table} VALUES ({number}, 'eu', DATE '2026-11-0{number + 1}'), ({number + 10}, 'us', NULL)"
+        )
+    spark.sql(f"DELETE FROM {table} WHERE id = 12")
+    rows, manifests, files = state()
+    put_manifests_together(url)
+    rows_after, manifests_after, files_after = state()
+    pruned = spark.sql(f"SELECT id FROM {table} WHERE region = 'us' AND id = 11").collect()
+    seen = {"rows": rows_after == rows, "manifests": [manifests > 3, manifests_after], "files": files_after == files}
+    seen["pruned"] = [list(row) for row in pruned]
+    done = spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('min-input-files', '2'))"
+    ).collect()
+    rows_after, _, files_after = state()
+    seen["data files"] = [done[0].rewritten_data_files_count > 2, len(files_after) < len(files), rows_after == rows]
+    spark.sql(f"INSERT INTO {table} VALUES (20, 'eu', NULL)")
+    put_manifests_together(url)
+    spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
+    seen["after all"] = state()[0] == [*rows, [20, "eu"]]
+    spark.sql(f"DROP TABLE {table}")
+    return seen
+
+
 def attach(spark: SparkSession, url: str, name: str, warehouse: str) -> None:
     """One more catalog."""
     prefix = f"spark.sql.catalog.{name}"
@@ -108,6 +160,7 @@ def story(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
         spark.sql(f"DROP NAMESPACE lake.{namespace}")
     except (PySparkException, Py4JJavaError) as error:
         seen["not empty"] = "not empty" in str(error)
+    seen["compacted"] = compacted(spark, url, namespace)
     spark.sql(f"DROP VIEW lake.{namespace}.recent")
     spark.sql(f"DROP TABLE lake.{namespace}.copy PURGE")
     spark.sql(f"DROP TABLE lake.{namespace}.sales")

@@ -23,6 +23,7 @@ from turnstile.delta.ratify import Ratifier
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.gc.kinds import log
+from turnstile.gc.scanner import Batch, GcContext
 from turnstile.maintenance.core.cleanup import ORPHAN_MS
 from turnstile.maintenance.core.pointer import POINTER
 from turnstile.maintenance.holds import Holds
@@ -72,10 +73,10 @@ class Site:
                 protocol[member].append("v2Checkpoint")
         return commit(self.world, self.id, *actions)
 
-    def days(self, count: int) -> None:
+    def days(self, count: int, *, changes: bool = True) -> None:
         for _ in range(count):
             self.world.clock.now += DAY
-            if (self.world.clock.now // DAY) % 7 == 0:
+            if changes and (self.world.clock.now // DAY) % 7 == 0:
                 self.services.namespaces.create("main", (f"n{self.world.clock.now}",))
             version = commit(self.world, self.id)
             Publisher(self.world).publish(self.id)
@@ -120,6 +121,14 @@ class Site:
 
 def ids(report: Report) -> list[str]:
     return [item.id for item in report.items]
+
+
+@pytest.fixture(scope="module")
+def quiet_catalog() -> Site:
+    """Sixty days in which nobody changes the catalog."""
+    made = Site()
+    made.days(60, changes=False)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -571,3 +580,48 @@ def test_i15_a_sidecar_that_comes_to_be_named_stays(split: Site, monkeypatch: py
     report = split.collect()
     assert report.deleted == 0 and "orphan.parquet" in sidecars(split)
     assert "names" in report.problems[0].message
+
+
+def followed(report: Report) -> list[str]:
+    return [id for id in ids(report) if "@seq:" in id]
+
+
+def test_a_catalog_without_changes_does_not_keep_logs_for_ever(quiet_catalog: Site) -> None:
+    site = quiet_catalog.copy()
+    before = fresh(site.world).reader.current("main")
+    assert site.lowest() == 0, "the HEAD with which the history begins is as old as the table"
+    assert followed(site.collect(dry_run=True)) == [f"main@seq:{before.commit.seq}"]
+    assert fresh(site.world).reader.current("main").commit == before.commit
+    report = site.collect()
+    after = fresh(site.world).reader.current("main")
+    assert len(report.items) == 1 and report.problems == () and site.oldest() == 0
+    assert after.commit.seq == before.commit.seq + 1
+    assert list(after.index.iterate()) == list(before.index.iterate())
+    for _ in range(7):
+        site.days(1, changes=False)
+        assert site.collect().items == (), "one a history"
+    site.days(2, changes=False)
+    assert site.lowest() == 39 and followed(site.collect()) == []
+    assert site.oldest() == 30
+    site.check(30)
+
+
+def test_where_something_else_holds_the_log_no_change_is_made(quiet_catalog: Site) -> None:
+    site = quiet_catalog.copy()
+    site.alter(**{"delta.logRetentionDuration": "interval 90 days"})
+    Publisher(site.world).publish(site.id)
+    assert site.collect().items == ()
+
+
+def test_a_change_that_comes_between_is_enough(quiet_catalog: Site) -> None:
+    site = quiet_catalog.copy()
+
+    scanner = log.ExpiredLogScanner(GcContext(site.world, GRACE, no_faults, 1, lambda: False))
+    row = site.world.refs.rows[site.world.space.table(site.id)]
+    (batch,) = [one for one in scanner.scan(row, site.world.clock.now) if isinstance(one, Batch)]
+    site.services.namespaces.create("main", ("between",))
+    seq = fresh(site.world).reader.current("main").commit.seq
+    batch.remove()
+    assert fresh(site.world).reader.current("main").commit.seq == seq
+    batch.remove()
+    assert fresh(site.world).reader.current("main").commit.seq == seq

@@ -13,6 +13,7 @@ from turnstile.gc.kinds.groups import GroupScanner
 from turnstile.gc.kinds.history import HistoryScanner
 from turnstile.gc.kinds.iceberg import IcebergFileScanner
 from turnstile.gc.kinds.iceberg_files import IcebergDataScanner
+from turnstile.gc.kinds.iceberg_manifests import IcebergManifestScanner
 from turnstile.gc.kinds.iceberg_snapshots import IcebergSnapshotScanner
 from turnstile.gc.kinds.log import ExpiredLogScanner
 from turnstile.gc.kinds.objs import InlineObjScanner, OldMetadataScanner
@@ -28,6 +29,7 @@ SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
     "dropped": DroppedTableScanner,
     "objs": InlineObjScanner,
     "metadata": OldMetadataScanner,
+    "iceberg-manifests": IcebergManifestScanner,
     "iceberg-snapshots": IcebergSnapshotScanner,
     "iceberg": IcebergFileScanner,
     "iceberg-files": IcebergDataScanner,

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from functools import partial
 
 from turnstile.catalog.commit import Committer
-from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
-from turnstile.catalog.core.paths import Path, dotted, path_of
+from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import Item
+from turnstile.gc.iceberg_scan import managed_tables
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
 from turnstile.iceberg.expiry import Expiry
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, batched
 
 
 class IcebergSnapshotScanner(Scanner):
@@ -40,14 +40,8 @@ class IcebergSnapshotScanner(Scanner):
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head = CatalogHead.from_row(row)
-        tree = self._reader.store.tree(head.name, head.head)
-        entries = ((key, entry.obj) for key, entry in tree.subtree(()) if entry.kind == ICEBERG_TABLE)
-        for some in batched(entries, BATCH_GET_MAX):
-            entities = self._reader.store.entities(head.name, [obj for _, obj in some])
-            for key, obj in some:
-                entity = entities[obj]
-                if isinstance(entity, IcebergTable) and entity.managed:
-                    yield from self._of_table(head.name, (*path_of(key)[:-1], entity.name), entity, now)
+        for path, table in managed_tables(self._reader, head):
+            yield from self._of_table(head.name, path, table, now)
 
     def _of_table(self, catalog: str, path: Path, table: IcebergTable, now: int) -> Iterator[Batch | Problem]:
         try:

@@ -7,12 +7,13 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.log import LogFiles, listed
 from turnstile.delta.metadata import MetadataStore
 from turnstile.gc.core import Item
-from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, Problem, Scanner, batches, ids_in
+from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.maintenance.core.cleanup import (
     PROTECTION,
     LogFile,
@@ -25,10 +26,11 @@ from turnstile.maintenance.core.cleanup import (
 from turnstile.maintenance.core.pins import lowest
 from turnstile.maintenance.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.maintenance.core.upkeep import upkeep_of
+from turnstile.maintenance.holders import MARGIN_MS
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
 from turnstile.maintenance.state import SIDECARS, is_complete, named_sidecars
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.errors import StateConflict, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, Stat
 
@@ -49,6 +51,9 @@ class ExpiredLogScanner(Scanner):
     - Announced by: marks in the row of the location's owner, as those of a vacuum: nobody can hold a version before the oldest
       one that stays. Oldest first: wherever it stops, the log begins later, and has no gap.
     - A crash leaves: fewer files.
+    - A catalog without a change for as long as its history is kept: the HEAD of then pins old versions of its tables for as long as it
+      stays so. Where only that holds files, a change without content is committed, which ends the pin when it has left the
+      history itself. An item is that HEAD, without bytes; there is one a history at most.
 
     ``delta.enableExpiredLogCleanup=false`` keeps a log. A table with a feature that is not known is a ``Problem``, and so is a checkpoint
     that cannot be read where sidecars are to be removed.
@@ -60,8 +65,11 @@ class ExpiredLogScanner(Scanner):
         super().__init__(context)
         world = context.world
         self._metadata = MetadataStore(world.objs, world.space)
-        self._pins = Pins(world, CatalogReader(world), self._metadata, history_ms=context.grace.history_ms)
+        self._reader = CatalogReader(world)
+        self._pins = Pins(world, self._reader, self._metadata, history_ms=context.grace.history_ms)
         self._holds = Holds(world, self._pins)
+        self._committer = Committer(world, self._reader, pause=context.pause)
+        self._followed = set[str]()
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         if row.get("state") != ACTIVE:
@@ -80,7 +88,9 @@ class ExpiredLogScanner(Scanner):
         boundary = 0
         oldest = min(files.commits, default=None)
         if oldest is not None and files.commits[oldest].modified_ms <= now - upkeep.log_ms:
-            boundary = self._boundary(head, storage, files, protected)
+            boundary, held = self._boundary(head, storage, files, protected)
+            if held:
+                yield from self._follow(head.catalog, now)
         stats = _stats(files)
         items = (
             _item(head, stats[file.path], now, min(now, stats[file.path].modified_ms + upkeep.log_ms))
@@ -89,8 +99,8 @@ class ExpiredLogScanner(Scanner):
         yield from batches(items, partial(self._remove, head, boundary), BATCH)
         yield from self._sidecars(head, storage, boundary, now)
 
-    def _boundary(self, head: TableHead, storage: LogStorage, files: LogFiles, protected: int) -> int:
-        """The oldest version that stays; 0 if all do."""
+    def _boundary(self, head: TableHead, storage: LogStorage, files: LogFiles, protected: int) -> tuple[int, bool]:
+        """The oldest version that stays, 0 if all do; and whether more could go but for the HEAD with which the catalog's history begins."""
         upto = min(head.floor, head.tail_from)
         pointer = storage.read(POINTER, POINTER_BYTES)
         pointed = pointed_version(pointer[0]) if pointer is not None else None
@@ -101,9 +111,31 @@ class ExpiredLogScanner(Scanner):
             return boundaries(files.checkpoints, files.commits, floor=head.floor, upto=upto, protected=protected)
 
         if next(candidates(upto), None) is None:  # without the cost of reading the pins
-            return 0
-        needed_from = lowest(self._pins.of(head).pins)
-        return next((at for at in candidates(min(upto, needed_from)) if is_complete(storage, at, files)), 0)
+            return 0, False
+        pins = self._pins.of(head).pins
+        needed_from = lowest(pins)
+        others = lowest(pin for pin in pins if pin.kind != "moment" or pin.last is None)
+        held = next(candidates(min(upto, others)), 0) > needed_from
+        return next((at for at in candidates(min(upto, needed_from)) if is_complete(storage, at, files)), 0), held
+
+    def _follow(self, catalog: str, now: int) -> Iterator[Batch]:
+        """A change without content, if the catalog had none for as long as its history is kept. Once a run."""
+        commit = self._reader.current(catalog).commit
+        age_ms = now - commit.at // 1000
+        if catalog in self._followed or age_ms <= self._context.grace.history_ms + MARGIN_MS:
+            return
+        self._followed.add(catalog)
+        item = Item("log", f"{catalog}@seq:{commit.seq}", 0, commit.at // 1000, age_ms)
+        yield Batch((item,), partial(self._commit_nothing, catalog, commit.seq))
+
+    def _commit_nothing(self, catalog: str, seq: int) -> None:
+        def change(view: View) -> Edit | None:
+            return Edit("no change: ends the pins of the HEAD before") if view.tree.commit.seq == seq else None
+
+        try:
+            self._committer.commit(catalog, change)
+        except TurnstileError as error:
+            raise NotNow(f"{catalog}: {error.message}") from error
 
     def _remove(self, head: TableHead, boundary: int, items: tuple[Item, ...]) -> None:
         """Removes a batch. What it raises ends the table's turn: the next batch must not go before this one."""

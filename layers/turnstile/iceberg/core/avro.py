@@ -36,6 +36,10 @@ _VALUES_PER_BYTE: Final = 16
 Record = dict[int, Any]
 
 
+class Encoded(bytes):
+    """A member of a record that ``write`` takes as it is: bytes that are a value of its type already."""
+
+
 class Unreadable(InvalidRequest):
     """Not an Avro file, or one with content that Iceberg's files do not have."""
 
@@ -58,6 +62,24 @@ def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
             yield from records
 
 
+def header(raw: bytes) -> dict[str, bytes]:
+    """Returns the metadata of a file, its schema among them (``avro.schema``). Raises Unreadable as ``read``."""
+    with _judged():
+        source = _Source(raw)
+        if source.take(4) != MAGIC:
+            raise Unreadable("no magic number")
+        return _header(source)
+
+
+def with_content(raw: bytes, wanted: Container[int], member: int) -> Iterator[tuple[Record, Encoded]]:
+    """Yields the records of a file as ``select`` does, each with the bytes of its ``member``, which ``write`` takes where the schema is
+    the same. Raises Unreadable as ``read``, perhaps after some records."""
+    decode = partial(_selected_with_content, wanted=wanted, member=member)
+    with _judged():
+        for records in _blocks(raw, MAX_STREAMED, None, decode):
+            yield from records
+
+
 @contextmanager
 def _judged() -> Iterator[None]:
     """Raises Unreadable for what else is raised by bytes that are no such file."""
@@ -71,7 +93,7 @@ def _judged() -> Iterator[None]:
 
 def _blocks(
     raw: bytes, most_bytes: int, most_values: int | None, decode: Callable[[_Source, Any], Any]
-) -> Iterator[Iterator[Record]]:
+) -> Iterator[Iterator[Any]]:
     """Yields the records of each block, to be taken before the next. ``most_values`` None: as many as the bytes may make."""
     source = _Source(raw)
     if source.take(4) != MAGIC:
@@ -128,6 +150,13 @@ class _Source:
     @property
     def done(self) -> bool:
         return self._at == len(self._raw)
+
+    @property
+    def at(self) -> int:
+        return self._at
+
+    def since(self, start: int) -> bytes:
+        return self._raw[start : self._at]
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self._raw) - self._at:
@@ -209,6 +238,19 @@ def _selected(source: _Source, schema: Any, wanted: Container[int]) -> Record:
     return record
 
 
+def _selected_with_content(source: _Source, schema: Any, wanted: Container[int], member: int) -> tuple[Record, Encoded]:
+    record: Record = {}
+    content = None
+    for field in schema["fields"]:
+        start = source.at
+        record |= _selected(source, {"fields": [field]}, wanted)
+        if field.get("field-id") == member:
+            content = Encoded(source.since(start))
+    if content is None:
+        raise Unreadable(f"its records have no member {member}")
+    return record, content
+
+
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
     """Returns a file of ``records`` in one deflated block, whose end the 16 bytes ``sync`` mark. Members that a record lacks
     are null; ``header`` has further members of the file's metadata."""
@@ -224,6 +266,8 @@ def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[
 
 
 def _encoded(value: Any, schema: Any) -> bytes:
+    if isinstance(value, Encoded):
+        return value
     if isinstance(schema, list):  # always ["null", something] here
         return _long(0) if value is None else _long(1) + _encoded(value, schema[1])
     kind = schema["type"] if isinstance(schema, Mapping) else schema

@@ -53,9 +53,9 @@ class Retention(msgspec.Struct, frozen=True):
     def of(cls, properties: Mapping[str, str]) -> Retention:
         """Raises InvalidRequest for a property that is no such number: nothing is expired on its word."""
         return cls(
-            _number(properties, MAX_SNAPSHOT_AGE, DEFAULT_AGE_MS, least=0),
-            _number(properties, MIN_SNAPSHOTS, DEFAULT_SNAPSHOTS, least=1),
-            _number(properties, MAX_REF_AGE, LONG_MAX, least=0),
+            number(properties, MAX_SNAPSHOT_AGE, DEFAULT_AGE_MS, least=0),
+            number(properties, MIN_SNAPSHOTS, DEFAULT_SNAPSHOTS, least=1),
+            number(properties, MAX_REF_AGE, LONG_MAX, least=0),
         )
 
 
@@ -131,7 +131,8 @@ def _ancestors(id: int | None, snapshots: Mapping[int, Snapshot]) -> Iterator[Sn
         id = snapshots[id].parent_snapshot_id
 
 
-def _number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+def number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    """The number that a table's property ``name`` is; raises InvalidRequest if it is no number from ``least`` on."""
     text = properties.get(name)
     if text is None:
         return default

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 PATH: Final = 500
+LENGTH: Final = 501
 SPEC_ID: Final = 502
 CONTENT: Final = 517
 SEQUENCE: Final = 515
@@ -15,6 +16,8 @@ MIN_SEQUENCE: Final = 516
 ADDED_SNAPSHOT: Final = 503
 EXISTING_FILES: Final = 505
 DELETED_FILES: Final = 506
+PARTITIONS: Final = 507
+EXISTING_ROWS: Final = 513
 KEY_METADATA: Final = 519
 
 STATUS: Final = 0
@@ -25,8 +28,10 @@ ENTRY_FILE_SEQUENCE: Final = 4
 
 DATA_FILE: Final = 2
 FILE_PATH: Final = 100
+PARTITION: Final = 102
+RECORD_COUNT: Final = 103
 FILE_KEY_METADATA: Final = 131
-"""The entry's file, and two of its members."""
+"""The entry's file, and some of its members."""
 
 EXISTING: Final = 0
 ADDED: Final = 1
@@ -44,14 +49,20 @@ def _optional(id: int, name: str, type: Any) -> dict[str, Any]:
     return {"name": name, "type": ["null", type], "default": None, "field-id": id}
 
 
+CONTAINS_NULL: Final = 509
+LOWER_BOUND: Final = 510
+UPPER_BOUND: Final = 511
+CONTAINS_NAN: Final = 518
+"""Fields of a partition field's summary in a manifest list."""
+
 _SUMMARY: Final[dict[str, Any]] = {
     "type": "record",
     "name": "r508",
     "fields": [
-        _required(509, "contains_null", "boolean"),
-        _optional(518, "contains_nan", "boolean"),
-        _optional(510, "lower_bound", "bytes"),
-        _optional(511, "upper_bound", "bytes"),
+        _required(CONTAINS_NULL, "contains_null", "boolean"),
+        _optional(CONTAINS_NAN, "contains_nan", "boolean"),
+        _optional(LOWER_BOUND, "lower_bound", "bytes"),
+        _optional(UPPER_BOUND, "upper_bound", "bytes"),
     ],
 }
 SCHEMA: Final[dict[str, Any]] = {
@@ -59,7 +70,7 @@ SCHEMA: Final[dict[str, Any]] = {
     "name": "manifest_file",
     "fields": [
         _required(PATH, "manifest_path", "string"),
-        _required(501, "manifest_length", "long"),
+        _required(LENGTH, "manifest_length", "long"),
         _required(SPEC_ID, "partition_spec_id", "int"),
         _required(CONTENT, "content", "int"),
         _required(SEQUENCE, "sequence_number", "long"),
@@ -69,9 +80,9 @@ SCHEMA: Final[dict[str, Any]] = {
         _required(EXISTING_FILES, "existing_files_count", "int"),
         _required(DELETED_FILES, "deleted_files_count", "int"),
         _required(512, "added_rows_count", "long"),
-        _required(513, "existing_rows_count", "long"),
+        _required(EXISTING_ROWS, "existing_rows_count", "long"),
         _required(514, "deleted_rows_count", "long"),
-        _optional(507, "partitions", {"type": "array", "element-id": 508, "items": _SUMMARY}),
+        _optional(PARTITIONS, "partitions", {"type": "array", "element-id": 508, "items": _SUMMARY}),
         _optional(KEY_METADATA, "key_metadata", "bytes"),
     ],
 }

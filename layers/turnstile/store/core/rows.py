@@ -231,6 +231,7 @@ Kind = Literal[
     "dropped",
     "objs",
     "metadata",
+    "iceberg-manifests",
     "iceberg-snapshots",
     "iceberg",
     "iceberg-files",
