@@ -128,13 +128,14 @@ UNREADABLE = {
     "missing": "006-m0.avro is missing",
     "damaged": "not a readable Avro file",
     "large": "has more than 33554432 bytes",
+    "no larger": "not a readable Avro file",
     "no numbers": "has an entry of status 0",
 }
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
 def test_a_manifest_that_cannot_be_read_changes_nothing(client: Iceberg, table: SmallManifests, how: str) -> None:
-    raw = {"damaged": b"Obj\x01", "large": bytes(33 * 1024 * 1024)}.get(how)
+    raw = {"damaged": b"Obj\x01", "large": bytes(32 * 2**20 + 1), "no larger": bytes(32 * 2**20)}.get(how)
     entries = [entry("data/x", status=manifests.EXISTING)] if how == "no numbers" else None
     path = table.append(entries, raw=raw, record={manifests.LENGTH: 100})
     if how == "missing":
@@ -277,7 +278,7 @@ def test_a_table_that_asks_no_longer_is_left_as_it_is(client: Iceberg, table: Sm
 
 
 def test_what_main_says_of_expiry_stays(client: Iceberg, table: SmallManifests) -> None:
-    ages = {"max-snapshot-age-ms": 5, "min-snapshots-to-keep": 3}
+    ages = {"max-ref-age-ms": 7, "max-snapshot-age-ms": 5, "min-snapshots-to-keep": 3}
     assert client.commit(set_ref(5, **ages)).status == 200
     collect(client)
     metadata = table.metadata
@@ -286,10 +287,11 @@ def test_what_main_says_of_expiry_stays(client: Iceberg, table: SmallManifests) 
 
 
 class Racing:
-    """A world in which ``meanwhile`` happens just before the ``at``-th file is written."""
+    """A world in which ``meanwhile`` happens just before the ``at``-th file is written; ``put`` names the files that are."""
 
     def __init__(self, client: Iceberg, meanwhile: Any, at: int = 3) -> None:
-        inner, left = client.world.storages, [at]
+        inner, left, self.put = client.world.storages, [at], list[str]()
+        names = self.put
 
         class Storages:
             def open(self, location: str) -> Any:
@@ -297,6 +299,7 @@ class Racing:
                 put = storage.put_if_absent
 
                 def put_if_absent(path: str, content: Any) -> bool:
+                    names.append(path)
                     left[0] -= 1
                     if left[0] == 0:
                         meanwhile()
@@ -318,6 +321,13 @@ def test_i9_an_append_that_comes_between_stays_and_nothing_is_copied_twice(
     assert report.problems == () and paths(table)[1:] == newest
     assert sorted(table.files()) == [f"data/00{number}.parquet" for number in range(1, 7)]
     assert _unnamed(client, table) == set(), "no attempt left a file"
+
+
+def test_i9_manifests_that_were_written_are_used_again(client: Iceberg, table: SmallManifests) -> None:
+    racing = Racing(client, lambda: client.commit(set_ref(2, "early", "tag")))
+    assert collect(client, racing.world).problems == () and len(table.listed()) == 1
+    assert sum(path.endswith("-m0.avro") for path in racing.put) == 1
+    assert "early" in table.metadata["refs"] and _unnamed(client, table) == set()
 
 
 def test_i9_manifests_that_went_meanwhile_are_not_brought_back(client: Iceberg, table: SmallManifests) -> None:
