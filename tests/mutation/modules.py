@@ -187,6 +187,13 @@ MODULES: Final = {
     "turnstile.iceberg.delta_scans": Mutated(
         ("functional/iceberg/test_delta_tables.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.iceberg.core.file_ranges": Mutated(("unit/iceberg/test_file_ranges.py",), writes=False, decides=True),
+    "turnstile.iceberg.core.content_files": Mutated(
+        ("unit/iceberg/test_content_files.py",), writes=False, decides=True
+    ),
+    "turnstile.iceberg.table_scans": Mutated(
+        ("functional/iceberg/test_table_scans.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),

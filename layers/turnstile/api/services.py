@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.delta_scans import DeltaScans
     from turnstile.iceberg.files import MetadataFiles
+    from turnstile.iceberg.table_scans import TableScans
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
     from turnstile.maintenance.runs import MaintenanceRuns
@@ -363,6 +364,13 @@ class Services:
         from turnstile.iceberg.delta_scans import DeltaScans
 
         return DeltaScans(self.world, self.metadata, lambda: self.planner)
+
+    @cached_property
+    def table_scans(self) -> TableScans:
+        """Scans of Iceberg tables, by their manifests."""
+        from turnstile.iceberg.table_scans import TableScans
+
+        return TableScans(self.world.storages)
 
     @cached_property
     def collector(self) -> Collector:

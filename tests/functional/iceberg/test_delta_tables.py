@@ -270,12 +270,6 @@ def test_nobody_writes_it_by_this_api(client: Iceberg) -> None:
     assert client.heads() == before
 
 
-def test_iceberg_tables_are_planned_by_their_readers(client: Iceberg) -> None:
-    client.create("i1")
-    refused(client.post(f"{SALES}/tables/i1/plan", {}), 406, "UnsupportedOperationException")
-    refused(client.post(f"{SALES}/tables/none/plan", {}), 404, "NoSuchTableException")
-
-
 def test_the_past_of_a_catalog_has_no_delta_tables(client: Iceberg) -> None:
     table = two_days(client)
     client.services.open_catalog.named_snapshots.create("main", "then")

@@ -13,13 +13,13 @@ from chalice.app import Blueprint
 
 from turnstile.access.core.rules import read_table
 from turnstile.api.http.authorization import guard, needs
-from turnstile.api.http.request import note
+from turnstile.api.http.request import current, note
 from turnstile.api.iceberg import responses
 from turnstile.api.iceberg.context import body, reading
 from turnstile.api.iceberg.tables import TABLE, delegated, path_of, table_of_path
 from turnstile.api.services import services
-from turnstile.catalog.core.entities import Table
-from turnstile.iceberg.delta_scans import NotPlanned, PlanRequest
+from turnstile.catalog.core.entities import IcebergTable, Table
+from turnstile.iceberg.delta_scans import PlanRequest
 from turnstile.iceberg.tables import Tables
 
 routes = Blueprint(__name__)
@@ -34,24 +34,33 @@ class FetchTasks(msgspec.Struct, frozen=True, rename="kebab"):
 @routes.route(TABLE + "/plan", methods=["POST"])
 @needs((read_table, table_of_path))
 def plan_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
-    request, entity = body(PlanRequest), _entity(prefix, namespace, table)
-    page = services().delta_scans.plan(entity, request)
+    request, tables = body(PlanRequest), Tables(reading(prefix))
+    entity = tables.find_any(*path_of(prefix, namespace, table))
+    if isinstance(entity, Table):
+        page = services().delta_scans.plan(entity, request)
+    else:
+        metadata = tables.open(entity).metadata
+        page = services().table_scans.plan(entity, metadata, _roots(entity), request)
     note(files=len(page.tasks.file_scan_tasks))
     plan_id = f"{entity.table_id}.{page.version}"
-    return responses.planned(page, plan_id, delegated(entity, prefix, namespace, guard()))
+    return responses.planned(page, plan_id, delegated(entity, prefix, namespace, guard(), only_reads=True))
 
 
 @routes.route(TABLE + "/tasks", methods=["POST"])
 @needs((read_table, table_of_path))
 def fetch_tasks(prefix: str, namespace: str, table: str) -> dict[str, Any]:
-    page = services().delta_scans.resume(_entity(prefix, namespace, table), body(FetchTasks).plan_task)
+    task, tables = body(FetchTasks).plan_task, Tables(reading(prefix))
+    entity = tables.find_any(*path_of(prefix, namespace, table))
+    if isinstance(entity, Table):
+        page = services().delta_scans.resume(entity, task)
+    else:
+        metadata = tables.open(entity).metadata
+        page = services().table_scans.resume(entity, metadata, _roots(entity), task)
     note(files=len(page.tasks.file_scan_tasks))
     return responses.scan_tasks(page)
 
 
-def _entity(prefix: str, namespace: str, table: str) -> Table:
-    entity = Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
-    if not isinstance(entity, Table):
-        problem = f"scans of the Iceberg table '{entity.name}' are planned by its readers"
-        raise NotPlanned(problem, field="table", remedy="load the table, and read its manifests")
-    return entity
+def _roots(table: IcebergTable) -> list[str]:
+    """The locations whose manifests may be read for the principal: the table's, and of a clone its sources' that it may read (I12)."""
+    sources = [held for held in table.needs if services().source_rights.may_read(current().principal, held)]
+    return [table.location, *(held.location for held in sources)]

@@ -255,16 +255,29 @@ def _tag(loaded: LoadedTable) -> dict[str, str]:
 
 
 def delegated(
-    table: IcebergTable | Table | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
+    table: IcebergTable | Table | str,
+    prefix: str,
+    namespace: str,
+    by: Guard,
+    *,
+    created: bool = False,
+    only_reads: bool = False,
 ) -> Credentials | None:
-    """Credentials for a client that would like some with the table."""
-    wanted = "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
-    credentials = credentials_of(table, prefix, namespace, by, created=created) if wanted else None
-    return credentials if credentials is not None and credentials.vended else None
+    """Credentials for a client that would like some with the table; ``only_reads``: with a scan of it, which writes nothing."""
+    if "vended-credentials" not in current().headers.get("x-iceberg-access-delegation", ""):
+        return None
+    credentials = credentials_of(table, prefix, namespace, by, created=created, only_reads=only_reads)
+    return credentials if credentials.vended else None
 
 
 def credentials_of(
-    table: IcebergTable | Table | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
+    table: IcebergTable | Table | str,
+    prefix: str,
+    namespace: str,
+    by: Guard,
+    *,
+    created: bool = False,
+    only_reads: bool = False,
 ) -> Credentials:
     """Credentials for a table's files (of a Delta table only to read; while a table is only staged, for its location), as far as the principal may read or
     write them: by what ``by`` authorized, or as the owner of what was ``created`` just now. Those of the past are only to
@@ -274,7 +287,7 @@ def credentials_of(
     if isinstance(table, Table):
         return _credentials_of_delta(table, prefix, namespace, by)
     owned = created and table.access.owned_by(current().principal.names)
-    writes = not is_past(prefix) and (owned or by.may(write_files))
+    writes = not only_reads and not is_past(prefix) and (owned or by.may(write_files))
     if not writes and not by.may(read_table):
         return Credentials()
     vended = services().credentials(table.location, "READ_WRITE" if writes else "READ")

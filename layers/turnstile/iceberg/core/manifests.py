@@ -33,6 +33,52 @@ RECORD_COUNT: Final = 103
 FILE_KEY_METADATA: Final = 131
 """The entry's file, and some of its members."""
 
+FILE_CONTENT: Final = 134
+FILE_FORMAT: Final = 101
+PARTITION: Final = 102
+RECORDS: Final = 103
+FILE_BYTES: Final = 104
+COLUMN_SIZES: Final = 108
+VALUE_COUNTS: Final = 109
+NULL_COUNTS: Final = 110
+NAN_COUNTS: Final = 137
+LOWER_BOUNDS: Final = 125
+UPPER_BOUNDS: Final = 128
+SPLIT_OFFSETS: Final = 132
+EQUALITY_IDS: Final = 135
+SORT_ORDER: Final = 140
+FIRST_ROW_ID: Final = 142
+REFERENCED_FILE: Final = 143
+CONTENT_OFFSET: Final = 144
+CONTENT_BYTES: Final = 145
+"""More members of the entry's file. Maps are lists of records with a key and a value."""
+
+MAP_IDS: Final = {
+    COLUMN_SIZES: (117, 118),
+    VALUE_COUNTS: (119, 120),
+    NULL_COUNTS: (121, 122),
+    NAN_COUNTS: (138, 139),
+    LOWER_BOUNDS: (126, 127),
+    UPPER_BOUNDS: (129, 130),
+}
+"""The ids of key and value in each map."""
+
+DATA: Final = 0
+POSITION_DELETES: Final = 1
+EQUALITY_DELETES: Final = 2
+"""The content of a file; of a manifest, 0 for data and 1 for deletes."""
+
+DELETED_PATH: Final = 2147483546
+"""The column of position deletes that names the data file."""
+
+LIST_FIRST_ROW_ID: Final = 520
+PARTITIONS: Final = 507
+CONTAINS_NULL: Final = 509
+CONTAINS_NAN: Final = 518
+LOWEST: Final = 510
+HIGHEST: Final = 511
+"""Members of manifest lists: where row ids begin, and for each partition field what its values are within."""
+
 EXISTING: Final = 0
 ADDED: Final = 1
 """The status of an entry whose file the manifest's own snapshot added."""

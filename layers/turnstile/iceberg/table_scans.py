@@ -1,0 +1,314 @@
+"""Scans of Iceberg tables, planned from their manifests (ADR 45).
+
+    scans = TableScans(storages)
+    first = scans.plan(entity, metadata, roots, request)    # a page of tasks, and the plan task that has the rest
+    more = scans.resume(entity, metadata, roots, first.plan_task)
+
+Nothing is kept for a scan (ADR 44): a plan task says which snapshot is planned, by which filter, and at which entry of which manifest it goes on.
+Manifests never change, so any server answers any request of a scan. One request reads the manifest list, the manifests of delete files,
+and as many of data files as it takes for a page, at most ``MANIFESTS``: files of one manifest's block are in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.catalog.core.entities import IcebergTable
+from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.content_files import ContentFile, DeleteFiles, FileTasks, files_of, unserved
+from turnstile.iceberg.core.expressions import Filter, parse
+from turnstile.iceberg.core.file_ranges import ScanColumns
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.partition import PartitionSpec
+from turnstile.iceberg.core.schema import Schema, parts
+from turnstile.iceberg.core.snapshots import Snapshot
+from turnstile.iceberg.delta_scans import TASK_CHARACTERS, NoSuchPlanTask, PlannedPage, PlanRequest
+from turnstile.planning.core.predicates import TRUE, outcomes
+from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.core.limits import PAGE_BYTES, response_size
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.opaque import Damaged, seal, unseal
+from turnstile.store.ports import Storages
+
+FILES: Final = 4_000
+"""Tasks of one answer."""
+MANIFESTS: Final = 50
+"""Manifests of data files that one answer reads."""
+ENTRIES: Final = 100_000
+"""Entries of manifests after which an answer ends, however few of them match."""
+READ_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a manifest or manifest list that is read."""
+
+_LIST: Final = frozenset(
+    (
+        manifests.PATH, manifests.SPEC_ID, manifests.CONTENT, manifests.SEQUENCE, manifests.ADDED_SNAPSHOT, manifests.KEY_METADATA,
+        manifests.PARTITIONS, manifests.LIST_FIRST_ROW_ID,
+    )
+)  # fmt: skip
+_NOT_READ: Final = frozenset(range(108, 131)) | {manifests.NAN_COUNTS}
+"""Maps of statistics."""
+
+
+class _Task(msgspec.Struct, frozen=True, array_like=True):
+    """Where a scan goes on: at entry ``entry`` of the manifest ``manifest`` of the ``unit``-th snapshot that is read."""
+
+    table_id: str
+    snapshot_id: int
+    after: int | None
+    unit: int
+    manifest: int
+    entry: int
+    filter: bytes
+    case_sensitive: bool
+    use_snapshot_schema: bool
+    stats_fields: tuple[str, ...]
+
+
+_TASK: Final = msgspec.msgpack.Decoder(_Task)
+
+
+class _Wanted:
+    """Members of a manifest's entries that are looked at: all but statistics, which only filters and ``stats-fields`` need, and
+    the values of partitions, whose ids are those of the specs."""
+
+    def __init__(self, *, statistics: bool) -> None:
+        self._statistics = statistics
+
+    def __contains__(self, id: object) -> bool:
+        return self._statistics or id not in _NOT_READ
+
+
+class TableScans:
+    """Plans scans of Iceberg tables."""
+
+    def __init__(self, storages: Storages) -> None:
+        self._storages = storages
+
+    def plan(
+        self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], request: PlanRequest
+    ) -> PlannedPage:
+        """Returns the first tasks of a scan, or of what was appended between two snapshots. ``roots`` are the locations whose manifests
+        may be read.
+
+        Raises:
+            InvalidRequest: the filter is none, or contradicts the columns; there is no such snapshot, or the first is no ancestor
+                of the other.
+            TooLarge: there are too many delete files; or the filter is too long for the plan task that the rest needs.
+            UnsupportedTable: the table is encrypted, or a manifest is elsewhere, is missing, or cannot be read.
+        """
+        text = b"" if request.filter is None else msgspec.json.encode(request.filter)
+        end = _end(metadata, request)
+        if end is None:
+            self._check_filter(metadata, request)
+            return PlannedPage(-1, FileTasks(metadata, True).tasks([], DeleteFiles(frozenset())), None)
+        task = _Task(
+            entity.table_id, end, request.start_snapshot_id, 0, 0, 0, text, request.case_sensitive, request.use_snapshot_schema,
+            request.stats_fields,
+        )  # fmt: skip
+        return _Scan(self._storages, metadata, roots, task).page()
+
+    def resume(
+        self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], plan_task: str
+    ) -> PlannedPage:
+        """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, also when its snapshot has expired, and as ``plan``."""
+        try:
+            task = unseal(plan_task, _TASK, "plan task", characters=TASK_CHARACTERS)
+        except Damaged as error:
+            raise NoSuchPlanTask(f"the plan task {error}", field="plan-task", remedy="plan the scan again") from None
+        if task.table_id != entity.table_id or metadata.snapshot(task.snapshot_id) is None:
+            problem = "the plan task is of another table, or of a snapshot that is gone"
+            raise NoSuchPlanTask(problem, field="plan-task", remedy="plan the scan again")
+        return _Scan(self._storages, metadata, roots, task).page()
+
+    @staticmethod
+    def _check_filter(metadata: TableMetadata, request: PlanRequest) -> None:
+        if request.filter is not None:
+            columns = ScanColumns(metadata, metadata.schema)
+            parse(request.filter, columns.table, case_sensitive=request.case_sensitive)
+
+
+class _Scan:
+    """One answer of a scan."""
+
+    def __init__(self, storages: Storages, metadata: TableMetadata, roots: Iterable[str], task: _Task) -> None:
+        self._storages, self._metadata, self._task = storages, metadata, task
+        self._roots = tuple(f"{normalise(root)}/" for root in roots)
+        self._specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+        snapshot = _snapshot(metadata, task.snapshot_id, "snapshot-id")
+        self._units = [snapshot] if task.after is None else _appended(metadata, snapshot, task.after)
+        schema = _schema_of(metadata, snapshot) if task.use_snapshot_schema else metadata.schema
+        self._columns = ScanColumns(metadata, schema)
+        expression = msgspec.json.decode(task.filter) if task.filter else None
+        self._filter: Filter | None = None
+        if expression is not None:
+            self._filter = parse(expression, self._columns.table, case_sensitive=task.case_sensitive)
+        ids = {part.name: part.id for part in parts(schema)}
+        stats_ids = frozenset(ids[name] for name in task.stats_fields if name in ids)
+        self._writer = FileTasks(metadata, True if expression is None else expression, stats_ids)
+        self._wanted = _Wanted(statistics=self._filter is not None or bool(stats_ids))
+
+    def page(self) -> PlannedPage:
+        """The tasks from the plan task on: as many as fit an answer."""
+        deletes = DeleteFiles(frozenset(spec.spec_id for spec in self._metadata.partition_specs if not spec.fields))
+        files: list[ContentFile] = []
+        places: list[tuple[int, int, int]] = []
+        rest: tuple[int, int, int] | None = None
+        for place, file in self._files(deletes):
+            if file is None or len(files) == FILES:
+                rest = place
+                break
+            files.append(file)
+            places.append(place)
+        tasks = self._writer.tasks(files, deletes)
+        while (size := response_size(tasks)) > PAGE_BYTES and len(files) > 1:
+            kept = max(1, min(len(files) // 2, len(files) * PAGE_BYTES // size))
+            rest, files = places[kept], files[:kept]
+            tasks = self._writer.tasks(files, deletes)
+        return PlannedPage(self._task.snapshot_id, tasks, None if rest is None else self._sealed(rest))
+
+    def _files(self, deletes: DeleteFiles) -> Iterator[tuple[tuple[int, int, int], ContentFile | None]]:
+        """The data files that may match, each with its place; and without one the place where the next answer begins."""
+        task, read, looked = self._task, 0, 0
+        for unit in range(task.unit, len(self._units)):
+            snapshot = self._units[unit]
+            listed = list(self._manifests(snapshot))
+            if task.after is None:
+                self._read_deletes(listed, deletes)
+            first = task.manifest if unit == task.unit else 0
+            for at, manifest in enumerate(listed):
+                if at < first or not self._is_looked_at(manifest, snapshot):
+                    continue
+                if read == MANIFESTS or looked >= ENTRIES:
+                    yield (unit, at, 0), None
+                read += 1
+                begin = task.entry if (unit, at) == (task.unit, task.manifest) else 0
+                for number, file in enumerate(files_of(manifest, self._entries(manifest))):
+                    if number < begin:
+                        continue
+                    if looked >= ENTRIES:
+                        yield (unit, at, number), None
+                    looked += 1
+                    if file is not None and self._may_match(file, snapshot):
+                        yield (unit, at, number), file
+
+    def _manifests(self, snapshot: Snapshot) -> Iterator[dict[int, Any]]:
+        """The records of a snapshot's manifest list; in format version 1 there may be none, only paths."""
+        if snapshot.key_id is not None:
+            raise unserved(f"snapshot {snapshot.snapshot_id} is encrypted")
+        if not snapshot.manifest_list:
+            yield from ({manifests.PATH: path} for path in snapshot.manifests)
+            return
+        for record in avro.select(self._read(snapshot.manifest_list), _ListWanted()):
+            if not isinstance(record.get(manifests.PATH), str) or record.get(manifests.KEY_METADATA) is not None:
+                raise unserved(f"{snapshot.manifest_list[:200]} has a manifest without a path, or an encrypted one")
+            yield record
+
+    def _is_looked_at(self, manifest: dict[int, Any], snapshot: Snapshot) -> bool:
+        """Whether a manifest has data files that may match; of appended files, only the snapshot's own manifests have them."""
+        if manifest.get(manifests.CONTENT):
+            return False
+        if self._task.after is not None and manifest.get(manifests.ADDED_SNAPSHOT) != snapshot.snapshot_id:
+            return False
+        spec = self._spec(manifest.get(manifests.SPEC_ID) or 0)
+        if self._filter is None or manifests.PARTITIONS not in manifest:
+            return True
+        return bool(outcomes(self._filter.inclusive, self._columns.ranges_of_manifest(manifest, spec)) & TRUE)
+
+    def _may_match(self, file: ContentFile, snapshot: Snapshot) -> bool:
+        if self._task.after is not None and file.snapshot_id != snapshot.snapshot_id:
+            return False
+        if self._filter is None:
+            return True
+        ranges = self._columns.ranges_of_file(file.record, self._spec(file.spec_id))
+        return bool(outcomes(self._filter.inclusive, ranges) & TRUE)
+
+    def _spec(self, id: int) -> PartitionSpec:
+        if id not in self._specs:
+            raise unserved(f"a manifest is of partition spec {id}, which the table does not have")
+        return self._specs[id]
+
+    def _read_deletes(self, listed: Iterable[dict[int, Any]], deletes: DeleteFiles) -> None:
+        for manifest in listed:
+            if manifest.get(manifests.CONTENT):
+                entries = avro.select(self._read(manifest[manifests.PATH]), _Wanted(statistics=True))
+                for file in files_of(manifest, entries):
+                    if file is not None:
+                        deletes.add(file)
+
+    def _entries(self, manifest: dict[int, Any]) -> Iterator[dict[int, Any]]:
+        return avro.select(self._read(manifest[manifests.PATH]), self._wanted)
+
+    def _read(self, path: str) -> bytes:
+        """The content of a manifest or manifest list, which clients name (I12)."""
+        normal = normalise(path)
+        if not normal.startswith(self._roots):
+            raise unserved(f"{normal[:300]} is not below the table's location")
+        folder, _, name = normal.rpartition("/")
+        file = self._storages.open(folder).read(name, READ_BYTES + 1)
+        if file is None:
+            raise unserved(f"{normal[:300]} is missing")
+        if len(file[0]) > READ_BYTES:
+            raise unserved(f"{normal[:300]} has more than {READ_BYTES} bytes")
+        return file[0]
+
+    def _sealed(self, place: tuple[int, int, int]) -> str:
+        unit, manifest, entry = place
+        sealed = seal(msgspec.structs.replace(self._task, unit=unit, manifest=manifest, entry=entry))
+        if len(sealed) > TASK_CHARACTERS:
+            problem = f"the filter takes {len(self._task.filter)} bytes, too many for a scan of several answers"
+            remedy = "filter by less, or by a range"
+            raise TooLarge(problem, field="filter", remedy=remedy, limit=TASK_CHARACTERS, size=len(sealed))
+        return sealed
+
+
+class _ListWanted:
+    """Members of a manifest list that are looked at, and those of the summaries in it."""
+
+    def __contains__(self, id: object) -> bool:
+        return id in _LIST
+
+
+def _end(metadata: TableMetadata, request: PlanRequest) -> int | None:
+    """The snapshot that is planned; None if the table has none. Raises InvalidRequest for a contradiction."""
+    start, end = request.start_snapshot_id, request.end_snapshot_id
+    if (start is None) != (end is None) or (start is not None and request.snapshot_id is not None):
+        problem = "a scan is of snapshot-id, or from start-snapshot-id to end-snapshot-id"
+        raise InvalidRequest(problem, field="start-snapshot-id", remedy="give one snapshot, or both ends")
+    wanted = end if end is not None else request.snapshot_id
+    if wanted is None:
+        return metadata.current_snapshot_id
+    return _snapshot(metadata, wanted, "snapshot-id" if end is None else "end-snapshot-id").snapshot_id
+
+
+def _snapshot(metadata: TableMetadata, id: int, field: str) -> Snapshot:
+    snapshot = metadata.snapshot(id)
+    if snapshot is None:
+        raise InvalidRequest(f"the table has no snapshot {id}", field=field, remedy="load the table again")
+    return snapshot
+
+
+def _appended(metadata: TableMetadata, end: Snapshot, start: int) -> list[Snapshot]:
+    """The snapshots after ``start`` up to ``end`` that append, oldest first: as Java's incremental scans, others are passed over.
+    Raises InvalidRequest unless ``start`` is an ancestor of ``end``, or ``end``."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    found: list[Snapshot] = []
+    at: Snapshot | None = end
+    for _ in range(len(by_id) + 1):
+        if at is None:
+            break
+        if at.snapshot_id == start:
+            return [each for each in reversed(found) if each.summary.get("operation") == "append"]
+        found.append(at)
+        if at.parent_snapshot_id == start:  # it may have expired
+            return [each for each in reversed(found) if each.summary.get("operation") == "append"]
+        at = by_id.get(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
+    problem = f"snapshot {start} is no ancestor of snapshot {end.snapshot_id}"
+    raise InvalidRequest(problem, field="start-snapshot-id", remedy="scan between snapshots of one branch")
+
+
+def _schema_of(metadata: TableMetadata, snapshot: Snapshot) -> Schema:
+    schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    return metadata.schema if snapshot.schema_id is None else schemas.get(snapshot.schema_id, metadata.schema)
