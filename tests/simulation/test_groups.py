@@ -19,6 +19,7 @@ MET = {
     "cut",
     "fault lost",
     "group accepted",
+    "group behind within its slack",
     "group lost by a commit",
     "group lost by a read",
     "group ratified",

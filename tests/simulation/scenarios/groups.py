@@ -141,7 +141,7 @@ def _one_after_the_other() -> Any:
 
 
 def _reads_are_not_checked() -> Any:
-    return swapped("turnstile.delta.groups.unchanged", lambda build: lambda key, version: Check(key, ()))
+    return swapped("turnstile.delta.groups.unchanged", lambda _: lambda key, version, slack=0: Check(key, ()))
 
 
 def _every_refusal_is_final() -> Any:
@@ -221,6 +221,7 @@ def _changes_are_computed_once() -> Any:
 GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: one part after the other": (_one_after_the_other, "I8"),
     "group: reads are not checked": (_reads_are_not_checked, "I8"),
+    "group: slack has no bound": (without("turnstile.delta.groups.unchanged", "within slack"), "I8"),
     "group: every refusal is final": (_every_refusal_is_final, "I3"),
     "journal: an aborted group is ratified": (_state_not_looked_at, "I3"),
     "journal: abort of what is committed": (without("turnstile.delta.journal.rows.abort_entry", "undecided"), "I3"),

@@ -71,7 +71,7 @@ LARGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
 def _unheld(hold: Callable[..., Any]) -> Callable[..., Any]:
     """A table that was read is looked at, and not kept as it is: its entry is one that anybody removes."""
 
-    def looked_at(beginning: Beginning, key: str, version: int) -> Any:
-        return hold(Beginning(beginning.id, beginning.ref, "another"), key, version)
+    def looked_at(beginning: Beginning, key: str, version: int, slack: int = 0) -> Any:
+        return hold(Beginning(beginning.id, beginning.ref, "another"), key, version, slack)
 
     return looked_at
