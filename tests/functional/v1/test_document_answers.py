@@ -33,6 +33,10 @@ def announcement(site: Site, commit: dict[str, Any]) -> dict[str, Any]:
     return {"commits": transaction(site, commit)["commits"]}
 
 
+def catalog_announcement(site: Site, commit: dict[str, Any], namespace: str = "eu") -> dict[str, Any]:
+    return {**announcement(site, commit), "changes": [{"change": "create_namespace", "name": namespace}]}
+
+
 def catalog_transaction(site: Site, **more: Any) -> dict[str, Any]:
     """A table that is registered, and a commit of another."""
     new = {"change": "create_table", "namespace": "sales", "name": "new", "table_id": site.stage("new")}
@@ -45,6 +49,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "transact": lambda site: transaction(site, {"inline": {"content": delta.append("t4", site.now()).decode()}}),
     "announceTransaction": lambda site: announcement(site, A_COMMIT),
     "transactCatalog": catalog_transaction,
+    "announceCatalogTransaction": lambda site: catalog_announcement(site, A_COMMIT),
     "takeCut": lambda site: {"tables": [site.table]},
     "createCatalog": lambda site: {"name": "other"},
     "createNamespace": lambda site: {"name": "hr", "comment": "people", "properties": {"a": "b"}},
@@ -88,6 +93,8 @@ def good(site: Site, id: str, **options: Any) -> Answer:
     """The operation's request that succeeds if nothing is in its way."""
     if id in ("showTransaction", "resumeTransaction", "abortTransaction"):
         announced(site)
+    if id == "resumeCatalogTransaction":
+        announced_of_catalog(site)
     body = GOOD[id](site) if id in GOOD else None
     if id in QUERY:
         options.setdefault("query", QUERY[id](site))
@@ -237,6 +244,27 @@ def announced(site: Site, commit: dict[str, Any] | None = None) -> Answer:
     return site.ask("announceTransaction", announcement(site, commit or content))
 
 
+def announced_of_catalog(site: Site, commit: dict[str, Any] | None = None, namespace: str = "eu") -> Answer:
+    content = {"inline": {"content": delta.append("announced", site.now()).decode()}}
+    return site.ask("announceCatalogTransaction", catalog_announcement(site, commit or content, namespace))
+
+
+def announced_again_after_an_abort(site: Site) -> Answer:
+    announced_of_catalog(site)
+    site.ask("abortTransaction")
+    return announced_of_catalog(site)
+
+
+def resumed_what_cannot_be(site: Site) -> Answer:
+    announced_of_catalog(site, namespace="sales")
+    return site.ask("resumeCatalogTransaction")
+
+
+def resumed_in_catalog_without_storage(site: Site) -> Answer:
+    announced_of_catalog(site, {"staged": {"name": f"{4:020d}.a.json", "size": 5}})
+    return storage_away(site, "resumeCatalogTransaction")
+
+
 def after(site: Site, *ids: str) -> Answer:
     """The answer to the last of these operations on an announced transaction."""
     announced(site)
@@ -333,6 +361,12 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("abortTransaction", 409): lambda site: after(site, "resumeTransaction", "abortTransaction"),
     ("resumeTransaction", 409): lambda site: after(site, "abortTransaction", "resumeTransaction"),
     ("resumeTransaction", 503): resumed_without_storage,
+    ("announceCatalogTransaction", 409): announced_again_after_an_abort,
+    ("announceCatalogTransaction", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(
+        site, "announceCatalogTransaction"
+    ),
+    ("resumeCatalogTransaction", 409): resumed_what_cannot_be,
+    ("resumeCatalogTransaction", 503): resumed_in_catalog_without_storage,
     ("transactCatalog", 409): refused_change,
     ("transactCatalog", 422): another_transaction,
     ("transactCatalog", 500): done_and_not_shown,

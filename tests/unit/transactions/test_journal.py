@@ -74,6 +74,18 @@ def test_i8_a_group_and_its_entry_are_committed_in_one_write(world: FakeWorld, t
     assert latest(tables) == [1, 1, 0]
 
 
+def test_slack_is_in_the_entry_as_it_was_announced_last(world: FakeWorld, tables: list[Table]) -> None:
+    first = appends(tables[:2], reads=[ReadVersion(tables[2].id, 0, slack=1)])
+    second = msgspec.structs.replace(first, reads=(ReadVersion(tables[2].id, 0, slack=2),))
+    plain = msgspec.structs.replace(first, reads=(ReadVersion(tables[2].id, 0),))
+    assert announced(world, first).slack == {tables[2].id: 1}
+    for attempt, (group, slack) in enumerate(((second, {tables[2].id: 2}), (plain, {})), start=2):
+        announced(world, group, attempt=attempt)
+        assert entry(world, group).slack == slack
+        sent, _ = journal(world).announced(entry(world, group))
+        assert sent == group
+
+
 def test_i8_a_group_of_one_table_is_committed_with_its_entry_too(world: FakeWorld, tables: list[Table]) -> None:
     group = appends(tables[:1])
     announced(world, group)

@@ -126,8 +126,10 @@ def announce_catalog(catalog: str, transaction_id: str) -> Entry:
     asked, of = body(CatalogAnnouncementBody), check_identifier(catalog, "catalog")
     sent, part = _announced(of, check_uuid(transaction_id, "transaction_id"), asked)
     by = _guard_of(sent)
-    CatalogReads(of, sent.catalog_reads, services().catalog_for(by).reader, services().catalog_for(by).as_of_reader)
+    here = services().catalog_for(by)
+    CatalogReads(of, sent.catalog_reads, here.reader, here.as_of_reader)  # that they are queries
     _authorize(sent, by)
+    here.reader.current(of)  # that there is such a catalog
     owner = guard().principal.name
     announcement = Announcement(sent.group, asked.attempt, asked.isolation, owner, asked.ttl_ms, part)
     return entry_of(services().journal.announce(announcement))
