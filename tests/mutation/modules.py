@@ -185,7 +185,10 @@ MODULES: Final = {
         ("unit/iceberg/test_delta_tables.py", "functional/iceberg/test_delta_tables.py"), writes=False, decides=True
     ),
     "turnstile.iceberg.delta_scans": Mutated(
-        ("functional/iceberg/test_delta_tables.py",), writes=False, decides=True, guards=True
+        ("functional/iceberg/test_delta_tables.py", "functional/iceberg/test_delta_plans.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.iceberg.core.file_ranges": Mutated(("unit/iceberg/test_file_ranges.py",), writes=False, decides=True),
     "turnstile.iceberg.core.content_files": Mutated(

@@ -124,13 +124,13 @@ def plans(services: Services | None = None, telemetry: Telemetry | None = None) 
 
 def iceberg(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the Iceberg REST catalog."""
-    from turnstile.api.iceberg import namespaces, plans, tables, views
+    from turnstile.api.iceberg import delta_plans, namespaces, plans, tables, views
     from turnstile.api.iceberg.context import BODIES
-    from turnstile.api.iceberg.errors import PREFIX, render
+    from turnstile.api.iceberg.errors import DELTA_PREFIX, PREFIX, render
 
     return App(
         "iceberg",
-        *(module.routes for module in (namespaces, tables, plans, views)),
+        *(module.routes for module in (namespaces, tables, plans, views, delta_plans)),
         services=_opener(
             services,
             settings.iceberg,
@@ -138,7 +138,7 @@ def iceberg(services: Services | None = None, telemetry: Telemetry | None = None
         ),
         authentication=authentication(),
         telemetry=telemetry,
-        renders={PREFIX: render},
+        renders={PREFIX: render, DELTA_PREFIX: render},
         bodies=BODIES,
         slashed=("namespace", "table", "view"),
     )

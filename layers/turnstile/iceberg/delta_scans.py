@@ -179,6 +179,25 @@ class DeltaScans:
         task = _PlanTask(head.table_id, version, "", text, request.case_sensitive)
         return self._page(head, task)
 
+    def plan_plain_files(self, entity: Table, request: PlanRequest) -> PlannedPage:
+        """Returns a scan as Delta's own planning client reads it: it takes the files of one answer, reads them by the names of the columns, and
+        looks neither at plan tasks nor at delete files (Delta 4.4, ``IcebergRESTCatalogPlanningClient``). Raises as ``plan``, and
+        UnsupportedTable or TooLarge where that would show wrong rows."""
+        head = self.head(entity)
+        members = self._metadata.get(head.catalog, head.metadata).metadata
+        if (members.get("configuration") or {}).get("delta.columnMapping.mode", "none") != "none":
+            raise _not_plain("the table has column mapping, and its files have other names of columns")
+        if request.snapshot_id in (None, 0):  # the version whose column mapping was looked at
+            request = msgspec.structs.replace(request, snapshot_id=snapshot_id(head.latest))
+        page = self.plan(entity, request)
+        if page.tasks.delete_files:
+            raise _not_plain("files of the scan have deletion vectors")
+        if page.plan_task is not None:
+            problem = f"the scan has more than the {len(page.tasks.file_scan_tasks)} files of one answer"
+            remedy = "filter by more, or read the table with its own credentials"
+            raise TooLarge(problem, field="filter", remedy=remedy, limit=FILES)
+        return page
+
     def resume(self, entity: Table, plan_task: str) -> PlannedPage:
         """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, and as ``plan``."""
         try:
@@ -228,6 +247,11 @@ class DeltaScans:
                 problem, field="filter", remedy="filter by less, or by a range", limit=TASK_CHARACTERS, size=len(sealed)
             )
         return sealed
+
+
+def _not_plain(problem: str) -> UnsupportedTable:
+    message = f"Delta's planning client would read wrong rows: {problem}"
+    return UnsupportedTable(message, field="table", remedy="read the table without server-side planning")
 
 
 def is_readable(entity: object) -> bool:

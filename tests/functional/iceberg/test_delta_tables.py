@@ -10,19 +10,12 @@ import pytest
 from tests.support.clones import clone
 from tests.support.fakes import delta
 from tests.support.iceberg.client import MAIN, SALES, Iceberg, refused, set_properties
-from tests.support.iceberg.delta_table import DeltaTable, add, field, metadata
+from tests.support.iceberg.delta_table import VECTOR, DeltaTable, add, field, metadata
 from turnstile.iceberg import delta_scans
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import VendedCredentials
 
 EU = {"type": "eq", "term": "id", "value": 5}
-VECTOR = {
-    "storageType": "u",
-    "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
-    "offset": 4,
-    "sizeInBytes": 40,
-    "cardinality": 6,
-}
 
 
 @pytest.fixture

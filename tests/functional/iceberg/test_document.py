@@ -18,7 +18,8 @@ def test_it_describes_what_the_function_serves_and_clients_are_told() -> None:
     served = {(method, route) for route, methods in function("iceberg").app.routes.items() for method in methods}
     assert described == served
     told = {tuple(one.split(" ")) for one in ENDPOINTS}
-    assert {(method, path.removeprefix("/iceberg")) for method, path in described} == told | {("GET", "/v1/config")}
+    ours = {(method, path.removeprefix("/iceberg")) for method, path in described if path.startswith("/iceberg/")}
+    assert ours == told | {("GET", "/v1/config")}
 
 
 def test_answers_are_judged_by_it() -> None:

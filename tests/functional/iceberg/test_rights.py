@@ -14,6 +14,7 @@ from turnstile.access.core.grants import GrantChange, Securable
 from turnstile.access.core.grants import Privilege as P
 from turnstile.access.grants import Grants
 from turnstile.api.http.authorization import NEEDS
+from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
 from turnstile.store.ports import VendedCredentials
 
@@ -56,8 +57,10 @@ def test_i12_the_owner_of_the_namespace_who_may_use_the_catalog_may_do_it(
         assert status == 403, "files elsewhere are the metastore's"
     elif operation[0] == "DELETE" and operation[1] == SALES:
         assert status == 409
-    elif operation[1].endswith(("/plan", "/tasks")):
-        assert status == 406, "an Iceberg table's readers plan by themselves"
+    elif operation[1].endswith("/tasks"):
+        assert status == 404, "a plan task of nobody"
+    elif operation[1].startswith(DELTA_PREFIX) and operation[1].endswith("/plan"):
+        assert status == 406, "an Iceberg table"
     else:
         assert status in (200, 204)
 

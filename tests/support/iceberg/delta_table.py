@@ -12,6 +12,14 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.names import published_path
 
+VECTOR = {
+    "storageType": "u",
+    "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+    "offset": 4,
+    "sizeInBytes": 40,
+    "cardinality": 6,
+}
+"""A deletion vector."""
 ID_AND_DAY: tuple[tuple[str, Any], ...] = (("id", "long"), ("day", "date"))
 
 

@@ -16,6 +16,7 @@ from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, set_
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import Privilege as P
 from turnstile.access.grants import Grants
+from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.catalog.services import CatalogServices, build
 
 ANN = "ann"
@@ -93,6 +94,8 @@ OPERATIONS: list[tuple[str, str, Any]] = [
     ("POST", f"{T1}/metrics", {"report-type": "scan-report"}),
     ("POST", f"{T1}/plan", {}),
     ("POST", f"{T1}/tasks", {"plan-task": "none"}),
+    ("GET", f"{DELTA_PREFIX}/v1/config?warehouse=main", None),
+    ("POST", f"{DELTA_PREFIX}/v1/main/namespaces/sales/tables/t1/plan", {}),
     ("POST", f"{MAIN}/tables/rename", RENAME),
     ("POST", f"{MAIN}/transactions/commit", TRANSACTION),
     ("GET", f"{SALES}/views", None),

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.iceberg.test_file_ranges import FIELDS, METADATA, metadata_of
+from tests.support.iceberg.scan_metadata import FIELDS, metadata_of
 from turnstile.iceberg.core import content_files, manifests
 from turnstile.iceberg.core.content_files import ContentFile, DeleteFiles, FileTasks, files_of, json_value
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec
 from turnstile.store.core.errors import TooLarge, UnsupportedTable
 
 M = manifests
+METADATA = metadata_of(FIELDS)
 
 
 def file(path: str, sequence: int, content: int = 0, spec: int = 0, day: int | None = None, **more: Any) -> ContentFile:

@@ -26,12 +26,11 @@ from pyiceberg.transforms import (
 )
 
 from tests.support.examples import examples
-from tests.unit.iceberg.test_expressions import FILTERS, ROWS, SCHEMA, TYPES, VALUES, iceberg, sql
+from tests.support.iceberg.filters import FILTERS, ROWS, SCHEMA, TYPES, VALUES, iceberg, sql
+from tests.support.iceberg.scan_metadata import metadata_of
 from turnstile.iceberg.core import manifests
 from turnstile.iceberg.core.expressions import parse
 from turnstile.iceberg.core.file_ranges import ScanColumns, single_value
-from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.metadata import parse as parse_metadata
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec
 from turnstile.planning.core.predicates import TRUE, outcomes
 from turnstile_predicates.predicates import ANYTHING, Range
@@ -46,17 +45,6 @@ SPECS = [
     (), (("p", "identity"),), (("n", "identity"), ("d", "month")), (("d", "identity"),), (("d", "year"), ("t", "day")),
     (("t", "hour"),), (("t", "identity"),), (("x", "identity"), ("s", "identity")), (("d", "day"), ("t", "month")),
 ]  # fmt: skip
-
-
-def metadata_of(*schemas: list[dict[str, Any]]) -> TableMetadata:
-    """A table whose schemas these are; the last is the current one."""
-    return parse_metadata(json.dumps({
-        "format-version": 2, "table-uuid": "00000000-0000-4000-8000-000000000001", "location": "file:///lake/t",
-        "last-updated-ms": 1, "last-column-id": 9, "current-schema-id": len(schemas) - 1, "last-sequence-number": 0,
-        "schemas": [{"type": "struct", "schema-id": id, "fields": fields} for id, fields in enumerate(schemas)],
-        "default-spec-id": 0, "partition-specs": [{"spec-id": 0, "fields": []}], "last-partition-id": 999,
-        "default-sort-order-id": 0, "sort-orders": [{"order-id": 0, "fields": []}],
-    }).encode())  # fmt: skip
 
 
 METADATA = metadata_of(FIELDS)
@@ -198,6 +186,7 @@ def test_what_partitions_do_not_say() -> None:
     for name, transform, value in (
         ("n", "bucket[4]", 2), ("s", "truncate[1]", "b"), ("t", "identity", 9), ("n", "identity", "x"), ("d", "year", 10**6),
         ("d", "day", "x"),
+        ("s", "day", 5),
     ):  # fmt: skip
         spec = PartitionSpec((PartitionField(IDS[name], "f", transform, 1000),), 0)
         found = COLUMNS.ranges_of_file({manifests.PARTITION: {1000: value}}, spec)((name,))
@@ -213,12 +202,41 @@ def test_bounds_and_partition_together() -> None:
     assert COLUMNS.ranges_of_file(file, spec)(("none",)) == ANYTHING
 
 
+def test_what_contradicts_itself_or_is_not_whole() -> None:
+    spec = PartitionSpec((PartitionField(IDS["n"], "f", "identity", 1000),), 0)
+    file = file_of([ROW], with_bounds=True)
+    assert COLUMNS.ranges_of_file(file | {manifests.PARTITION: {1000: None}}, spec)(("n",)) == ANYTHING
+    assert COLUMNS.ranges_of_file(file | {manifests.PARTITION: {}}, spec)(("n",)) == Range(
+        "integer", 5, 5, has_nulls=False
+    )
+    for missing in (manifests.LOWER_BOUNDS, manifests.UPPER_BOUNDS):
+        some = {id: value for id, value in file.items() if id not in (missing, manifests.NULL_COUNTS)}
+        found = COLUMNS.ranges_of_file(some | {manifests.PARTITION: {1000: None}}, spec)(("n",))
+        assert not found.has_values and found.has_nulls
+
+
+def test_decimals_of_partitions() -> None:
+    """Avro has them as bytes."""
+    spec = PartitionSpec((PartitionField(IDS["x"], "f", "identity", 1000),), 0)
+    whole = Range("decimal", Decimal("2.56"), Decimal("2.56"), has_nulls=False)
+    assert COLUMNS.ranges_of_file({manifests.PARTITION: {1000: b"\x01\x00"}}, spec)(("x",)) == whole
+    one = {manifests.LOWEST: b"\x01\x00", manifests.HIGHEST: b"\x01\x00", manifests.CONTAINS_NULL: False}
+    assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [one]}, spec)(("x",)) == whole
+    metadata = metadata_of([{"id": 1, "name": "u", "type": "uuid", "required": False}])
+    plain = ScanColumns(metadata, metadata.schema)
+    spec = PartitionSpec((PartitionField(1, "f", "identity", 1000),), 0)
+    assert plain.ranges_of_file({manifests.PARTITION: {1000: b"1" * 16}}, spec)(("u",)).low is None
+
+
 def test_a_summary_of_another_spec_says_nothing() -> None:
     spec = PartitionSpec((PartitionField(IDS["n"], "f", "identity", 1000),), 0)
     whole = summary([5], "n", "identity")
-    for summaries in ([], [whole, whole], [{manifests.CONTAINS_NULL: True}]):
+    only_high = {id: value for id, value in whole.items() if id != manifests.LOWEST}
+    only_low = {id: value for id, value in whole.items() if id != manifests.HIGHEST}
+    for summaries in ([], [whole, whole], [{manifests.CONTAINS_NULL: True}], [only_high], [only_low]):
         assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: summaries}, spec)(("n",)) == ANYTHING
     assert COLUMNS.ranges_of_manifest({}, spec)(("n",)) == ANYTHING
+    assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [whole]}, spec)(("none",)) == ANYTHING
     assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [whole]}, spec)(("s",)) == ANYTHING
 
 
@@ -233,6 +251,7 @@ def test_names_are_those_that_are_certain() -> None:
         {"id": 1, "name": "z", "type": "int", "required": False}, {"id": 3, "name": "a", "type": "int", "required": False},
         {"id": 2, "name": "c", "type": "long", "required": False}, {"id": 4, "name": "s", "type": struct_type, "required": False},
         {"id": 6, "name": "u", "type": "uuid", "required": False},
+        {"id": 7, "name": "l", "required": False, "type": {"type": "list", "element-id": 8, "element": "int", "element-required": False}},
     ]  # fmt: skip
     metadata = metadata_of(before, after)
     columns = ScanColumns(metadata, metadata.schema)
@@ -249,6 +268,7 @@ def test_names_are_those_that_are_certain() -> None:
     assert (range_of(("s", "b")).low, range_of(("s", "b")).has_nulls) == (3, True)
     assert range_of(("u",)).low is None and range_of(("u",)).kind is None
     assert columns.table.named("S.B", case_sensitive=False).name == ("s", "b")
+    assert columns.table.named("l").field is None and range_of(("l",)) == ANYTHING
 
 
 def test_floats_may_be_nan_unless_they_are_counted() -> None:

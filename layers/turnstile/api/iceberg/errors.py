@@ -15,6 +15,8 @@ from turnstile.iceberg.core.view_updates import BadArgument
 from turnstile.store.core.errors import ErrorType, NotFound, TurnstileError, is_missing
 
 PREFIX: Final = "/iceberg"
+DELTA_PREFIX: Final = "/api/2.1/unity-catalog/iceberg-rest"
+"""Where Delta's planning client looks for this API: below that of Unity's."""
 
 _BAD: Final = (400, "BadRequestException")
 _MISSING: Final = (404, "NotFoundException")

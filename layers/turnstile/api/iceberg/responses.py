@@ -181,8 +181,17 @@ def _config(each: VendedCredentials, issued: Credentials) -> dict[str, str]:
 
 def credentials_path(prefix: str, namespace: Sequence[str], table: str) -> str:
     """The path of a table's credentials, relative to the address of the catalog."""
+    return f"{_table_path(prefix, namespace, table)}/credentials"
+
+
+def plan_path(prefix: str, namespace: Sequence[str], table: str) -> str:
+    """The path of a table's plans."""
+    return f"/iceberg/{_table_path(prefix, namespace, table)}/plan"
+
+
+def _table_path(prefix: str, namespace: Sequence[str], table: str) -> str:
     levels, name = quote(SEPARATOR.join(namespace), safe=""), quote(table, safe="")
-    return f"v1/{quote(prefix, safe='@:')}/namespaces/{levels}/tables/{name}/credentials"
+    return f"v1/{quote(prefix, safe='@:')}/namespaces/{levels}/tables/{name}"
 
 
 def etag(metadata_location: str, *, refs_only: bool = False) -> str:

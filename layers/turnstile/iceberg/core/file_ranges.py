@@ -190,7 +190,7 @@ def _delta(field: Field, above: Column, certain: set[Column]) -> dict[str, Any]:
 
 
 def _bound(column: _Column, raw: Any) -> Any:
-    return single_value(column.type, raw) if column.kind is not None and isinstance(raw, bytes) else None
+    return single_value(column.type, raw) if isinstance(raw, bytes) else None
 
 
 def _of_summary(column: _Column, transform: str, summary: Record) -> Range:
@@ -200,7 +200,7 @@ def _of_summary(column: _Column, transform: str, summary: Record) -> Range:
         single_value(type, raw) if isinstance(raw, bytes) else None
         for raw in (summary.get(manifests.LOWEST), summary.get(manifests.HIGHEST))
     )
-    if low is None or high is None or column.kind is None:
+    if low is None or high is None:
         return ANYTHING
     has_nan = column.kind == "float" and summary.get(manifests.CONTAINS_NAN) is not False
     has_nulls = summary.get(manifests.CONTAINS_NULL) is not False
@@ -213,26 +213,19 @@ def _of_transform(
     """What partition values from ``low`` to ``high`` say about their source; None for null. Times of an identity partition say
     nothing: a column that was once a date has days there."""
     kind = column.kind
-    if kind is None:
-        return ANYTHING
     if low is None:
         is_injective = transform == "identity" or (
             transform in _SPANS and kind in ("date", "timestamp", "timestamp_ntz")
         )
         return Range(kind, has_values=False) if is_injective else ANYTHING
-    if transform == "identity" and kind not in ("timestamp", "timestamp_ntz"):
+    if transform == "identity":
         low, high = (
             decimal_of(column.type, v) if kind == "decimal" and isinstance(v, bytes) else v for v in (low, high)
         )
         fits = all(_is_of(kind, value) for value in (low, high))
         return Range(kind, low, high, has_nulls, has_nan=has_nan) if fits else ANYTHING
     span = _SPANS.get(transform)
-    if (
-        span is None
-        or kind not in ("date", "timestamp", "timestamp_ntz")
-        or type(low) is not int
-        or type(high) is not int
-    ):
+    if span is None or kind not in ("date", "timestamp", "timestamp_ntz") or type(low) is not int:
         return ANYTHING
     try:
         # Writers once rounded times before 1970 towards it: they are in the period after their own.
@@ -259,7 +252,7 @@ _SPANS: Final[dict[str, Callable[[int], int]]] = {
 """Microseconds since 1970 at which a period begins, by its number."""
 
 
-def _is_of(kind: Kind, value: Any) -> bool:
+def _is_of(kind: Kind | None, value: Any) -> bool:
     match kind:
         case "boolean":
             return isinstance(value, bool)
@@ -269,14 +262,16 @@ def _is_of(kind: Kind, value: Any) -> bool:
             return isinstance(value, float) and math.isfinite(value)
         case "decimal":
             return isinstance(value, Decimal)
-        case _:
+        case "string":
             return isinstance(value, str)
+        case _:  # times, and what has no order
+            return False
 
 
 def _both(first: Range, second: Range) -> Range:
     """What two ranges of the same values say together; if they contradict each other, nothing."""
-    if first is ANYTHING or second is ANYTHING:
-        return second if first is ANYTHING else first
+    if first is ANYTHING:
+        return second
     low = max((each.low for each in (first, second) if each.low is not None), default=None)
     high = min((each.high for each in (first, second) if each.high is not None), default=None)
     has_nulls, has_values = first.has_nulls and second.has_nulls, first.has_values and second.has_values
