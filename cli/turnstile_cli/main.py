@@ -36,7 +36,7 @@ app = typer.Typer(
 _COMMANDS = (
     ("Server", (server.up, server.down, server.status, doctor.doctor, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
-                definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan)),
+                definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))

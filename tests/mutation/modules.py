@@ -138,6 +138,8 @@ MODULES: Final = {
     ),
     "turnstile.planning.core.predicates": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
     "turnstile.planning.core.sql": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.core.roots": Mutated(("unit/planning/test_roots.py",), writes=False, decides=True),
+    "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
@@ -219,6 +221,7 @@ MODULES: Final = {
         ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
+    "turnstile.gc.kinds.file_index": Mutated(("unit/gc/test_file_index.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
     "turnstile.delta.verify": Mutated(("unit/repair/test_verify.py",), writes=False, decides=True, guards=True),
     "turnstile.delta.ratify": Mutated(

@@ -47,6 +47,37 @@ def plan(
         out.say(f"the first {limit} are shown; --output json has all of them")
 
 
+@with_api
+def detail(api: Api, *, table: Table, version: Version = None, output: Format) -> None:
+    """Show a table as DESCRIBE DETAIL does: files, bytes, rows, partitions, protocol and properties, of one version."""
+    name = TableName.parse(table)
+    query = {} if version is None else {"version": version}
+    answer = api.get(f"/v1/tables/{name.table_id(api)}/detail", **query)
+    if output is Format.JSON:
+        out.emit_json(answer)
+        return
+    unknown = answer["files_without_records"]
+    rows = f"{answer['rows']}" + (f", without those of {unknown} files that have no statistics" if unknown else "")
+    partitions = "more than are counted" if answer["partitions"] is None else str(answer["partitions"])
+    shown = {
+        "table": str(name),
+        "version": str(answer["version"]),
+        "location": answer["location"],
+        "files": str(answer["files"]),
+        "bytes": out.size(answer["bytes"]),
+        "rows": rows,
+        "deleted rows": str(answer["deleted_rows"]),
+        "partitions": partitions if answer["partition_columns"] else "not partitioned",
+        "partition columns": ", ".join(answer["partition_columns"]),
+        "protocol": f"reader {answer['min_reader_version']}, writer {answer['min_writer_version']}",
+        "features": ", ".join(answer["features"]),
+        **{f"property {key}": value for key, value in sorted(answer["properties"].items())},
+    }
+    for key, value in shown.items():
+        if value:
+            out.say(f"[bold]{escape(key)}[/bold]   {escape(value)}")
+
+
 def _whole(api: Api, path: str, request: dict[str, Any]) -> dict[str, Any]:
     """The plan with the files of all pages."""
     pages = _pages(api, path, request)

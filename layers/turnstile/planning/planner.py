@@ -31,6 +31,7 @@ from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_
 from turnstile.planning.index import ROW_BATCH, read_leaf
 from turnstile.planning.judging import Bounds, may_match, storage_type
 from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, scale_of
+from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault
@@ -233,7 +234,7 @@ class _Files:
         self._limit, self._stats = question.limit, question.stats
         self.files = list[PlannedFile]()
         self.next: tuple[int, int] | None = None
-        self._total, self._matched = [0, 0, 0], [0, 0]
+        self._totals, self._matched = Totals(), [0, 0]
         self._parts = predicate.parts if isinstance(predicate, And) else () if predicate is None else (predicate,)
         self._dropped: dict[str, int] = {str(part): 0 for part in self._parts}
 
@@ -255,7 +256,7 @@ class _Files:
         lives = pa.chunked_array(list(alive))
         mask = lives if self.predicate is None else compute.and_(lives, may_match(self.predicate, of_column, ones))
         if self.explain:
-            self._count(leaves, lives, mask)
+            self._count(leaves, alive, mask)
             for part in self._parts:
                 excluded = compute.and_(lives, compute.invert(may_match(part, of_column, ones)))
                 self._dropped[str(part)] += compute.sum(excluded).as_py() or 0
@@ -273,11 +274,10 @@ class _Files:
         if len(rows) > room:
             self.next = (position, rows[room])
 
-    def _count(self, leaves: Sequence[Leaf], lives: Any, mask: Any) -> None:
+    def _count(self, leaves: Sequence[Leaf], alive: Sequence[Any], mask: Any) -> None:
+        for leaf, files in zip(leaves, alive, strict=True):
+            self._totals.add(leaf, files)
         sizes = pa.chunked_array([leaf.table["size"].combine_chunks() for leaf in leaves])
-        records = pa.chunked_array([leaf.table["records"].combine_chunks() for leaf in leaves])
-        sums = (compute.sum(lives), compute.sum(sizes.filter(lives)), compute.sum(records.filter(lives)))
-        self._total = [before + (value.as_py() or 0) for before, value in zip(self._total, sums, strict=True)]
         matched = (compute.sum(mask), compute.sum(sizes.filter(mask)))
         self._matched = [before + (value.as_py() or 0) for before, value in zip(self._matched, matched, strict=True)]
 
@@ -286,9 +286,22 @@ class _Files:
         if not self.explain:
             size = sum(file.size for file in self.files)
             return PlanStatistics(len(self.files), size, leaves, read, tail_versions, index_version)
-        (files, size), (total, total_bytes, records) = self._matched, self._total
-        seen = PlanStatistics(files, size, leaves, read, tail_versions, index_version, total, total_bytes, records)
-        return msgspec.structs.replace(seen, dropped=self._dropped)
+        (files, size), totals = self._matched, self._totals
+        return PlanStatistics(
+            files,
+            size,
+            leaves,
+            read,
+            tail_versions,
+            index_version,
+            total_files=totals.files,
+            total_bytes=totals.bytes,
+            total_records=totals.records,
+            files_without_records=totals.without_records,
+            total_deleted_rows=totals.deleted_rows,
+            total_partitions=totals.partitions,
+            dropped=self._dropped,
+        )
 
 
 class _Page:

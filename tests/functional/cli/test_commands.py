@@ -224,3 +224,25 @@ def test_status_does_not_say_that_everything_is_published_while_a_table_is_stopp
     assert told[f"tables_{state}"] == ["main.default.s"]
     assert f"1 tables; 1 {state}" in shown and "everything is published" not in shown
     assert f"{state} main.default.s" in shown and "turnstile repair main.default.s" in shown
+
+
+def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
+    answer = {
+        "table_id": ID, "name": "main.default.t", "location": "s3://lake/t", "version": 3, "created": 1, "delta_id": "d", "description": None,
+        "partition_columns": ["day"], "properties": {"delta.appendOnly": "true"}, "min_reader_version": 3, "min_writer_version": 7,
+        "features": ["catalogManaged"], "files": 4, "bytes": 4096, "rows": 7, "files_without_records": 2, "deleted_rows": 1, "partitions": None,
+        "index_version": 2, "tail_versions": 1,
+    }  # fmt: skip
+    tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
+    paths = {
+        "GET /v1/catalogs/main/namespaces/default/tables": (200, tables),
+        f"GET /v1/tables/{ID}/detail?version=3": (200, answer),
+    }
+    with service(paths) as canned:
+        assert ask(canned, "detail", "default.t", "--version", "3") == answer
+        ended = run("detail", "default.t", "--version", "3", "--url", canned.url)
+    assert ended.exit_code == 0, ended.stderr
+    shown = " ".join(ended.stdout.split())
+    assert "rows 7, without those of 2 files that have no statistics" in shown
+    assert "partitions more than are counted" in shown
+    assert "property delta.appendOnly true" in shown

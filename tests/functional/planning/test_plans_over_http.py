@@ -137,3 +137,42 @@ def test_what_is_wrong_is_refused_by_name(site, body, field) -> None:
 
 def test_a_version_that_is_not_there_is_not_found(site) -> None:
     refused(site.ask(version=99), 404, "NoSuchCommit", "version")
+
+
+def ask_detail(site: Site, **query: int) -> Answer:
+    return site.plans.get(f"/v1/tables/{site.id}/detail", **query)
+
+
+def detail(site: Site, **query: int) -> dict[str, Any]:
+    answer = ask_detail(site, **query)
+    assert answer.status == 200, answer.text
+    check(operations()["describeTable"], answer)
+    return dict(answer.json)
+
+
+def totals(shown: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(shown[name] for name in ("version", "files", "bytes", "rows", "partitions"))
+
+
+def test_a_table_in_detail_is_of_the_version_that_it_names(site) -> None:
+    first = site.append(0, 10)
+    at = site.commits.get(f"/v1/tables/{site.id}/head").json["timestamp"]
+    for of in (-1, first):  # from the log, then from the index
+        assert totals(shown := detail(site)) == (first, 2, 1 + 11, 20, 1)
+        assert shown["index_version"] == of
+        site.index()
+    second = site.append(20)
+    assert totals(shown := detail(site)) == (second, 3, 1 + 11 + 21, 30, 1)
+    assert (shown["index_version"], shown["tail_versions"]) == (first, 1)
+    assert totals(detail(site, version=first)) == totals(detail(site, timestamp=at)) == (first, 2, 12, 20, 1)
+    head = site.commits.get(f"/v1/tables/{site.id}/head").json
+    assert (shown["table_id"], shown["name"], shown["location"]) == (site.id, "main.default.t", head["location"])
+    assert shown["properties"]["delta.enableInCommitTimestamps"] == "true"
+    assert "catalogManaged" in shown["features"]
+
+
+def test_a_detail_that_is_not_there_is_refused(site) -> None:
+    refused(ask_detail(site, version=99), 404, "NoSuchCommit", "version")
+    refused(ask_detail(site, version=1, timestamp=1), 400, "InvalidRequest", "timestamp")
+    refused(ask_detail(site, version=-1), 400, "InvalidRequest", "version")
+    refused(ask_detail(site, files=1), 400, "InvalidRequest", "files")

@@ -404,7 +404,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("updateRun", 200): lambda site: with_run(good, site, "updateRun"),
     ("beginRun", 503): lambda site: with_run(storage_away, site, "beginRun"),
     ("changeTablePolicy", 409): lambda site: recovering(site, "changeTablePolicy"),
-    ("planScan", 409): lambda site: recovering(site, "planScan"),
+    **{(id, 409): lambda site, one=id: recovering(site, one) for id in ("planScan", "describeTable")},
     ("updateRun", 409): lambda site: good(site, "updateRun"),
     **{(id, 500): lambda site, one=id: with_run(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
        ("beginRun", "updateRun")},

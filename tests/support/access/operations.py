@@ -232,6 +232,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "release versions": lambda realm: Ask("DELETE", _by_id(realm, "pins/report")),
     "announce vacuum": lambda realm: Ask("POST", _by_id(realm, "vacuums"), {}),
     "maintenance": lambda realm: Ask("GET", _by_id(realm, "maintenance")),
+    "describe table": lambda realm: Ask("GET", _by_id(realm, "detail")),
     "plan scan": lambda realm: Ask("POST", _by_id(realm, "plan"), {}),
     "begin run": lambda realm: Ask("POST", _by_id(realm, "maintenance-runs"), {}),
     "update run": _run,

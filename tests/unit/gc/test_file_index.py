@@ -10,10 +10,13 @@ from tests.support.delta_table import Killed, kill_at
 from tests.unit.planning.tables import SMALL, History
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.gc.kinds import file_index
+from turnstile.gc.scanner import Batch, GcContext, NotNow
 from turnstile.planning.core.roots import FOLDER
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep
 from turnstile.store.core.rows import FILE_INDEX
+from turnstile.store.faults import no_faults
 from turnstile.store.ports import Obj
 
 GRACE = Grace()
@@ -106,6 +109,69 @@ def test_leaves_of_a_worker_that_died_go_after_the_grace(history) -> None:
     wait(history, 2)
     collect(history)
     assert leaves(history) == before
+
+
+def test_leaves_of_a_table_without_a_root_go(history) -> None:
+    for obj in roots(history):
+        history.world.objs.delete(obj.space, obj.id)
+    wait(history, 49)
+    collect(history)
+    assert leaves(history) == set()
+    assert paths(history) == (set(history.states[-1]), -1)
+
+
+def test_i10_a_clone_of_a_version_collects_nothing_of_its_source(history) -> None:
+    row = {**history.table.row, "state": "pinned", "source": history.id, "table_id": OTHER}
+    before, wanted = leaves(history), len(roots(history))
+    wait(history, 200)
+    assert list(scanner(history).scan(row, history.world.clock.now)) == []
+    assert (leaves(history), len(roots(history))) == (before, wanted)
+
+
+def test_files_that_one_run_looks_at_are_bounded(history, monkeypatch) -> None:
+    orphans = {f"{FOLDER}-{at}.parquet" for at in range(3)}
+    for path in orphans:
+        history.table.put(path, b"x")
+    monkeypatch.setattr(file_index, "FILES_MAX", 2)
+    wait(history, 49)
+    for left in (1, 0):
+        collect(history)
+        assert len(orphans & leaves(history)) == left
+
+
+OTHER = "b0000000-0000-4000-8000-000000000001"
+
+
+def scanner(history: History) -> file_index.FileIndexScanner:
+    return file_index.FileIndexScanner(GcContext(history.world, GRACE, no_faults, 1, lambda: False))
+
+
+def dropped(history: History) -> None:
+    history.table.row["state"] = "dropped"
+
+
+def gone(history: History) -> None:
+    del history.world.refs.rows[history.table.key]
+
+
+def with_an_unknown_root(history: History) -> None:
+    id = FILE_INDEX.id(f"{history.id}/{0:020d}.other")
+    space, now_us = history.world.space.objs("main"), history.world.clock.now * 1000
+    history.world.objs.put(Obj(space, id, FILE_INDEX.name, b"of a later release", now_us))
+
+
+@pytest.mark.parametrize("happens", [dropped, gone, with_an_unknown_root])
+def test_i10_leaves_stay_if_something_happens_between_the_scan_and_the_removal(history, happens) -> None:
+    orphan = f"{FOLDER}orphan.parquet"
+    history.table.put(orphan, b"x")
+    wait(history, 49)
+    scanned = scanner(history).scan(history.table.row, history.world.clock.now)
+    (batch,) = [one for one in scanned if isinstance(one, Batch)]
+    assert [item.id for item in batch.items] == [orphan]
+    happens(history)
+    with pytest.raises(NotNow):
+        batch.remove()
+    assert orphan in leaves(history)
 
 
 def test_i10_no_leaf_goes_while_a_root_is_there_that_is_not_known_here(history) -> None:

@@ -11,7 +11,7 @@ from tests.support.examples import examples
 from tests.unit.planning.tables import DAYS, SMALL, History
 from turnstile.maintenance.work import Maintainer
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
-from turnstile.planning.core.roots import FOLDER, MAX_BEHIND, Earlier, Sizes, kept_roots, unpack_root
+from turnstile.planning.core.roots import FOLDER, Sizes, unpack_root
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep, newest_root
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
@@ -242,14 +242,25 @@ def test_an_index_that_cannot_be_read_counts_as_missing() -> None:
     assert unpack_root(b"") is None
 
 
-def test_an_index_that_is_far_behind_is_built_anew_and_meanwhile_the_log_is_read() -> None:
-    history = indexed(9)
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_index_that_is_too_far_behind_is_built_anew_and_meanwhile_the_log_is_read(monkeypatch, more) -> None:
+    most = 5
+    for module in ("planner", "upkeep"):
+        monkeypatch.setattr(f"turnstile.planning.{module}.MAX_BEHIND", most)
+    history = indexed(9, steps=40)
+    before = newest_root(history.world, history.head)
+    assert before is not None
+    while history.head.latest < before.root.version + most + more:
+        history.step()
     planner = Planner(history.world)
-    assert check(history, planner).statistics.index_version >= 0
-    versions = history.head.floor
-    stored = newest_root(history.world, history.head)
-    assert stored is not None and stored.root.version == versions
-    assert SMALL.every < MAX_BEHIND
+    assert check(history, planner).statistics.index_version == (-1 if more else before.root.version)
+    history.publish()
+    upkeep(history).keep_up(history.head)
+    after = newest_root(history.world, history.head)
+    assert after is not None and after.root.version == before.root.version + most + more
+    assert bool(before.root.names & after.root.names) is not bool(more)
+    assert check(history, planner).statistics.index_version == after.root.version
+    assert check(history, planner, before.root.version).statistics.index_version == before.root.version
 
 
 def test_pages_are_all_files_once_and_belong_to_one_plan() -> None:
@@ -351,27 +362,3 @@ def test_few_changes_rewrite_few_leaves() -> None:
     assert after is not None and after.id != before.id
     kept = before.root.names & after.root.names
     assert len(kept) >= len(before.root.leaves) // 2
-
-
-HOUR_MS, DAY_MS, NOW_MS = 3_600_000, 86_400_000, 1_770_000_000_000
-
-
-def earlier(*ages_ms: int) -> list[Earlier]:
-    return [Earlier(at, str(at), NOW_MS - age) for at, age in enumerate(ages_ms)]
-
-
-@pytest.mark.parametrize(
-    ("ages", "kept"),
-    [
-        ((), []),
-        ((30, 20, 10), [0, 1, 2]),
-        ((HOUR_MS,), [0]),
-        ((5 * HOUR_MS + 3, 5 * HOUR_MS + 2, 5 * HOUR_MS + 1), [2]),
-        ((3 * DAY_MS, 2 * DAY_MS), [0, 1]),
-        ((3 * DAY_MS + 2, 3 * DAY_MS + 1), [1]),
-        ((31 * DAY_MS, 30 * DAY_MS), [1]),
-        (tuple(range(150, 0, -1)), list(range(50, 150))),
-    ],
-)
-def test_earlier_roots_are_kept_more_thinly_the_older_they_are(ages, kept) -> None:
-    assert [root.version for root in kept_roots(earlier(*ages), NOW_MS, 30 * DAY_MS)] == kept

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.unit.spark_client import judged_files as files
-from turnstile.planning.judging import HAS_NULLS, HAS_VALUES, Bounds, may_match, storage_type, stored, successor
+from turnstile.planning.judging import (
+    HAS_NAN,
+    HAS_NULLS,
+    HAS_VALUES,
+    MAX_CHARACTERS,
+    Bounds,
+    may_match,
+    storage_type,
+    stored,
+    successor,
+)
 from turnstile_predicates.predicates import (
     TRUE,
     And,
@@ -25,6 +35,7 @@ from turnstile_predicates.predicates import (
     Not,
     Or,
     Predicate,
+    Range,
     StartsWith,
     Value,
     outcomes,
@@ -141,6 +152,60 @@ def test_a_column_that_is_not_known_excludes_nothing() -> None:
 def test_bounds_of_other_types_than_the_literal_exclude_nothing() -> None:
     bounds = Bounds("string", 0, pa.array(["a"]), pa.array(["b"]), pa.array([HAS_VALUES | HAS_NULLS], pa.uint8()))
     assert may_match(i("=", 5), lambda _: bounds, pa.array([True])).to_pylist() == [True]
+
+
+LONG = "a" * MAX_CHARACTERS
+RANGES = [
+    (Range("string", "a", "b"), "string", ("a", "b")),
+    (Range("string", "a", "b", is_prefix=True), "string", ("a", "c")),
+    (Range("string", LONG, LONG), "string", (LONG, LONG)),
+    (Range("string", LONG + "a", LONG + "a"), "string", (LONG, LONG[:-1] + "b")),
+    (Range("string", "a", None), "string", ("a", None)),
+    (Range("string", None, "\U0010ffff", is_prefix=True), "string", (None, None)),
+    (Range("integer", 1, 2), "string", (None, None)),
+    (Range("string", "a", "b"), "integer", (None, None)),
+    (Range("string", "a", "b"), None, (None, None)),
+    (Range("float", 1.5, 2.5), "float", (1.5, 2.5)),
+    (Range("decimal", files.Decimal("1.255"), files.Decimal("1.251")), "decimal", (125, 126)),
+    (Range("integer", -(2**63), 2**63 - 1), "integer", (-(2**63), 2**63 - 1)),
+    (Range("integer", -(2**63) - 1, 2**63), "integer", (None, None)),
+]
+
+
+@pytest.mark.parametrize(("values", "kind", "bounds"), RANGES)
+def test_bounds_are_kept_outwards_and_those_that_cannot_be_kept_are_not_known(values, kind, bounds) -> None:
+    assert stored(values, kind, 2 if kind == "decimal" else 0)[:2] == bounds
+
+
+def test_the_successor_leaves_out_what_is_no_character() -> None:
+    assert successor("a\ud7ff") == "a\ue000"
+    assert successor("a\U0010fffe") == "a\U0010ffff"
+    assert successor("a\U0010ffff") == "b"
+
+
+def of_floats(predicate: Predicate, flags: int) -> list[bool]:
+    bounds = Bounds("float", 0, pa.array([1.0]), pa.array([2.0]), pa.array([HAS_VALUES | flags], pa.uint8()))
+    return may_match(predicate, lambda _: bounds, pa.array([True])).to_pylist()
+
+
+def test_nan_is_more_than_every_number() -> None:
+    more, less = (Comparison(("f",), operator, Value("float", 5.0)) for operator in (">", "<"))
+    assert of_floats(more, HAS_NAN) == [True]
+    assert of_floats(more, 0) == [False]
+    assert of_floats(Not(less), HAS_NAN) == [True]
+    assert of_floats(Not(less), 0) == [False]
+    assert of_floats(In(("f",), (Value("float", 5.0),)), HAS_NAN) == [False]
+
+
+@pytest.mark.parametrize("predicate", [IsNull(("x",)), Not(IsNull(("x",)))])
+def test_whether_a_column_that_is_not_known_has_nulls_is_not_known(predicate) -> None:
+    assert may_match(predicate, lambda _: None, pa.array([True])).to_pylist() == [True]
+
+
+def test_a_literal_of_text_is_not_compared_with_numbers() -> None:
+    bounds = Bounds("integer", 0, pa.array([1]), pa.array([2]), pa.array([HAS_VALUES], pa.uint8()))
+    for predicate in (StartsWith(("i",), "a"), Comparison(("i",), "=", Value("string", "a"))):
+        assert may_match(predicate, lambda _: bounds, pa.array([True])).to_pylist() == [True]
 
 
 @settings(max_examples=examples(200))

@@ -13,6 +13,7 @@ from turnstile.api.http.authorization import needs_table
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
+from turnstile.delta.core.head import TableHead
 from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.names import check_uuid
@@ -82,6 +83,71 @@ def plan(table_id: str) -> ShownPlan:
     )
     note(table_id=table_id, version=answer.version, files=len(answer.files), index=answer.statistics.index_version)
     return _shown(table_id, answer, request.columns)
+
+
+class TableDetail(msgspec.Struct, frozen=True):
+    """What DESCRIBE DETAIL shows of a table, at ``version``, and what its files sum up to. Rows: as far as statistics say them
+    (``files_without_records`` do not), without those that deletion vectors name."""
+
+    table_id: str
+    name: str
+    location: str
+    version: int
+    created: int
+    delta_id: str | None
+    description: str | None
+    partition_columns: list[str]
+    properties: dict[str, str]
+    min_reader_version: int
+    min_writer_version: int
+    features: list[str]
+    files: int
+    bytes: int
+    rows: int
+    files_without_records: int
+    deleted_rows: int
+    partitions: int | None
+    index_version: int
+    tail_versions: int
+
+
+@routes.route(TABLE_BY_ID + "/detail", methods=["GET"])
+@needs_table(read_table, of=uuid_of_path)
+def detail(table_id: str) -> TableDetail:
+    query, here = Query("version", "timestamp"), services()
+    table = here.commits.head(check_uuid(table_id))
+    version, at_ms = query.integer("version"), query.integer("timestamp")
+    answer = here.planner.plan(table, version=version, at_ms=at_ms, limit=1, explain=True)
+    note(table_id=table_id, version=answer.version, index=answer.statistics.index_version)
+    return _detail(table, answer)
+
+
+def _detail(table: TableHead, answer: Plan) -> TableDetail:
+    metadata, protocol, seen = answer.metadata, answer.protocol, answer.statistics
+    deleted = seen.total_deleted_rows or 0
+    features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    return TableDetail(
+        table_id=table.table_id,
+        name=table.name,
+        location=table.location,
+        version=answer.version,
+        created=table.created,
+        delta_id=metadata.get("id"),
+        description=metadata.get("description"),
+        partition_columns=list(metadata.get("partitionColumns") or ()),
+        properties=dict(metadata.get("configuration") or {}),
+        min_reader_version=protocol["minReaderVersion"],
+        min_writer_version=protocol["minWriterVersion"],
+        features=sorted(features),
+        files=seen.total_files or 0,
+        bytes=seen.total_bytes or 0,
+        rows=max(0, (seen.total_records or 0) - deleted),
+        files_without_records=seen.files_without_records or 0,
+        deleted_rows=deleted,
+        partitions=seen.total_partitions,
+        index_version=seen.index_version,
+        tail_versions=seen.tail_versions,
+    )
 
 
 def _shown(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:

@@ -32,8 +32,8 @@ class FileIndexScanner(Scanner):
         if head.state == PINNED:  # a clone has its source's index
             return
         roots = self._roots(head)
-        kept = set[str]() if _is_gone(head) else _kept(roots)
-        ended = _ended(roots, now if _is_gone(head) else None)
+        kept = set[str]() if gone_for_good(head) else _kept(roots)
+        ended = _ended(roots, now if gone_for_good(head) else None)
         items = (
             due("file-index", obj.id, len(obj.payload), since=ended[obj.id], now=now, grace=grace)
             for obj, _ in roots
@@ -63,7 +63,7 @@ class FileIndexScanner(Scanner):
                 yield due("file-index", stat.path, stat.size, since=stat.modified_ms, now=now, grace=grace)
 
     def _remove_roots(self, head: TableHead, items: tuple[Item, ...]) -> None:
-        kept = set[str]() if _is_gone(self._again(head)) else _kept(self._roots(head))
+        kept = set[str]() if gone_for_good(self._again(head)) else _kept(self._roots(head))
         self._context.delete_objs(head.catalog, (item.id for item in items if item.id not in kept))
 
     def _remove_leaves(self, head: TableHead, items: tuple[Item, ...]) -> None:
@@ -81,10 +81,6 @@ class FileIndexScanner(Scanner):
         if row is None:
             raise NotNow("the HEAD is gone")
         return TableHead.from_row(row)
-
-
-def _is_gone(head: TableHead) -> bool:
-    return head.state == DROPPED and gone_for_good(head)
 
 
 def _kept(roots: list[tuple[Obj, Root | None]]) -> set[str]:

@@ -44,6 +44,8 @@ class PlanStatistics(msgspec.Struct, frozen=True):
         leaves, leaves_read: of the index, and how many of them the predicate could not exclude.
         index_version: the version that the index is of, -1 for none: the log was read. ``tail_versions`` commits after it were applied.
         total_files, total_bytes, total_records: of the table, if the plan is explained; records as far as statistics say them.
+        files_without_records: files whose statistics do not say it; total_deleted_rows: rows that deletion vectors name; total_partitions:
+            different partition values, None for too many to tell: of the table, if the plan is explained.
         dropped: by part of the predicate (of AND's parts), how many files that part alone excludes, if the plan is explained.
     """
 
@@ -56,6 +58,9 @@ class PlanStatistics(msgspec.Struct, frozen=True):
     total_files: int | None = None
     total_bytes: int | None = None
     total_records: int | None = None
+    files_without_records: int | None = None
+    total_deleted_rows: int | None = None
+    total_partitions: int | None = None
     dropped: dict[str, int] = {}
 
 

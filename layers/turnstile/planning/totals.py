@@ -1,0 +1,71 @@
+"""Totals of a table's files, as rows of an index are read: files, bytes, rows and partitions.
+
+    totals = Totals()
+    totals.add(leaf, alive)      # for each leaf, once; ``alive``: which of its rows are files (``Leaf.alive``)
+    totals.files, totals.partitions
+
+Deleted rows are those that deletion vectors name; rows of files without statistics are not known and counted as files of that kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyarrow import compute
+
+from turnstile.delta.core.actions import DeletionVector
+from turnstile.planning.leaves import Leaf
+
+MAX_PARTITIONS: Final = 100_000
+"""Partitions that are told apart: what is held in memory. Of a table with more, their number is not known."""
+_VECTOR: Final = msgspec.json.Decoder(DeletionVector)
+
+
+class Totals:
+    """Sums over leaves.
+
+    Attributes:
+        files, bytes: of all files.
+        records: rows of the files whose statistics say it, deleted ones included; ``without_records`` files say nothing.
+        deleted_rows: rows that deletion vectors name.
+    """
+
+    def __init__(self) -> None:
+        self.files = self.bytes = self.records = self.without_records = self.deleted_rows = 0
+        self._partitions: set[str] | None = set()
+
+    @property
+    def partitions(self) -> int | None:
+        """How many different partition values files have; 1 for a table without partition columns that has files; None: too many to tell."""
+        return None if self._partitions is None else len(self._partitions)
+
+    def add(self, leaf: Leaf, alive: Any) -> None:
+        """Adds the rows of a leaf that are files."""
+        rows = leaf.table.filter(alive)
+        self.files += len(rows)
+        self.bytes += compute.sum(rows["size"]).as_py() or 0
+        self.records += compute.sum(rows["records"]).as_py() or 0
+        self.without_records += rows["records"].null_count
+        vectors = rows["vector"].drop_null().to_pylist()
+        self.deleted_rows += sum(_VECTOR.decode(vector).cardinality for vector in vectors)
+        if self._partitions is not None:
+            self._partitions |= _partitions_of(rows)
+            if len(self._partitions) > MAX_PARTITIONS:
+                self._partitions = None
+
+
+def _partitions_of(rows: pa.Table) -> set[str]:
+    """A text for each partition that rows have: its values, each after its length, so that no two partitions have the same."""
+    if not len(rows):
+        return set()
+    lists = rows["partition"].combine_chunks()
+    values = lists.flatten()
+    lengths = compute.cast(compute.utf8_length(values), pa.string())
+    texts = compute.fill_null(compute.binary_join_element_wise(lengths, values, ":"), "-")
+    offsets = pa.concat_arrays(
+        [pa.array([0], pa.int64()), compute.cumulative_sum(compute.cast(compute.list_value_length(lists), pa.int64()))]
+    )
+    joined = compute.binary_join(pa.LargeListArray.from_arrays(offsets, texts), "")
+    return set(compute.unique(joined).to_pylist())
