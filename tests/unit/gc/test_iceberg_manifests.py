@@ -12,6 +12,7 @@ from tests.support.faults import Crash, Faulty
 from tests.support.gc import everything
 from tests.support.iceberg.client import SALES, Iceberg, add_snapshot, at_ref, set_properties, set_ref
 from tests.support.iceberg.small_manifests import BY_REGION, SmallManifests, entry, entry_schema, nullable
+from turnstile.catalog.core.entities import IcebergTable
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.iceberg import manifest_rewrite as carrying_out
@@ -275,6 +276,17 @@ def test_a_table_that_asks_no_longer_is_left_as_it_is(client: Iceberg, table: Sm
     assert client.commit(set_properties(**{REWRITE: "false"})).status == 200
     assert rewriting(client).rewrite("main", ("sales", "t1"), table.metadata["table-uuid"]) == Rewritten()
     assert len(table.listed()) == 5
+
+
+def test_the_table_counts_as_changed_now(client: Iceberg, table: SmallManifests) -> None:
+    client.world.clock.now += 60_000
+    now_ms = client.world.clock.now_ms()
+    collect(client)
+    reader = client.services.open_catalog.reader
+    entry = reader.current("main").find(("sales", "t1"))
+    assert entry is not None
+    entity = reader.store.entity("main", entry.obj)
+    assert isinstance(entity, IcebergTable) and entity.updated >= now_ms
 
 
 def test_what_main_says_of_expiry_stays(client: Iceberg, table: SmallManifests) -> None:
