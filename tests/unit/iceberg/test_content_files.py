@@ -20,7 +20,7 @@ METADATA = metadata_of(FIELDS)
 
 def file(path: str, sequence: int, content: int = 0, spec: int = 0, day: int | None = None, **more: Any) -> ContentFile:
     record = {
-        M.FILE_PATH: path, M.FILE_CONTENT: content, M.FILE_FORMAT: "PARQUET", M.RECORDS: 3, M.FILE_BYTES: 9,
+        M.FILE_PATH: path, M.FILE_CONTENT: content, M.FILE_FORMAT: "PARQUET", M.RECORD_COUNT: 3, M.FILE_BYTES: 9,
         M.PARTITION: {} if day is None else {1000: day},
     }  # fmt: skip
     record |= {getattr(M, name.upper()): value for name, value in more.items()}
@@ -87,7 +87,7 @@ def test_no_more_delete_files_than_are_held(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def entry(status: int = M.ADDED, records: int = 3, row_id: int | None = None, **more: Any) -> dict[int, Any]:
-    record = {M.FILE_PATH: "f", M.RECORDS: records, M.FIRST_ROW_ID: row_id}
+    record = {M.FILE_PATH: "f", M.RECORD_COUNT: records, M.FIRST_ROW_ID: row_id}
     return {M.STATUS: status, M.DATA_FILE: record, **{getattr(M, name.upper()): value for name, value in more.items()}}
 
 

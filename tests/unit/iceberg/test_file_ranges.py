@@ -100,8 +100,8 @@ def summary(values: list[Any], name: str, transform: str) -> dict[int, Any]:
     made: dict[int, Any] = {manifests.CONTAINS_NULL: len(present) < len(values)}
     if present:
         result = TRANSFORMS[transform].result_type(SCHEMA.find_field(name).field_type)
-        made[manifests.LOWEST] = bytes(to_bytes(result, min(present)))
-        made[manifests.HIGHEST] = bytes(to_bytes(result, max(present)))
+        made[manifests.LOWER_BOUND] = bytes(to_bytes(result, min(present)))
+        made[manifests.UPPER_BOUND] = bytes(to_bytes(result, max(present)))
     return made
 
 
@@ -220,7 +220,7 @@ def test_decimals_of_partitions() -> None:
     spec = PartitionSpec((PartitionField(IDS["x"], "f", "identity", 1000),), 0)
     whole = Range("decimal", Decimal("2.56"), Decimal("2.56"), has_nulls=False)
     assert COLUMNS.ranges_of_file({manifests.PARTITION: {1000: b"\x01\x00"}}, spec)(("x",)) == whole
-    one = {manifests.LOWEST: b"\x01\x00", manifests.HIGHEST: b"\x01\x00", manifests.CONTAINS_NULL: False}
+    one = {manifests.LOWER_BOUND: b"\x01\x00", manifests.UPPER_BOUND: b"\x01\x00", manifests.CONTAINS_NULL: False}
     assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [one]}, spec)(("x",)) == whole
     metadata = metadata_of([{"id": 1, "name": "u", "type": "uuid", "required": False}])
     plain = ScanColumns(metadata, metadata.schema)
@@ -231,8 +231,8 @@ def test_decimals_of_partitions() -> None:
 def test_a_summary_of_another_spec_says_nothing() -> None:
     spec = PartitionSpec((PartitionField(IDS["n"], "f", "identity", 1000),), 0)
     whole = summary([5], "n", "identity")
-    only_high = {id: value for id, value in whole.items() if id != manifests.LOWEST}
-    only_low = {id: value for id, value in whole.items() if id != manifests.HIGHEST}
+    only_high = {id: value for id, value in whole.items() if id != manifests.LOWER_BOUND}
+    only_low = {id: value for id, value in whole.items() if id != manifests.UPPER_BOUND}
     for summaries in ([], [whole, whole], [{manifests.CONTAINS_NULL: True}], [only_high], [only_low]):
         assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: summaries}, spec)(("n",)) == ANYTHING
     assert COLUMNS.ranges_of_manifest({}, spec)(("n",)) == ANYTHING
@@ -280,8 +280,8 @@ def test_floats_may_be_nan_unless_they_are_counted() -> None:
     assert not columns.ranges_of_file({manifests.NAN_COUNTS: [{nans: 1, count: 0}]}, plain)(("f",)).has_nan
     spec = PartitionSpec((PartitionField(1, "f", "identity", 1000),), 0)
     one = {
-        manifests.LOWEST: struct.pack("<f", 1.5),
-        manifests.HIGHEST: struct.pack("<f", 1.5),
+        manifests.LOWER_BOUND: struct.pack("<f", 1.5),
+        manifests.UPPER_BOUND: struct.pack("<f", 1.5),
         manifests.CONTAINS_NULL: False,
     }
     assert columns.ranges_of_manifest({manifests.PARTITIONS: [one]}, spec)(("f",)).has_nan

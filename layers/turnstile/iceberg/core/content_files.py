@@ -108,7 +108,7 @@ def files_of(manifest: Record, entries: Iterable[Record]) -> Iterator[ContentFil
         snapshot_id = entry.get(manifests.ENTRY_SNAPSHOT)
         first = record.get(manifests.FIRST_ROW_ID)
         if first is None and next_row_id is not None:
-            first, next_row_id = next_row_id, next_row_id + record[manifests.RECORDS]
+            first, next_row_id = next_row_id, next_row_id + record[manifests.RECORD_COUNT]
         if snapshot_id is None:
             snapshot_id = manifest.get(manifests.ADDED_SNAPSHOT)
         yield ContentFile(record, spec_id, sequence, snapshot_id, first)
@@ -196,7 +196,7 @@ class FileTasks:
             "file-format": str(record[manifests.FILE_FORMAT]).lower(),
             "partition": self._partition(file),
             "file-size-in-bytes": record[manifests.FILE_BYTES],
-            "record-count": record[manifests.RECORDS],
+            "record-count": record[manifests.RECORD_COUNT],
         }
         optional = {
             "split-offsets": record.get(manifests.SPLIT_OFFSETS),

@@ -198,7 +198,7 @@ def _of_summary(column: _Column, transform: str, summary: Record) -> Range:
     type = column.type if transform == "identity" else "int"
     low, high = (
         single_value(type, raw) if isinstance(raw, bytes) else None
-        for raw in (summary.get(manifests.LOWEST), summary.get(manifests.HIGHEST))
+        for raw in (summary.get(manifests.LOWER_BOUND), summary.get(manifests.UPPER_BOUND))
     )
     if low is None or high is None:
         return ANYTHING

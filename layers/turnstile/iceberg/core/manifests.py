@@ -35,8 +35,6 @@ FILE_KEY_METADATA: Final = 131
 
 FILE_CONTENT: Final = 134
 FILE_FORMAT: Final = 101
-PARTITION: Final = 102
-RECORDS: Final = 103
 FILE_BYTES: Final = 104
 COLUMN_SIZES: Final = 108
 VALUE_COUNTS: Final = 109
@@ -73,11 +71,13 @@ DELETED_PATH: Final = 2147483546
 
 LIST_FIRST_ROW_ID: Final = 520
 PARTITIONS: Final = 507
+"""Members of manifest lists: where row ids begin, and for each partition field a summary of its values."""
+
 CONTAINS_NULL: Final = 509
+LOWER_BOUND: Final = 510
+UPPER_BOUND: Final = 511
 CONTAINS_NAN: Final = 518
-LOWEST: Final = 510
-HIGHEST: Final = 511
-"""Members of manifest lists: where row ids begin, and for each partition field what its values are within."""
+"""Members of such a summary."""
 
 EXISTING: Final = 0
 ADDED: Final = 1
@@ -94,12 +94,6 @@ def _required(id: int, name: str, type: str) -> dict[str, Any]:
 def _optional(id: int, name: str, type: Any) -> dict[str, Any]:
     return {"name": name, "type": ["null", type], "default": None, "field-id": id}
 
-
-CONTAINS_NULL: Final = 509
-LOWER_BOUND: Final = 510
-UPPER_BOUND: Final = 511
-CONTAINS_NAN: Final = 518
-"""Fields of a partition field's summary in a manifest list."""
 
 _SUMMARY: Final[dict[str, Any]] = {
     "type": "record",
