@@ -70,8 +70,7 @@ DELETED_PATH: Final = 2147483546
 """The column of position deletes that names the data file."""
 
 LIST_FIRST_ROW_ID: Final = 520
-PARTITIONS: Final = 507
-"""Members of manifest lists: where row ids begin, and for each partition field a summary of its values."""
+"""Where row ids begin; a member of manifest lists, as ``PARTITIONS``, which has a summary of values for each partition field."""
 
 CONTAINS_NULL: Final = 509
 LOWER_BOUND: Final = 510
