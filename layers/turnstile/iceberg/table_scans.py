@@ -181,7 +181,7 @@ class _Scan:
             for at, manifest in enumerate(listed):
                 if at < first or not self._is_looked_at(manifest, snapshot):
                     continue
-                if read == MANIFESTS or looked >= ENTRIES:
+                if read == MANIFESTS:
                     yield (unit, at, 0), None
                 read += 1
                 begin = task.entry if (unit, at) == (task.unit, task.manifest) else 0
@@ -199,7 +199,11 @@ class _Scan:
         if snapshot.key_id is not None:
             raise unserved(f"snapshot {snapshot.snapshot_id} is encrypted")
         if not snapshot.manifest_list:
-            yield from ({manifests.PATH: path} for path in snapshot.manifests)
+            if len(self._specs) > 1:  # only the list says of which a manifest is
+                raise unserved(
+                    f"snapshot {snapshot.snapshot_id} has no manifest list, and the table several partition specs"
+                )
+            yield from ({manifests.PATH: path, manifests.SPEC_ID: min(self._specs)} for path in snapshot.manifests)
             return
         for record in avro.select(self._read(snapshot.manifest_list), _ListWanted()):
             if not isinstance(record.get(manifests.PATH), str) or record.get(manifests.KEY_METADATA) is not None:

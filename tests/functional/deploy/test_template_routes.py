@@ -74,6 +74,7 @@ def test_every_route_of_the_gateway_leads_to_a_view_or_to_a_whole_prefix() -> No
         "ANY /v1/{proxy+}": "catalog",
         "ANY /api/2.1/unity-catalog/iceberg-rest/{proxy+}": "iceberg",
         "ANY /api/2.1/unity-catalog/{proxy+}": "catalog",
+        "ANY /api/2.1/unity-catalog/iceberg-rest/{proxy+}": "iceberg",
         "ANY /iceberg/{proxy+}": "iceberg",
         "$default": "catalog",
     }

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.iceberg.client import SALES, Iceberg, refused
 from tests.support.iceberg.planned_table import DAY_US, PlannedTable
+from turnstile.catalog.core.entities import IcebergTable
 from turnstile.iceberg import table_scans
 from turnstile.iceberg.core import content_files
+from turnstile.iceberg.core.metadata import parse
+from turnstile.iceberg.core.partition import PartitionSpec
+from turnstile.iceberg.delta_scans import PlanRequest
+from turnstile.iceberg.table_scans import TableScans
+from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.ports import VendedCredentials
 
 FIVE = {"type": "eq", "term": "id", "value": 5}
@@ -201,6 +209,27 @@ def test_an_encrypted_file(table: PlannedTable) -> None:
     table.append(table.file("a.parquet", key_metadata=b"k"))
     message = refused(table.client.post(f"{table.path}/plan", {}), 400, "BadRequestException")
     assert "its files are encrypted" in message and "scan-planning-mode=client" in message
+
+
+def test_a_snapshot_that_is_encrypted_or_has_no_manifest_list(table: PlannedTable) -> None:
+    """Of format version 1 a snapshot may name its manifests itself."""
+    table.append(table.file("a.parquet", (0, 4)), table.file("b.parquet", (5, 9)))
+    metadata = parse(json.dumps(table.client.load(table.path)["metadata"]).encode())
+    (snapshot,) = metadata.snapshots
+    scans, entity = TableScans(table.client.world.storages), IcebergTable("i1", table.id, table.location, "", 0)
+
+    def planned(**changes: Any) -> list[str]:
+        changed = msgspec.structs.replace(metadata, snapshots=(msgspec.structs.replace(snapshot, **changes),))
+        page = scans.plan(entity, changed, [table.location], PlanRequest(filter=FIVE))
+        return [task["data-file"]["file-path"].rpartition("/")[2] for task in page.tasks.file_scan_tasks]
+
+    manifest = f"{table.location}/metadata/m10-data.avro"
+    assert planned(manifest_list="", manifests=(manifest,)) == ["b.parquet"] == planned()
+    with pytest.raises(UnsupportedTable, match="snapshot 10 is encrypted"):
+        planned(key_id="k")
+    metadata = msgspec.structs.replace(metadata, partition_specs=(*metadata.partition_specs, PartitionSpec((), 1)))
+    with pytest.raises(UnsupportedTable, match="several partition specs"):
+        planned(manifest_list="", manifests=(manifest,))
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA"])

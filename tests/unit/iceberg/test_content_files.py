@@ -126,7 +126,7 @@ def test_partition_values_in_json() -> None:
         (1, "identity", 5, 5), (1, "bucket[4]", 3, 3), (1, "truncate[10]", 20, 20), (1, "void", None, None),
         (2, "identity", True, True), (3, "identity", 1, "1970-01-02"), (3, "day", 1, "1970-01-02"), (3, "month", 14, 14),
         (4, "identity", 1_500_000, "00:00:01.500000"), (5, "identity", 1, "1970-01-01T00:00:00.000001"),
-        (6, "identity", -1, "1969-12-31T23:59:59.999999+00:00"), (6, "hour", 30, 30), (6, "year", -1, -1),
+        (6, "identity", -1, "1969-12-31T23:59:59.999999+00:00"), (6, "day", 1, "1970-01-02"), (6, "hour", 30, 30), (6, "year", -1, -1),
         (7, "identity", uuid.UUID(int=5).bytes, str(uuid.UUID(int=5))), (8, "identity", b"\x0a\xff", "0AFF"),
         (9, "identity", 0.5, 0.5), (10, "identity", b"\x01\x00", "2.56"),
     ]  # fmt: skip
