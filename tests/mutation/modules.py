@@ -337,6 +337,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.log: read: operand stat.path not in self._seen": (
         "a checkpoint that is read again names what it named: it saves a read"
     ),
+    "turnstile.gc.kinds.log: _follow: edge age_ms <= self._context.grace.history_ms + MARGIN_MS": "a millisecond of a week",
     "turnstile.gc.kinds.log: _delete: edge clock.now_ms() > until_ms": "a millisecond of ten minutes",
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"

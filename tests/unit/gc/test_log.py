@@ -613,12 +613,31 @@ def test_where_something_else_holds_the_log_no_change_is_made(quiet_catalog: Sit
     assert site.collect().items == ()
 
 
+def test_where_a_named_snapshot_or_the_history_holds_the_log_no_change_is_made() -> None:
+    named = Site()
+    named.services.named_snapshots.create("main", "early")
+    named.days(45, changes=False)
+    assert named.lowest() == 0 and named.collect().items == ()
+    short = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 day")
+    young = Site(**short)
+    young.days(12, changes=False)
+    assert listed(young.storage).checkpoints.keys() == {10}, "which is within the history"
+    assert young.lowest() == 0 and young.collect().items == ()
+    at_checkpoint = Site(**short)
+    at_checkpoint.days(9, changes=False)
+    at_checkpoint.services.namespaces.create("main", ("then",))
+    at_checkpoint.days(8, changes=False)
+    report = at_checkpoint.collect()
+    assert at_checkpoint.lowest() == at_checkpoint.oldest() == 10 and followed(report) == []
+
+
 def test_a_change_that_comes_between_is_enough(quiet_catalog: Site) -> None:
     site = quiet_catalog.copy()
 
     scanner = log.ExpiredLogScanner(GcContext(site.world, GRACE, no_faults, 1, lambda: False))
     row = site.world.refs.rows[site.world.space.table(site.id)]
     (batch,) = [one for one in scanner.scan(row, site.world.clock.now) if isinstance(one, Batch)]
+    assert [one for one in scanner.scan(row, site.world.clock.now) if isinstance(one, Batch)] == [], "once a run"
     site.services.namespaces.create("main", ("between",))
     seq = fresh(site.world).reader.current("main").commit.seq
     batch.remove()
