@@ -72,7 +72,6 @@ def test_every_route_of_the_gateway_leads_to_a_view_or_to_a_whole_prefix() -> No
         "ANY /v1/clients": "tokens",
         "ANY /v1/clients/{proxy+}": "tokens",
         "ANY /v1/{proxy+}": "catalog",
-        "ANY /api/2.1/unity-catalog/iceberg-rest/{proxy+}": "iceberg",
         "ANY /api/2.1/unity-catalog/{proxy+}": "catalog",
         "ANY /api/2.1/unity-catalog/iceberg-rest/{proxy+}": "iceberg",
         "ANY /iceberg/{proxy+}": "iceberg",
