@@ -15,6 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
+from tests.support.clients.requests import Requests
 from tests.support.iceberg.pyarrow_tables import Connect
 from tests.support.repository import ROOT
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 PLANS = ROOT / "tests/support/iceberg/spark_plans.py"
+PLAN = "POST /iceberg/v1/{prefix}/namespaces/{namespace}/tables/{table}/plan"
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "label", StringType()), NestedField(3, "day", DateType())
 )
@@ -71,6 +73,7 @@ def test_pyiceberg_reads_the_same_rows_by_plans(connect: Connect, namespace: str
 @pytest.mark.timeout(900)
 def test_icebergs_spark_reads_the_same_rows_by_plans(server: Server, namespace: str, python: Path) -> None:
     """Partitions by value and by bucket, position deletes (format 2), deletion vectors (format 3), a renamed column, an older snapshot."""
+    asked = Requests(server)
     done = subprocess.run(
         [python, PLANS, server.url, namespace],
         capture_output=True, text=True, check=False, timeout=600, cwd=ROOT,
@@ -80,5 +83,6 @@ def test_icebergs_spark_reads_the_same_rows_by_plans(server: Server, namespace: 
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert len(found) == 14
+    assert asked.seen()[PLAN] >= len(found), "one plan for each query"
     for query, by_manifests, by_plans in found:
         assert by_plans == by_manifests and (by_plans or "id > 90" in query), query
