@@ -140,6 +140,7 @@ MODULES: Final = {
     "turnstile.planning.core.sql": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
     "turnstile.planning.core.roots": Mutated(("unit/planning/test_roots.py",), writes=False, decides=True),
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
+    "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
@@ -342,6 +343,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
+    "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
         "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"

@@ -165,6 +165,7 @@ RANGES = [
     (Range("integer", 1, 2), "string", (None, None)),
     (Range("string", "a", "b"), "integer", (None, None)),
     (Range("string", "a", "b"), None, (None, None)),
+    (Range(None, "a", "b"), None, (None, None)),
     (Range("float", 1.5, 2.5), "float", (1.5, 2.5)),
     (Range("decimal", files.Decimal("1.255"), files.Decimal("1.251")), "decimal", (125, 126)),
     (Range("integer", -(2**63), 2**63 - 1), "integer", (-(2**63), 2**63 - 1)),
