@@ -95,9 +95,9 @@ def _seen_from_the_service(api: Api) -> list[dict[str, Any]]:
     except CliError as error:
         if error.status not in (401, 403):
             raise
-        known = error.status == 403
-        text = "this token is known, but none of an administrator" if known else "the service wants a bearer token"
-        return [_check("rights", "warning" if known else "failed", text, "give an administrator's with --token")]
+        is_known = error.status == 403
+        text = "this token is known, but none of an administrator" if is_known else "the service wants a bearer token"
+        return [_check("rights", "warning" if is_known else "failed", text, "give an administrator's with --token")]
     received_ms = time.time() * 1000
     skew_ms = round(max(sent_ms - answer["now_ms"], answer["now_ms"] - received_ms, 0))
     late = skew_ms > _SKEW_MS

@@ -204,7 +204,7 @@ class _Run:
             types = manifest_rewrite.partition_fields(schema, spec)
             if types is None:
                 continue
-            found = [
+            live = [
                 file
                 for record, content in avro.with_content(raw, manifest_rewrite.members_of(spec), manifests.DATA_FILE)
                 if (file := manifest_rewrite.live_file(record, content, entry, spec)) is not None
@@ -212,9 +212,9 @@ class _Run:
             key = spec.spec_id, msgspec.json.encode(schema)
             group = groups.setdefault(key, _Group(spec, schema, types, [], []))
             group.listed.append(entry)
-            group.files.extend(found)
-            files += len(found)
-            size_bytes += sum(len(file.content) for file in found)
+            group.files.extend(live)
+            files += len(live)
+            size_bytes += sum(len(file.content) for file in live)
         return list(groups.values())
 
     def _write(self, metadata: TableMetadata, group: _Group, files: list[LiveFile], snapshot_id: int) -> avro.Record:

@@ -298,16 +298,16 @@ def _appended(metadata: TableMetadata, end: Snapshot, start: int) -> list[Snapsh
     """The snapshots after ``start`` up to ``end`` that append, oldest first: as Java's incremental scans, others are passed over.
     Raises InvalidRequest unless ``start`` is an ancestor of ``end``, or ``end``."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    found: list[Snapshot] = []
+    ancestors: list[Snapshot] = []
     at: Snapshot | None = end
     for _ in range(len(by_id) + 1):
         if at is None:
             break
         if at.snapshot_id == start:
-            return [each for each in reversed(found) if each.summary.get("operation") == "append"]
-        found.append(at)
+            return [each for each in reversed(ancestors) if each.summary.get("operation") == "append"]
+        ancestors.append(at)
         if at.parent_snapshot_id == start:  # it may have expired
-            return [each for each in reversed(found) if each.summary.get("operation") == "append"]
+            return [each for each in reversed(ancestors) if each.summary.get("operation") == "append"]
         at = by_id.get(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
     problem = f"snapshot {start} is no ancestor of snapshot {end.snapshot_id}"
     raise InvalidRequest(problem, field="start-snapshot-id", remedy="scan between snapshots of one branch")

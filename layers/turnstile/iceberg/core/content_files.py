@@ -152,12 +152,12 @@ class DeleteFiles:
     def of(self, file: ContentFile) -> list[ContentFile]:
         """Returns the delete files that belong to a data file."""
         equality = (*self._everywhere, *self._equality.get(file.partition, ()))
-        found = [each for each in equality if file.sequence < each.sequence]
+        belonging = [each for each in equality if file.sequence < each.sequence]
         vector = self._vectors.get(file.path)
         if vector is not None and file.sequence <= vector.sequence:
-            return [*found, vector]
+            return [*belonging, vector]
         positions = (*self._positions.get(file.partition, ()), *self._by_path.get(file.path, ()))
-        return found + [each for each in positions if file.sequence <= each.sequence]
+        return belonging + [each for each in positions if file.sequence <= each.sequence]
 
 
 class FileTasks:
@@ -189,7 +189,7 @@ class FileTasks:
 
     def _content_file(self, file: ContentFile) -> dict[str, Any]:
         record = file.record
-        made: dict[str, Any] = {
+        described: dict[str, Any] = {
             "spec-id": file.spec_id,
             "content": _NAMES[file.content],
             "file-path": file.path,
@@ -213,7 +213,7 @@ class FileTasks:
             optional["referenced-data-file"] = record.get(manifests.REFERENCED_FILE)
             optional["content-offset"] = record.get(manifests.CONTENT_OFFSET)
             optional["content-size-in-bytes"] = record.get(manifests.CONTENT_BYTES)
-        return made | {name: value for name, value in optional.items() if value is not None}
+        return described | {name: value for name, value in optional.items() if value is not None}
 
     def _partition(self, file: ContentFile) -> list[Any]:
         spec = self._specs.get(file.spec_id)

@@ -100,12 +100,14 @@ class ScanColumns:
             has_nulls = column.nested or nulls.get(id) != 0
             has_values = column.nested or id not in nulls or nulls[id] != values.get(id)
             has_nan = column.kind == "float" and nans.get(id) != 0
-            found = Range(column.kind, low, high, has_nulls, has_values, has_nan)
+            column_range = Range(column.kind, low, high, has_nulls, has_values, has_nan)
             for field in spec.fields:
                 if field.source_id == id and field.field_id in partition:
                     value = partition[field.field_id]
-                    found = _both(found, _of_transform(column, field.transform, value, value, has_nulls=value is None))
-            return found
+                    column_range = _both(
+                        column_range, _of_transform(column, field.transform, value, value, has_nulls=value is None)
+                    )
+            return column_range
 
         return range_of
 
@@ -114,13 +116,13 @@ class ScanColumns:
         summaries = entry.get(manifests.PARTITIONS) or ()
 
         def range_of(name: Column) -> Range:
-            column, found = self._columns.get(name), ANYTHING
+            column, column_range = self._columns.get(name), ANYTHING
             if column is None or len(summaries) != len(spec.fields):
                 return ANYTHING
             for field, summary in zip(spec.fields, summaries, strict=True):
                 if field.source_id == column.id:
-                    found = _both(found, _of_summary(column, field.transform, summary))
-            return found
+                    column_range = _both(column_range, _of_summary(column, field.transform, summary))
+            return column_range
 
         return range_of
 

@@ -189,14 +189,14 @@ def listed_manifest(
 def summaries(partitions: Sequence[tuple[Any, ...]], types: Sequence[Any]) -> list[avro.Record] | None:
     """Returns what a manifest list says of the partition values of one manifest, by which readers pass it over; None where a type has no
     bounds here (floats, uuids, fixed): readers then look into the manifest."""
-    found = list[avro.Record]()
+    records = list[avro.Record]()
     for position, kind in enumerate(types):
         values = [partition[position] for partition in partitions]
         present = [_comparable(value, kind) for value in values if value is not None]
         if not _has_bounds(kind):
             return None
         bounds = (_bound(min(present), kind), _bound(max(present), kind)) if present else (None, None)
-        found.append(
+        records.append(
             {
                 manifests.CONTAINS_NULL: len(present) < len(values),
                 manifests.CONTAINS_NAN: False,
@@ -204,7 +204,7 @@ def summaries(partitions: Sequence[tuple[Any, ...]], types: Sequence[Any]) -> li
                 manifests.UPPER_BOUND: bounds[1],
             }
         )
-    return found
+    return records
 
 
 def replaced(
