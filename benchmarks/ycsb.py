@@ -4,9 +4,9 @@ A: half reads, half updates. B: 95 % reads. C: reads. D: 95 % reads of what is n
 update of the same record. Records are chosen by YCSB's Zipf distribution. Every operation is one statement, or for F two, by threads of one Spark
 application; both systems have equal tables of the same records, partitioned alike, and take turns.
 
-On Turnstile an operation runs in ``lake.retry`` under snapshot isolation. On plain Delta, a table by its path with row-level concurrency as open
-Delta has it, a statement that loses is an abort: the client gets the exception, counts it, and sends the statement again, up to as often as
-``lake.retry`` does. F on plain Delta cannot know that what it read has changed: its two statements are not one transaction. So the end is
+On Turnstile an operation runs in ``lake.retry`` under snapshot isolation. On plain Delta, a table by its path, a statement that loses is an
+exception for the client, which sends it again, up to as often as ``lake.retry`` does. ``reruns`` are the runs after the first of an operation on
+either system, ``exceptions`` what the client's own code had to handle. F on plain Delta cannot know that what it read has changed: its two statements are not one transaction. So the end is
 checked: the sum of what was added is what was acknowledged, and what is lost of it is printed.
 
 LakeVilla's paper has no aborts where Delta aborts.
@@ -23,6 +23,7 @@ import random
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -70,9 +71,9 @@ class Client:
     zipf: Zipf
     inserted: itertools.count
     ms: list[float] = field(default_factory=list)
-    aborts: int = 0
+    exceptions: int = 0
+    reruns: int = 0
     failed: int = 0
-    runs: int = 0
     added: int = 0
 
     def work(self, workload: str, operations: int) -> None:
@@ -96,29 +97,37 @@ class Client:
         if self.lake is not None:
             return self._in_transaction(statements)
         for statement in statements:
-            for _ in range(ATTEMPTS):
-                self.runs += 1
+            for attempt in range(ATTEMPTS):
+                self.reruns += attempt > 0
                 try:
                     self.spark.sql(statement).collect()
                     break
                 except Exception as error:  # Delta's own exceptions are Java's
                     if not any(word in str(error) for word in _CONFLICTS):
                         raise
-                    self.aborts += 1
+                    self.exceptions += 1
             else:
                 return False
         return True
 
     def _in_transaction(self, statements: list[str]) -> bool:
         def run(_: Any) -> None:
-            self.runs += 1
             for statement in statements:
                 self.spark.sql(statement).collect()
 
+        return self._retried(run)
+
+    def _retried(self, run: Callable[[Any], None]) -> bool:
+        runs = itertools.count()
+
+        def counted(txn: Any) -> None:
+            self.reruns += next(runs) > 0
+            run(txn)
+
         try:
-            self.lake.retry(run, attempts=ATTEMPTS)
+            self.lake.retry(counted, attempts=ATTEMPTS)
         except turnstile_spark.TransactionConflict:
-            self.aborts += 1
+            self.exceptions += 1
             return False
         return True
 
@@ -152,16 +161,10 @@ class Client:
 
     def _modified(self, where: str) -> bool:
         def run(_: Any) -> None:
-            self.runs += 1
             value = self.spark.sql(f"SELECT value FROM {self.table} WHERE {where}").first().value
             self.spark.sql(f"UPDATE {self.table} SET value = {value + 1} WHERE {where}").collect()
 
-        try:
-            self.lake.retry(run, attempts=ATTEMPTS)
-        except turnstile_spark.TransactionConflict:
-            self.aborts += 1
-            return False
-        return True
+        return self._retried(run)
 
 
 def load(spark: Any, table: str, records: int, clause: str) -> None:
@@ -177,7 +180,7 @@ def load(spark: Any, table: str, records: int, clause: str) -> None:
 
 def heat(clients: list[Client], workload: str, operations: int) -> dict[str, Any]:
     """Runs a workload by all clients at once; returns figures."""
-    before = [(client.aborts, client.failed, client.runs, client.added) for client in clients]
+    before = [(client.exceptions, client.failed, client.reruns, client.added) for client in clients]
     for client in clients:
         client.ms.clear()
     began_s = time.monotonic()
@@ -188,11 +191,11 @@ def heat(clients: list[Client], workload: str, operations: int) -> dict[str, Any
         thread.join()
     seconds = time.monotonic() - began_s
     ms = sorted(value for client in clients for value in client.ms)
-    after = [(client.aborts, client.failed, client.runs, client.added) for client in clients]
-    aborts, failed, runs, added = (sum(b[n] - a[n] for a, b in zip(before, after, strict=True)) for n in range(4))
+    after = [(client.exceptions, client.failed, client.reruns, client.added) for client in clients]
+    exceptions, failed, reruns, added = (sum(b[n] - a[n] for a, b in zip(before, after, strict=True)) for n in range(4))
     return {
         "workload": workload, "clients": len(clients), "operations": len(ms), "a_second": round(len(ms) / seconds, 2),
-        "aborts": aborts, "failed": failed, "runs": runs, "added": added,
+        "reruns": reruns, "exceptions": exceptions, "failed": failed, "added": added,
         "p50_ms": round(ms[len(ms) // 2]), "p99_ms": round(ms[int(len(ms) * 0.99)]), "load": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 
