@@ -210,7 +210,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Server.start(Path(folder) / "home", 0) as server:
-        spark = turnstile_spark.session("ycsb", small=True, options={"spark.sql.warehouse.dir": f"{folder}/warehouse"})
+        # Delta's log store for several writers of one process on a local disk; its default one tears commits there.
+        options_of_spark = {
+            "spark.sql.warehouse.dir": f"{folder}/warehouse",
+            "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+        }
+        spark = turnstile_spark.session("ycsb", small=True, options=options_of_spark)
         spark.sparkContext.setLogLevel("OFF")
         lake = turnstile_spark.attach(spark, "lake", server.url)
         print("loading", flush=True)
