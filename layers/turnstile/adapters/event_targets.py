@@ -7,13 +7,15 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from turnstile.adapters import opening
+from turnstile.catalog.core.follow_ups import ACTION
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.deliver import EventTarget, NotDelivered
 from turnstile.store.ports import Clock
@@ -31,7 +33,7 @@ SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how such a secret begins
 SECRET_BYTES: Final = 24
 """The shortest secret that Standard Webhooks allows."""
 
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_NAME: Final = re.compile(ACTION)
 _BATCH: Final = "application/cloudevents-batch+json; charset=utf-8"
 
 
@@ -39,12 +41,15 @@ class BadTarget(ValueError):
     """A target's description cannot be used; the message says why."""
 
 
-def open_targets(description: str, secret: str, clock: Clock) -> list[EventTarget]:
+def open_targets(
+    description: str, secret: str, clock: Clock, more: Mapping[str, Callable[[str, str], EventTarget]] | None = None
+) -> list[EventTarget]:
     """Returns the targets of ``NAME=URL NAME=URL ...``: a URL of http or https is a webhook's, ``eventbridge:BUS`` names a bus or its
     ARN. Raises BadTarget.
 
     Args:
         secret: signs what webhooks get (Standard Webhooks: ``whsec_`` and base64).
+        more: further kinds, by what their URLs begin with: from name and URL to the target.
     """
     targets: dict[str, EventTarget] = {}
     for part in description.split():
@@ -53,7 +58,8 @@ def open_targets(description: str, secret: str, clock: Clock) -> list[EventTarge
             raise BadTarget(f"{part[:100]!r} does not begin with a name: write NAME=URL, the name of a-z, 0-9, - and _")
         if name in targets:
             raise BadTarget(f"two targets are called '{name}'")
-        targets[name] = _target(name, url, secret, clock)
+        kind = next((kind for kind in more or {} if url.startswith(kind)), None)
+        targets[name] = more[kind](name, url) if more and kind else _target(name, url, secret, clock)
     return list(targets.values())
 
 
@@ -82,6 +88,17 @@ def key_of(secret: str) -> bytes:
             f"webhooks are signed with a secret: '{SECRET_PREFIX}' and the base64 of at least {SECRET_BYTES} random bytes"
         )
     return key
+
+
+@contextmanager
+def acknowledged() -> Iterator[None]:
+    """Raises NotDelivered for what a client of AWS raises inside."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise NotDelivered(str(error)) from error
 
 
 class Webhook:
@@ -139,8 +156,6 @@ class EventBus:
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """Sends one PutEvents. Raises NotDelivered."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         if self._client is None:
             self._client = opening.events()
         entries = [
@@ -153,10 +168,8 @@ class EventBus:
             }
             for event in events
         ]
-        try:
+        with acknowledged():
             answer = self._client.put_events(Entries=entries)
-        except (BotoCoreError, ClientError) as error:
-            raise NotDelivered(str(error)) from error
         errors = [entry for entry in answer["Entries"] if entry.get("ErrorCode")]
         if errors:
             first = errors[0]

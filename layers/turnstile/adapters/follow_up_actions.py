@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from turnstile.adapters import opening
-from turnstile.adapters.event_targets import BadTarget, open_targets
+from turnstile.adapters.event_targets import BadTarget, acknowledged, open_targets
 from turnstile.events.core.cloud_events import CloudEvent
-from turnstile.events.deliver import EventTarget, NotDelivered
+from turnstile.events.deliver import EventTarget
 from turnstile.store.ports import Clock
 
 FUNCTION: Final = "lambda:"
@@ -33,29 +33,17 @@ def open_actions(description: str, secret: str, clock: Clock) -> list[EventTarge
     A URL is that of a webhook or a bus, as of event targets; ``lambda:ARN`` invokes a function; ``emr-serverless://APPLICATION?role=
     ARN&entry=s3://...&args=...&spark=...`` starts a job run.
     """
-    others, actions = list[str](), dict[str, EventTarget]()
-    for part in description.split():
-        name, _, url = part.partition("=")
-        if not url.startswith((FUNCTION, SPARK)):
-            others.append(part)
-            continue
-        if name in actions:
-            raise BadTarget(f"two actions are called '{name}'")
-        (checked,) = open_targets(f"{name}=eventbridge:name", secret, clock)
-        actions[name] = _action(checked.name, url)
-    for target in open_targets(" ".join(others), secret, clock):
-        if target.name in actions:
-            raise BadTarget(f"two actions are called '{target.name}'")
-        actions[target.name] = target
-    return list(actions.values())
+    return open_targets(description, secret, clock, {FUNCTION: _function, SPARK: _spark_job})
 
 
-def _action(name: str, url: str) -> EventTarget:
-    if url.startswith(FUNCTION):
-        arn = url.removeprefix(FUNCTION)
-        if not arn:
-            raise BadTarget(f"the action '{name}' names no function: write lambda:ARN")
-        return Function(name, arn)
+def _function(name: str, url: str) -> EventTarget:
+    arn = url.removeprefix(FUNCTION)
+    if not arn:
+        raise BadTarget(f"the action '{name}' names no function: write lambda:ARN")
+    return Function(name, arn)
+
+
+def _spark_job(name: str, url: str) -> EventTarget:
     parts = urlsplit(url)
     query = parse_qs(parts.query, keep_blank_values=True)
     given = {key: values[-1] for key, values in query.items()}
@@ -83,15 +71,11 @@ class Function:
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """One invocation for each event. Raises NotDelivered."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         if self._client is None:
             self._client = opening.functions()
         for event in events:
-            try:
+            with acknowledged():
                 self._client.invoke(FunctionName=self._arn, InvocationType="Event", Payload=msgspec.json.encode(event))
-            except (BotoCoreError, ClientError) as error:
-                raise NotDelivered(str(error)) from error
 
 
 class SparkJob:
@@ -108,15 +92,11 @@ class SparkJob:
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """Starts a run for each event. Raises NotDelivered."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         if self._client is None:
             self._client = opening.emr_serverless()
         for event in events:
-            try:
+            with acknowledged():
                 self._client.start_job_run(**self.run_of(event))
-            except (BotoCoreError, ClientError) as error:
-                raise NotDelivered(str(error)) from error
 
     def run_of(self, event: CloudEvent) -> dict[str, Any]:
         """The request that starts the run for an event."""

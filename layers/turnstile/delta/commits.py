@@ -153,7 +153,7 @@ class Commits:
         places = [place for place in positioned(head) if start <= place.version <= end]
         contents = inline_contents(self._world, head.catalog, places, self._limits.winners_bytes) if content else {}
         files = [place for place in places if place.version not in contents]
-        sizes = materialise(self._world, head, files, known=self._files)
+        sizes = materialise(self._world, head, files, cache=self._files)
         return Listing(head, places, sizes | {version: len(raw) for version, raw in contents.items()}, contents)
 
     def earlier(self, table_id: str, version: int) -> Earlier:
@@ -393,7 +393,7 @@ def materialise(
     head: TableHead,
     places: Iterable[Positioned],
     *,
-    known: FileSizes | None = None,
+    cache: FileSizes | None = None,
     workers: int = 8,
     faults: Faults = no_faults,
 ) -> dict[int, int]:
@@ -404,7 +404,7 @@ def materialise(
     written, or holds other bytes.
 
     Args:
-        known: files that need no second look; keep one for the life of a sandbox.
+        cache: files that need no second look; keep one for the life of a sandbox.
         workers: how many files are written at once (1: strictly one after the other).
     """
     storage = world.storages.open(head.location)
@@ -412,7 +412,7 @@ def materialise(
     missing: list[Positioned] = []
     for place in places:
         if place.entry.inline and not place.published:
-            size = known.get((head.table_id, place.name)) if known is not None else None
+            size = cache.get((head.table_id, place.name)) if cache is not None else None
             if size is None:
                 missing.append(place)
             else:
@@ -433,8 +433,8 @@ def materialise(
             written = list(pool.map(write, missing))
     for place, size in zip(missing, written, strict=True):
         sizes[place.version] = size
-        if known is not None:
-            known.put((head.table_id, place.name), size)
+        if cache is not None:
+            cache.put((head.table_id, place.name), size)
     return sizes
 
 

@@ -26,6 +26,7 @@ from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.core.events import TABLE_DROPPED, TABLE_PUBLISHED
 from turnstile.events.core.follow_ups import FollowUpState, begun, due, ended, request, seen
 from turnstile.events.deliver import EventTarget, NotDelivered
+from turnstile.maintenance.work import OutOfTime
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.rows import TASK
 from turnstile.store.faults import Faults, no_faults
@@ -162,10 +163,6 @@ _IDS: Final = msgspec.msgpack.Decoder(list[str])
 
 def _row(table_id: str) -> str:
     return f"follow-up.{table_id}"
-
-
-class OutOfTime(Exception):
-    """Not every table of a batch had a turn; the batch comes again."""
 
 
 class FollowUpTarget:

@@ -31,12 +31,12 @@ def test_i2_materialising_is_idempotent_and_a_file_seen_once_needs_no_second_loo
     table = Table(fake_world())
     table.mixed(8)
     known = FileSizes(10)
-    first = materialise(table.world, table.head, positioned(table.head), known=known)
+    first = materialise(table.world, table.head, positioned(table.head), cache=known)
     files = dict(table.world.storages.files)
     assert materialise(table.world, table.head, reversed(positioned(table.head))) == first
     assert table.world.storages.files == files
     requests = len(table.world.storages.requests)
-    assert materialise(table.world, table.head, positioned(table.head), known=known) == first
+    assert materialise(table.world, table.head, positioned(table.head), cache=known) == first
     assert len(table.world.storages.requests) == requests
 
 

@@ -21,8 +21,9 @@ from turnstile.events.append import Appender
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.core.follow_ups import HELD_MS, ActionState, Due, FollowUpState, begun, due, ended, seen
 from turnstile.events.deliver import Deliverer, NotDelivered
-from turnstile.events.follow_ups import Followed, FollowUps, FollowUpTarget, OutOfTime
+from turnstile.events.follow_ups import Followed, FollowUps, FollowUpTarget
 from turnstile.maintenance.core.due import pause_ms
+from turnstile.maintenance.work import OutOfTime
 from turnstile.store.core.errors import OutcomeUnknown
 
 DBT, CACHE = FollowUpRule("dbt", 3), FollowUpRule("cache", 1)

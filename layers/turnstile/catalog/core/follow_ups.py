@@ -11,7 +11,7 @@ RULES_MAX: Final = 10
 COMMITS_MAX: Final = 1_000_000
 
 ACTION: Final = r"[a-z0-9][a-z0-9_-]{0,62}"
-"""The form of an action's name."""
+"""The form of the name of an action, and of a target of events."""
 
 _RULE: Final = re.compile(rf"({ACTION})\s+(?:on\s+publish|after\s+([0-9]{{1,7}})\s+commits?)", re.ASCII)
 _LONGEST_TEXT: Final = 1_000
