@@ -13,14 +13,17 @@ log. With the session's ``spark.databricks.delta.writeChecksumFile.enabled=false
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import Any
 
 from turnstile_spark.jvm import JavaObject, Jvm
-from turnstile_spark.log_files import LogFiles, Write
+from turnstile_spark.log_files import STAGED, LogFiles, Write
 
 log = logging.getLogger("turnstile_spark")
 #: Of tables whose checksums are written here: file system options, by which Delta cannot write them.
@@ -46,6 +49,22 @@ def silence(jvm: Jvm) -> None:
         log.debug("turnstile_spark: Delta warns of checksums that it does not write: %s", e)
 
 
+def of_folded(derived: str, content: str, version: int) -> str:
+    """The checksum, as JSON, of ``version``, whose commit ``content`` was folded from several. ``derived``: that of the last of them,
+    after which the table has the same files and definition."""
+    actions = [json.loads(line) for line in content.splitlines()]
+    info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+    checksum = json.loads(derived) | {"txnId": info["txnId"], "inCommitTimestampOpt": info["inCommitTimestamp"]}
+    for file in checksum.get("allFiles") or ():
+        if (row_version := file.get("defaultRowCommitVersion")) is not None:
+            file["defaultRowCommitVersion"] = min(row_version, version)
+    if checksum.get("setTransactions") is not None:
+        applications = {txn["appId"]: txn for txn in checksum["setTransactions"]}
+        applications |= {action["txn"]["appId"]: action["txn"] for action in actions if "txn" in action}
+        checksum["setTransactions"] = list(applications.values())
+    return json.dumps(checksum, separators=(",", ":")) + "\n"
+
+
 class Checksums:
     """Writes checksums of one lake's tables. Thread-safe. Failures are logged and change nothing else. ``session`` is the
     JVM ``SparkSession`` in which the lake was attached."""
@@ -61,13 +80,29 @@ class Checksums:
         yet), once Delta has a snapshot of it. Delta knows it then: it derives it from the one before and the commit."""
         if not options(file.path):
             return
+        self._submit(self._write, delta_log, txn_id, version, file)
+
+    def write_of_transaction(self, delta_log: JavaObject, latest: int, file: Write) -> None:
+        """Writes the checksum of the version whose commit file is ``file``, which a transaction committed. What it held for the
+        table was folded into that commit; the last of it is version ``latest`` of ``delta_log``. To be called before that log is
+        dropped. Nothing is written when Delta has derived no checksum."""
         try:
-            task = self._pool.submit(self._write, delta_log, txn_id, version, file)
-        except RuntimeError:  # the lake is detached
-            return
-        with self._lock:
-            self._pending.add(task)
-        task.add_done_callback(self._done)
+            snapshot = delta_log.unsafeVolatileSnapshot()
+            derived = snapshot.checksumOpt()
+            if snapshot.version() == latest and derived.isDefined():
+                self._submit(self._write_of_transaction, derived.get(), file)
+        except Exception as e:
+            log.info("turnstile_spark: could not derive the checksum of %s: %s", file.path, e)
+
+    def _write_of_transaction(self, derived: JavaObject, file: Write) -> None:
+        log_path, version = file.path.rpartition(f"/{STAGED}/")[0], int(file.name.partition(".")[0])
+        path = f"{log_path}/{version:020d}.crc"
+        try:
+            if self._is_on():
+                content = of_folded(self._text(derived), file.content, version)
+                self._files.write(replace(file, path=path, content=content), durable=False)
+        except Exception as e:
+            log.info("turnstile_spark: could not write %s: %s", path, e)
 
     def flush(self, timeout: float = 30.0) -> None:
         """Waits, at most ``timeout`` seconds, until what :meth:`write_later` was called for is written."""
@@ -80,20 +115,36 @@ class Checksums:
         self.flush()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def _submit(self, write: Callable[..., None], *args: Any) -> None:
+        try:
+            task = self._pool.submit(write, *args)
+        except RuntimeError:  # the lake is detached
+            return
+        with self._lock:
+            self._pending.add(task)
+        task.add_done_callback(self._done)
+
+    def _is_on(self) -> bool:
+        """Whether the session writes checksums."""
+        return str(self._session.conf().get(_SWITCH, "true")).lower() == "true"
+
+    def _text(self, checksum: JavaObject) -> str:
+        mapper = self._jvm.module("org.apache.spark.sql.delta.util.JsonUtils").mapper()
+        return str(mapper.writeValueAsString(checksum)) + "\n"
+
     def _done(self, task: Future[None]) -> None:
         with self._lock:
             self._pending.discard(task)
 
     def _write(self, delta_log: JavaObject, txn_id: str, version: int, file: Write) -> None:
         try:
-            if str(self._session.conf().get(_SWITCH, "true")).lower() != "true":
+            if not self._is_on():
                 return
             snapshot = self._snapshot(delta_log, version)
             if snapshot is None:
                 return
             checksum = self._jvm.scala_copy(snapshot.computeChecksum(), txnId=self._jvm.some(txn_id))
-            mapper = self._jvm.module("org.apache.spark.sql.delta.util.JsonUtils").mapper()
-            self._files.write(replace(file, content=mapper.writeValueAsString(checksum) + "\n"))
+            self._files.write(replace(file, content=self._text(checksum)))
         except Exception as e:
             log.info("turnstile_spark: could not write %s: %s", file.path, e)
 

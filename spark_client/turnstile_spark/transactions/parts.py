@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
+from turnstile_spark.checksums import Checksums
 from turnstile_spark.http import now_ms
 from turnstile_spark.log_files import LogFiles, Write
 from turnstile_spark.transactions.folding import commit_info, fold, with_participants, with_timestamp
@@ -128,6 +129,14 @@ class Parts:
             else:
                 pending[table_id] = files.write_later(part.write)
         return pending
+
+    def write_checksums(self, checksums: Checksums, tables: Mapping[str, ScopedTable]) -> None:
+        """Writes, in the background, the checksums of the versions that are committed; ``tables``: what was held, by id. Not of
+        commits that were put on top of others': Delta derived none for those."""
+        for table_id, part in self._parts.items():
+            table = tables[table_id]
+            if table.delta_log is not None and part.version == table.version and not part.is_first:
+                checksums.write_of_transaction(table.delta_log, table.latest, part.write)
 
     def _set_timestamp(self) -> set[str]:
         """Gives all commits the latest of their in-commit timestamps, so that the tables as of any time have all of the transaction

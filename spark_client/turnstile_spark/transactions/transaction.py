@@ -310,6 +310,7 @@ class Transaction(Scoped):
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
         for table_id, name in parts.names.items():
             await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or _done())
+        parts.write_checksums(lake.checksums, scope.tables())
         return None
 
     def _replay(self, lost: TransactionConflict, reconciler: Reconciler) -> None:
