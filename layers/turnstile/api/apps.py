@@ -53,6 +53,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         pins,
         policies,
         references,
+        reservations,
         tables,
     )
 
@@ -65,6 +66,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         policies,
         events,
         references,
+        reservations,
         operators,
         permissions,
     )

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from turnstile.delta.journal import Journal
     from turnstile.delta.publish import Publisher
     from turnstile.delta.ratify import Ratifier
+    from turnstile.delta.reservations import Reservations
     from turnstile.delta.sweep import Sweeper
     from turnstile.events.append import Appender
     from turnstile.events.deliver import Deliverer
@@ -122,6 +123,13 @@ class Services:
         from turnstile.delta.journal import Journal
 
         return Journal(self.world, self.groups)
+
+    @cached_property
+    def reservations(self) -> Reservations:
+        """Tables that transactions keep others from writing."""
+        from turnstile.delta.reservations import Reservations
+
+        return Reservations(self.world)
 
     @cached_property
     def outcomes(self) -> Outcomes:

@@ -27,7 +27,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified_ms``) or ``content``.
     ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
     ``any_name``: the staged name need not follow the convention (``name_below``). ``describe`` makes the table metadata of a commit that
-    changes it, and with ``always`` of every commit.
+    changes it, and with ``always`` of every commit. ``holder``: of the reservation that its transaction has (``core.reservations``).
     """
 
     table_id: str
@@ -42,6 +42,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     any_name: bool = False
     describe: Describe | None = None
     always: bool = False
+    holder: str = ""
 
 
 def check_request(request: CommitRequest) -> None:
@@ -146,4 +147,5 @@ def proposal_of(
         ),
         apps=apps,
         asserts=request.etag,
+        holder=request.holder,
     )

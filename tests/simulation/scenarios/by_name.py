@@ -20,6 +20,7 @@ from tests.simulation.scenarios.light_work import LIGHT_WORK_MISTAKES, LightWork
 from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, CleanedUp
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
+from tests.simulation.scenarios.reservations import RESERVATION_MISTAKES, Reserved
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
 from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
@@ -42,6 +43,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         FileIndex(),
         Vacuumed(),
         CleanedUp(),
+        Reserved(),
     )
 }
 
@@ -61,6 +63,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     FileIndex.name: FILE_INDEX_MISTAKES,
     Vacuumed.name: VACUUM_MISTAKES,
     CleanedUp.name: CLEANUP_MISTAKES,
+    Reserved.name: RESERVATION_MISTAKES,
 }
 
 

@@ -60,7 +60,9 @@ def test_i8_a_transaction_leaves_the_checksums_with_which_the_next_one_need_not_
         file = log_of(table) / f"{3:020d}.crc"
         written = json.loads(file.read_text())
         assert written.pop("txnId")
-        assert len(written.pop("allFiles")) == written["numFiles"] == len(lake.spark.table(f"lake.{table}").inputFiles())
+        assert (
+            len(written.pop("allFiles")) == written["numFiles"] == len(lake.spark.table(f"lake.{table}").inputFiles())
+        )
         file.unlink()
         assert written == _derived(lake, sql, table), table
 

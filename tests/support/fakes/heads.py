@@ -52,7 +52,7 @@ def entry(txn: str = "x", ict: int = START_ICT + 10, **more: Any) -> Entry:
 
 def named(version: int, txn: str = "x", ict: int = START_ICT + 10, *, base: int | None = None, **more: Any) -> Proposal:
     """A proposal of one version; ``more`` goes to the entry, but for the proposal's own members."""
-    own = {key: more.pop(key) for key in ("apps", "asserts", "metadata", "recalled") if key in more}
+    own = {key: more.pop(key) for key in ("apps", "asserts", "metadata", "recalled", "holder") if key in more}
     body = entry(txn, ict, apps=len(own.get("apps", ())), **more)
     return Proposal(version=version, base=version - 1 if base is None else base, entry=body, **own)
 
@@ -148,6 +148,8 @@ def proposals(draw: st.DrawFn, latest: int = 8) -> Proposal:
         changed=draw(st.sampled_from(["data", "append", "metadata", "unread"])),
         asserts=draw(st.sampled_from([None, None, "m0", "m1"])),
         metadata=draw(st.sampled_from([None, None, "m0", "m1"])),
+        holder=draw(st.sampled_from(["", "", "h0", "h1"])),
+        ratified_ms=draw(st.sampled_from([0, 3, 4])),
     )
 
 
@@ -166,6 +168,8 @@ def rows(draw: st.DrawFn, states: tuple[str, ...] = STATES) -> Row:
         if isinstance(decide(head, proposal), Ratified):
             row = ratified(row, proposal) or row
     row["state"] = draw(st.sampled_from(("active", *states)))
+    if draw(st.booleans()):
+        row |= {"reserved_by": draw(st.sampled_from(["h0", "h1"])), "reserved_until": draw(st.sampled_from([3, 4]))}
     return row
 
 

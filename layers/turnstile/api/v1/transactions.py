@@ -15,6 +15,7 @@ from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.commits import Commit, CommitBody, committed, conflict_details, refused, to_request
 from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.core.reservations import holder_of
 from turnstile.delta.groups import GroupRatified, GroupRefused, GroupRequest, ReadVersion, RefusedMember, check_group
 from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.names import check_uuid
@@ -35,12 +36,14 @@ class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?}]}``: ``id`` a uuid that
     the client makes, one for each transaction; ``reads`` the tables whose latest version must still be the one that was read,
     or no more than ``slack`` versions later;
-    ``journal`` whether it was announced, and is committed together with its entry."""
+    ``journal`` whether it was announced, and is committed together with its entry; ``reservation`` the id of the caller's reservation of
+    tables."""
 
     id: str
     commits: list[MemberBody]
     reads: list[ReadVersion] = []
     journal: bool = False
+    reservation: str = ""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -65,7 +68,7 @@ class Transaction(msgspec.Struct, frozen=True):
 def transact() -> Transaction:
     Query()
     sent = body(TransactionBody)
-    group = group_of(sent.id, sent.commits, sent.reads)
+    group = group_of(sent.id, sent.commits, sent.reads, sent.reservation)
     check_group(group)
     guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
     guard().mark_authorized()
@@ -73,11 +76,15 @@ def transact() -> Transaction:
     return answer_of(group, decision, guards)
 
 
-def group_of(id: str, commits: Sequence[MemberBody], reads: Sequence[ReadVersion]) -> GroupRequest:
-    """Returns the group that a body describes. Raises InvalidRequest."""
+def group_of(
+    id: str, commits: Sequence[MemberBody], reads: Sequence[ReadVersion], reservation: str = ""
+) -> GroupRequest:
+    """Returns the group that a body describes; ``reservation``: the id of the one that the caller has. Raises InvalidRequest."""
+    holder = holder_of(guard().principal.name, check_uuid(reservation, "reservation")) if reservation else ""
+    requests = (to_request(check_uuid(commit.table_id), commit) for commit in commits)
     return GroupRequest(
         check_uuid(id, "id"),
-        tuple(to_request(check_uuid(commit.table_id), commit) for commit in commits),
+        tuple(msgspec.structs.replace(request, holder=holder) for request in requests),
         tuple(ReadVersion(check_uuid(read.table_id), read.version, read.slack) for read in reads),
     )
 

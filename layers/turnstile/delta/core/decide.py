@@ -44,6 +44,7 @@ class Proposal(msgspec.Struct, frozen=True):
         recalled: set after the identity index had no entry for this identity: the ``tail_from`` of the row that
             was looked at. Identities evicted before that position are known not to be this one.
         room: bytes that the tail may carry with it (I11): how long a backlog may grow before it is refused.
+        holder: of the reservation that its transaction has; empty for none.
     """
 
     version: int | None
@@ -54,6 +55,7 @@ class Proposal(msgspec.Struct, frozen=True):
     metadata: str | None = None
     recalled: int | None = None
     room: int = ROW_BUDGET
+    holder: str = ""
 
     @property
     def oldest_needed(self) -> int:
@@ -79,6 +81,9 @@ class Ratified(msgspec.Struct, frozen=True, tag=True):
     replayed: bool = False
     head: TableHead | None = None
 
+
+RESERVED_RETRY_MS: Final = 1_000
+"""After how long a commit on a reserved table may be tried again, at most."""
 
 Because = Literal["version", "metadata", "application", "read"]
 
@@ -128,8 +133,8 @@ def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Pos
 def decide(head: TableHead, proposal: Proposal) -> Decision:
     """Decides ``proposal`` from ``head`` alone. A fresh Ratified: the write would be accepted.
 
-    The order of the questions is part of the contract: identity, memory, state, an undecided group, version, metadata,
-    timestamp, rows, room.
+    The order of the questions is part of the contract: identity, memory, state, an undecided group, version, a reservation,
+    metadata, timestamp, rows, room.
     """
     tail = positioned(head)
     place = find_identity(tail, proposal.entry.txn)
@@ -154,6 +159,8 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
         return Refused(ErrorType.VERSION_GAP, why, remedy, "version", {"latest": head.latest})
     if version <= head.latest:
         return _conflict(head, tail, version)
+    if head.reserved_by not in ("", proposal.holder) and head.reserved_until > entry.ratified_ms:
+        return _reserved(head, entry.ratified_ms)
     if proposal.asserts is not None and proposal.asserts != head.metadata:
         return _stale(head)
     if entry.ict <= head.last_ict:
@@ -204,6 +211,15 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
 def _stale(head: TableHead) -> Refused:
     why, remedy = "the table's metadata changed since it was read", "load the table again and rebase"
     return Refused(ErrorType.STALE_METADATA, why, remedy, "etag", {"etag": head.metadata, "latest": head.latest})
+
+
+def _reserved(head: TableHead, now: int) -> Refused:
+    """The refusal while another transaction has reserved the table: it passes when that is over, or with its lease (I18)."""
+    left_ms = head.reserved_until - now
+    why = f"a transaction has reserved the table, for {left_ms} ms more if it does not end before"
+    remedy = "send the same request again, or append without naming a version"
+    details = {"latest": head.latest, "retry_after_ms": min(left_ms, RESERVED_RETRY_MS)}
+    return Refused(ErrorType.CONCURRENT_CHANGE, why, remedy, details=details)
 
 
 def undecided(head: TableHead) -> Refused:

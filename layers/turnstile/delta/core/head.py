@@ -165,6 +165,8 @@ class TableHead(StoredRow, frozen=True):
         reason: why the table is in its state.
         source: uuid of the table whose log a pinned clone shows, empty for every other table.
         undecided: a commit of a large group that is not decided yet, packed (``core.undecided``); empty for none.
+        reserved_by: the holder of a reservation of the table (``core.reservations``), empty for none; it counts until
+            ``reserved_until`` (ms).
         first: the version that the table was created or imported with, which was not ratified here.
     """
 
@@ -196,6 +198,8 @@ class TableHead(StoredRow, frozen=True):
     source: str = ""
     undecided: Packed = b""
     first: int = 0
+    reserved_by: str = ""
+    reserved_until: int = 0
 
     @classmethod
     def from_row(cls, row: Row) -> TableHead:

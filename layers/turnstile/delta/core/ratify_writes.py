@@ -43,6 +43,7 @@ from turnstile.store.core.writes import (
     Lacks,
     Set,
     SetSum,
+    Test,
 )
 
 
@@ -70,6 +71,16 @@ def _common(proposal: Proposal) -> tuple[Clause, ...]:
     )
 
 
+def _unreserved(proposal: Proposal) -> Clause:
+    """Not of tickets: an append that names no version takes nothing from the one that has reserved the table."""
+    free: list[Test] = [Absent(("reserved_by",)), AtMost(("reserved_until",), proposal.entry.ratified_ms)]
+    if proposal.holder:
+        free.append(Equals(("reserved_by",), proposal.holder))
+    return Clause(
+        "unreserved", "I18", "no other transaction has reserved the table, or its lease is over", Either(tuple(free))
+    )
+
+
 def named_change(key: str, proposal: Proposal, now: int) -> Change:
     """Ratify ``proposal.version``. ``now`` (ms) is kept for operators; no clause depends on it."""
     version, entry = proposal.version, proposal.entry
@@ -78,6 +89,7 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
     clauses = [
         Clause("next", "I1", "the version before this one is the latest", Equals(("latest",), version - 1)),
         Clause("later", "I7", "the in-commit timestamp increases", Below(("last_ict",), entry.ict)),
+        _unreserved(proposal),
         *_common(proposal),
     ]
     actions: list[Action] = [

@@ -50,6 +50,10 @@ class Space:
         """The row that decides a large group of commits."""
         return f"{self.realm}/group/{ref}"
 
+    def reservations(self) -> str:
+        """The register of reservations of tables."""
+        return f"{self.realm}/reservations/all"
+
     def catalog(self, name: str) -> str:
         """A catalog's HEAD."""
         return f"{self.realm}/catalog/{name.lower()}"

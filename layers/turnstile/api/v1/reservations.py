@@ -1,0 +1,107 @@
+"""Reservations of tables over HTTP: ask, renew, release, list (docs/transactions.md, "Reservations").
+
+Asking needs the right to write every table that is named. A reservation is its principal's: another one that knows its id has none (I12).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from chalice.app import Blueprint, Response
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.core.rules import modify_table
+from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
+from turnstile.api.http.request import Query, body, note
+from turnstile.api.services import services
+from turnstile.delta.core.reservations import ASK_AGAIN_MS, LEASE_USUAL_MS, RESERVATIONS_MAX, Reservation
+from turnstile.store.core.errors import NotFound, PermissionDenied, Throttled
+from turnstile.store.core.names import check_uuid
+
+routes = Blueprint(__name__)
+
+BY_ID = "/v1/reservations/{reservation_id}"
+
+
+class ReservationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``{"tables", "lease_ms"?}``: uuids of Delta tables, which are reserved together with those that it has already."""
+
+    tables: list[str]
+    lease_ms: int = LEASE_USUAL_MS
+
+
+class ShownReservation(msgspec.Struct, frozen=True):
+    """A reservation. ``held``: the tables that it has, until ``until`` (ms); ``wanted``: what it waits for, behind the transactions in
+    ``waits_for``. ``victim``: it was in a circle of waits, came last, and has nothing any more."""
+
+    id: str
+    state: Literal["held", "waiting", "victim"]
+    held: list[str]
+    wanted: list[str]
+    until: int | UnsetType = UNSET
+    waits_for: list[str] | UnsetType = UNSET
+    retry_after_ms: int | UnsetType = UNSET
+
+
+class ReservationList(msgspec.Struct, frozen=True):
+    """Reservations whose tables the caller may write, the oldest first."""
+
+    reservations: list[ShownReservation]
+
+
+@routes.route(BY_ID, methods=["PUT"])
+@authorized_by_view("modify_table of each table")
+def reserve(reservation_id: str) -> ShownReservation:
+    Query()
+    id, sent = check_uuid(reservation_id, "reservation_id"), body(ReservationBody)
+    tables = [check_uuid(table_id, "tables") for table_id in sent.tables]
+    table_guards([modify_table], tables)
+    guard().mark_authorized()
+    asked, mine = services().reservations.ask(guard().principal.name, id, tables, sent.lease_ms)
+    note(reservation=id, tables=len(tables), outcome=asked.outcome)
+    if asked.outcome == "full":
+        raise Throttled(f"there are {RESERVATIONS_MAX} reservations", retry_after_ms=ASK_AGAIN_MS)
+    if mine is None:
+        return ShownReservation(id, "victim", [], [])
+    shown = _shown(mine)
+    if not asked.blockers:
+        return shown
+    return msgspec.structs.replace(shown, waits_for=list(asked.blockers), retry_after_ms=ASK_AGAIN_MS)
+
+
+@routes.route(BY_ID, methods=["DELETE"])
+@authorized_by_view("nothing: it is the caller's own")
+def release(reservation_id: str) -> Response:
+    """Also of one that is over, or never was."""
+    Query()
+    id = check_uuid(reservation_id, "reservation_id")
+    guard().mark_authorized()
+    services().reservations.release(guard().principal.name, id)
+    note(reservation=id)
+    return Response(body="", status_code=204)
+
+
+@routes.route("/v1/reservations", methods=["GET"])
+@authorized_by_view("modify_table of the tables of each that is shown")
+def reservations() -> ReservationList:
+    Query()
+    guard().mark_authorized()
+    now = services().world.clock.now_ms()
+    live = (each for each in services().reservations.register().reservations if each.until > now)
+    return ReservationList([_shown(each) for each in live if _may_see(each)])
+
+
+def _may_see(reservation: Reservation) -> bool:
+    try:
+        table_guards([modify_table], [*reservation.held, *reservation.wanted])
+    except (NotFound, PermissionDenied):
+        return False
+    return True
+
+
+def _shown(reservation: Reservation) -> ShownReservation:
+    if reservation.is_victim:
+        return ShownReservation(reservation.id, "victim", [], [], reservation.until)
+    state: Literal["held", "waiting"] = "waiting" if reservation.wanted else "held"
+    return ShownReservation(reservation.id, state, list(reservation.held), list(reservation.wanted), reservation.until)

@@ -1,0 +1,233 @@
+"""Reservations: tables that a transaction keeps others from writing for a while, who waits for whom, and in which order (I18, ADR 36).
+
+All reservations of a realm are in one row, the *register*, so every decision is a function of it: who holds a table, who is in line for
+it, and whether the waits make a circle. A holder's tables are marked in their HEADs by the write that changes the register; the mark is
+what refuses commits of others, while its lease lasts (``ratify_writes``: ``unreserved``).
+
+    ask        takes all tables that were asked for, or none of them, and a place in line
+    renew      the same request again: a longer lease, the same place
+    release    gives up tables and place
+    a circle   of transactions that wait for each other is broken where it is found: the one that came last loses its reservation
+
+A reservation decides order and nothing else. Clocks say when a lease is over, so a clock that is wrong costs its holder the turn; whether
+a commit is ratified is still decided by the table's latest version (I1).
+
+Sources: LakeVilla, section 4.3 (pessimistic transactions); Bernstein, Hadzilacos and Goodman (1987), section 3.4 (waits-for graphs).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final, Literal
+
+import msgspec
+
+from turnstile.delta.core.head import ACTIVE
+from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.writes import Change, Clause, Drop, Equals, Insert, Set, new_row
+
+TABLES_MAX: Final = 32
+"""Tables of one reservation."""
+
+RESERVATIONS_MAX: Final = 64
+"""Of a realm, with those that wait. Each takes up to 1.5 kB of the register's row."""
+
+LEASE_LEAST_MS: Final = 1_000
+LEASE_MOST_MS: Final = 120_000
+LEASE_USUAL_MS: Final = 15_000
+"""For how long an answer is good; a holder that works for longer, and one that waits, asks again."""
+
+ASK_AGAIN_MS: Final = 200
+"""How long one that waits should wait before it asks again."""
+
+
+def holder_of(principal: str, id: str) -> str:
+    """How marks name the reservation that ``principal`` calls ``id``: whoever learns an id cannot use it."""
+    return hashlib.sha256(f"{len(principal)}/{principal}/{id}".encode()).hexdigest()[:32]
+
+
+class Reservation(msgspec.Struct, frozen=True, array_like=True):
+    """One transaction's.
+
+    Attributes:
+        holder: who it is, a digest of the principal and the transaction's id.
+        id: the transaction's, a uuid; for people.
+        number: rises with every reservation that is begun.
+        held: tables that it has.
+        wanted: tables that it waits for.
+        place: its place in all lines, rising with every wait that is begun; 0 while it waits for nothing.
+        until: the end of its lease (ms).
+        is_victim: whether it lost its tables because of a circle, which it is told when it asks again.
+    """
+
+    holder: str
+    id: str
+    number: int
+    held: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    place: int = 0
+    until: int = 0
+    is_victim: bool = False
+
+    def pack(self) -> bytes:
+        return _ENCODER.encode(self)
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class Register(StoredRow, frozen=True):
+    """The row with all reservations of a realm.
+
+    Attributes:
+        revision: how often it was changed.
+        begun: how many reservations were begun, and waits.
+        reservations: by ``number``.
+        changed_at: server clock of the last change (ms).
+    """
+
+    kind: ClassVar[str] = "reservations"
+
+    revision: int
+    begun: int
+    reservations: tuple[Reservation, ...]
+    changed_at: int
+
+    def of(self, holder: str) -> Reservation | None:
+        """The reservation of ``holder``."""
+        return next((each for each in self.reservations if each.holder == holder), None)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What became of a request: the register after it, and the tables of victims, whose marks go.
+
+    ``outcome``: ``held``: all tables are its own; ``waiting``: behind those in ``blockers``, their transactions' ids; ``victim``: it was
+    in a circle, and has nothing any more; ``full``: there are as many reservations as there may be.
+    """
+
+    outcome: Literal["held", "waiting", "victim", "full"]
+    register: Register
+    blockers: tuple[str, ...] = ()
+    freed: tuple[str, ...] = ()
+
+    def mine(self, holder: str) -> Reservation | None:
+        return self.register.of(holder)
+
+
+def ask(register: Register, reservation: Reservation, now: int) -> Asked:
+    """Decides a request of ``reservation.holder`` for ``reservation.wanted``, with a lease until ``reservation.until``. Tables that it
+    has already it keeps."""
+    live = [each for each in register.reservations if each.until > now]
+    before = next((each for each in live if each.holder == reservation.holder), None)
+    others = [each for each in live if each is not before]
+    begun = register.begun
+    if before is not None and before.is_victim:
+        return Asked("victim", _changed(register, others, begun, now))
+    if before is None and len(others) >= RESERVATIONS_MAX:
+        return Asked("full", _changed(register, others, begun, now))
+    held = before.held if before else ()
+    wanted = tuple(sorted(set(reservation.wanted) - set(held)))
+    number, place = (before.number, before.place) if before else (0, 0)
+    if not number:
+        begun = number = begun + 1
+    if not wanted:
+        place = 0
+    elif not place:
+        begun = place = begun + 1
+    mine = msgspec.structs.replace(reservation, number=number, held=held, wanted=wanted, place=place)
+    freed: list[str] = []
+    while circle := _circle(mine, others):
+        victim = max(circle, key=lambda each: each.number)
+        freed += victim.held
+        if victim is mine:
+            return Asked("victim", _changed(register, others, begun, now), freed=tuple(freed))
+        others = [_lost(each) if each is victim else each for each in others]
+    blockers = tuple(each.id for each in blocking(mine, others))
+    if not blockers:
+        mine = msgspec.structs.replace(mine, held=tuple(sorted({*held, *wanted})), wanted=(), place=0)
+    after = _changed(register, [*others, mine], begun, now)
+    gone = tuple(table for table in freed if table not in mine.held)
+    return Asked("waiting" if blockers else "held", after, blockers, gone)
+
+
+def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[str, ...]]:
+    """The register without the reservation of ``holder``, and the tables that it had."""
+    before = register.of(holder)
+    others = [each for each in register.reservations if each.until > now and each is not before]
+    return _changed(register, others, register.begun, now), before.held if before else ()
+
+
+def blocking(mine: Reservation, others: Sequence[Reservation]) -> Iterator[Reservation]:
+    """For whom ``mine`` waits: who has a table that it wants, and who is before it in line for one. Who waits for what ``mine`` has is
+    not before it: that one could not go on first."""
+    wanted, held = set(mine.wanted), set(mine.held)
+    for other in others:
+        is_before = other.place and other.place < mine.place and not held.intersection(other.wanted)
+        if wanted.intersection(other.held) or (is_before and wanted.intersection(other.wanted)):
+            yield other
+
+
+def _circle(mine: Reservation, others: Sequence[Reservation]) -> list[Reservation]:
+    """The reservations of a circle of waits that ``mine`` is in; empty when there is none."""
+    everyone = [mine, *others]
+    path: list[Reservation] = []
+    visited: set[str] = set()
+
+    def leads_back(to: Reservation) -> bool:
+        visited.add(to.holder)
+        path.append(to)
+        for blocker in blocking(to, [each for each in everyone if each is not to]):
+            if blocker is mine or (blocker.holder not in visited and leads_back(blocker)):
+                return True
+        path.pop()
+        return False
+
+    return path if leads_back(mine) else []
+
+
+def _lost(victim: Reservation) -> Reservation:
+    return msgspec.structs.replace(victim, held=(), wanted=(), place=0, is_victim=True)
+
+
+def _changed(register: Register, reservations: Sequence[Reservation], begun: int, now: int) -> Register:
+    ordered = tuple(sorted(reservations, key=lambda each: each.number))
+    return msgspec.structs.replace(
+        register, revision=register.revision + 1, begun=begun, reservations=ordered, changed_at=now
+    )
+
+
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+
+def empty_register(key: str) -> Register:
+    """The register where there is no row."""
+    return Register(key, 0, 0, (), 0)
+
+
+def keep(before: Register, after: Register) -> Insert | Change:
+    """Makes ``after`` the register that was read as ``before`` (revision 0: there was no row)."""
+    if before.revision == 0:
+        return Insert(after.to_row(), (new_row("I18"),))
+    says = "nobody changed the reservations since they were read"
+    same = (Clause("same register", "I18", says, Equals(("revision",), before.revision)),)
+    packed = [each.pack() for each in after.reservations]
+    actions = (
+        Set(("revision",), after.revision),
+        Set(("begun",), after.begun),
+        Set(("reservations",), packed),
+        Set(("changed_at",), after.changed_at),
+    )
+    return Change(before.key, same, actions)
+
+
+def mark(key: str, holder: str, until: int) -> Change:
+    """Marks a table as the one of ``holder``. Goes with ``keep``, so whoever had it before has lost it."""
+    active = Clause("reservable", "I18", "the table takes commits", Equals(("state",), ACTIVE))
+    return Change(key, (active,), (Set(("reserved_by",), holder), Set(("reserved_until",), until)))
+
+
+def unmark(key: str, holder: str) -> Change:
+    """Takes the mark of ``holder`` from a table."""
+    own = Clause("own mark", "I18", "the table is marked as its own", Equals(("reserved_by",), holder))
+    return Change(key, (own,), (Drop(("reserved_by",)), Drop(("reserved_until",))))

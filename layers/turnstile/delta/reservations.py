@@ -1,0 +1,137 @@
+"""Carries out reservations of tables (``delta.core.reservations``, I18, ADR 36).
+
+    1  read the register, and decide on it
+    2  one transaction      the register, as it was read, and the marks in the HEADs of the tables
+
+A crash before 2 changes nothing. After a lost answer the same request is sent again: it finds what it has. Whoever lost the race for the
+register decides again from the row that refused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.reservations import (
+    LEASE_LEAST_MS,
+    LEASE_MOST_MS,
+    TABLES_MAX,
+    Asked,
+    Register,
+    Reservation,
+    ask,
+    empty_register,
+    holder_of,
+    keep,
+    mark,
+    release,
+    unmark,
+)
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, Throttled
+from turnstile.store.core.writes import Change, Row
+from turnstile.store.ports import AllAccepted, SomeRejected, World
+
+_ATTEMPTS: Final = 20
+
+
+class Reservations:
+    """Asks for reservations, and releases them. No state between calls."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._key = world, world.space.reservations()
+
+    def ask(self, principal: str, id: str, tables: Sequence[str], lease_ms: int) -> tuple[Asked, Reservation | None]:
+        """Reserves ``tables`` (uuids) for the transaction ``id`` of ``principal``, or gives it a place in line; again, it gets a longer
+        lease. Returns what became of it, and the reservation (None: it has none any more).
+
+        Raises:
+            InvalidRequest: too many tables, or a lease that is none.
+            NotFound: no such table.
+            StateConflict: ``TableNotActive``.
+            Throttled: others kept changing reservations, or the store asked to slow down.
+        """
+        if not 1 <= len(set(tables)) <= TABLES_MAX:
+            problem = f"a reservation of {len(set(tables))} tables; it may have 1 to {TABLES_MAX}"
+            raise InvalidRequest(problem, field="tables", remedy="reserve the tables that others write most")
+        if not LEASE_LEAST_MS <= lease_ms <= LEASE_MOST_MS:
+            problem = f"a lease of {lease_ms} ms; it may be {LEASE_LEAST_MS} to {LEASE_MOST_MS}"
+            raise InvalidRequest(problem, field="lease_ms", remedy="ask again before it is over, as often as needed")
+        holder, register = holder_of(principal, id), self.register()
+        for _ in range(_ATTEMPTS):
+            now = self._world.clock.now_ms()
+            wanted = Reservation(holder, id, 0, wanted=tuple(sorted(set(tables))), until=now + lease_ms)
+            asked = ask(register, wanted, now)
+            mine = asked.register.of(holder)
+            held = mine.held if mine else ()
+            if len(held) > TABLES_MAX:
+                problem = f"with these the reservation would have {len(held)} tables; it may have {TABLES_MAX}"
+                raise InvalidRequest(problem, field="tables", remedy="reserve the tables that others write most")
+            marks = {table: mark(self._head(table), holder, now + lease_ms) for table in held}
+            before = {table: each.holder for each in register.reservations for table in each.held}
+            marks |= {table: unmark(self._head(table), before[table]) for table in asked.freed if table in before}
+            left = self._write(register, asked.register, marks, held)
+            if left is None:
+                return asked, mine
+            register = left
+        raise Throttled("others changed reservations during every attempt")
+
+    def release(self, principal: str, id: str) -> bool:
+        """Gives up a reservation, or the place in line; False when there was none. Raises Throttled."""
+        holder, register = holder_of(principal, id), self.register()
+        for _ in range(_ATTEMPTS):
+            if register.of(holder) is None:
+                return False
+            after, held = release(register, holder, self._world.clock.now_ms())
+            left = self._write(register, after, {table: unmark(self._head(table), holder) for table in held}, ())
+            if left is None:
+                return True
+            register = left
+        raise Throttled("others changed reservations during every attempt")
+
+    def register(self) -> Register:
+        """The register as it is."""
+        return self._register(self._world.refs.read(self._key))
+
+    def _register(self, row: Row | None) -> Register:
+        return empty_register(self._key) if row is None else Register.from_row(row)
+
+    def _head(self, table_id: str) -> str:
+        return self._world.space.table(table_id)
+
+    def _write(
+        self, before: Register, after: Register, marks: dict[str, Change], held: Sequence[str]
+    ) -> Register | None:
+        """Step 2; None when it was applied, else the register to decide on again. ``held``: the tables that are to be marked.
+
+        A table whose mark is not to be taken away any more, because it is gone, is left out. Raises NotFound and StateConflict for one
+        that cannot be marked."""
+        marks = dict(marks)
+        while True:
+            ids = list(marks)
+            writes = [keep(before, after), *(marks[table] for table in ids)]
+            answer = self._world.refs.transact(writes, self._world.ids.uuid())
+            if isinstance(answer, AllAccepted):
+                return None
+            if 0 in answer.failed:
+                return self._register(answer.failed[0])
+            refused = _refused(answer, ids)
+            for table, row in refused.items():
+                if table in held:
+                    _refuse(table, row)
+                del marks[table]
+
+
+def _refused(answer: SomeRejected, ids: Sequence[str]) -> dict[str, Row | None]:
+    """The rows of the tables whose marks were refused."""
+    return {ids[at - 1]: row for at, row in answer.failed.items()}
+
+
+def _refuse(table_id: str, row: Row | None) -> None:
+    """Raises why a table cannot be marked."""
+    if row is None:
+        raise NotFound("table", table_id, field="tables")
+    head = TableHead.from_row(row)
+    assert head.state != ACTIVE, "the only clause of a mark"
+    problem, remedy = f"table {table_id} is {head.state}", "reserve tables that take commits"
+    raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, field="tables", remedy=remedy, state=head.state)
