@@ -87,7 +87,12 @@ class Site:
         path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
         path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
         path = path.replace("{name}", "app").replace("{snapshot}", "named")
-        path = path.replace("{transaction_id}", NOBODY).replace("{holder}", "stream").replace("{attempt}", "1")
+        path = (
+            path.replace("{transaction_id}", NOBODY)
+            .replace("{reservation_id}", NOBODY)
+            .replace("{holder}", "stream")
+            .replace("{attempt}", "1")
+        )
         return path.replace("{table_id}", getattr(self, "table", NOBODY))
 
     def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:

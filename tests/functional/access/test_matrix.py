@@ -71,6 +71,8 @@ OPEN = (
     "show rights on ref",
     "service",
     "list transactions",
+    "list reservations",
+    "release",
     "unity summary",
     "list catalogs",
     "unity list catalogs",

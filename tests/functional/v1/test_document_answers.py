@@ -50,6 +50,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "announceTransaction": lambda site: announcement(site, A_COMMIT),
     "transactCatalog": catalog_transaction,
     "announceCatalogTransaction": lambda site: catalog_announcement(site, A_COMMIT),
+    "reserveTables": lambda site: {"tables": [site.table]},
     "takeCut": lambda site: {"tables": [site.table]},
     "createCatalog": lambda site: {"name": "other"},
     "createNamespace": lambda site: {"name": "hr", "comment": "people", "properties": {"a": "b"}},
@@ -177,6 +178,7 @@ def bad_request(site: Site, id: str) -> Answer:
 def not_found(site: Site, id: str) -> Answer:
     one = operations()[id]
     path = one.path.replace("{table_id}", NOBODY).replace("{transaction_id}", NOBODY).replace("{holder}", "stream")
+    path = path.replace("{reservation_id}", NOBODY)
     path = path.replace("{attempt}", "1")
     for name in ("catalog", "namespace", "table", "name", "snapshot"):
         path = path.replace("{" + name + "}", "nope")
@@ -371,6 +373,8 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("transactCatalog", 422): another_transaction,
     ("transactCatalog", 500): done_and_not_shown,
     ("takeCut", 404): lambda site: site.ask("takeCut", {"tables": [site.table, "main.sales.nope"]}),
+    ("reserveTables", 404): lambda site: site.ask("reserveTables", {"tables": [NOBODY]}),
+    ("reserveTables", 409): lambda site: recovering(site, "reserveTables"),
     ("takeCut", 409): lambda site: recovering(site, "takeCut"),
     ("takeCut", 503): lambda site: broken(StorageFault("no answer", remedy="try again later"))(site, "takeCut"),
     ("listCommits", 409): lambda site: recovering(site, "listCommits"),

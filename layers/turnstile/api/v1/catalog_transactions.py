@@ -25,7 +25,6 @@ from turnstile.api.http.request import Query, body, current, note
 from turnstile.api.http.responses import status_of
 from turnstile.api.services import services
 from turnstile.api.v1.change_members import Change, PreparedMember, member_of, prepared
-from turnstile.api.v1.commits import to_request
 from turnstile.api.v1.journal import Entry, authorized_entry, entry_of
 from turnstile.api.v1.paths import CATALOG
 from turnstile.api.v1.transactions import (
@@ -33,6 +32,7 @@ from turnstile.api.v1.transactions import (
     Member,
     MemberBody,
     conflict,
+    group_of,
     ratified_members,
     refused_members,
 )
@@ -64,6 +64,7 @@ class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=
     reads: list[ReadVersion] = []
     catalog_reads: list[CatalogRead] = []
     journal: bool = False
+    reservation: str = ""
 
 
 class CatalogAnnouncementBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -228,11 +229,7 @@ def _authorize(sent: _Sent, by: Guard) -> GroupGuards:
 
 
 def _group(id: str, sent: CatalogTransactionBody | CatalogAnnouncementBody) -> GroupRequest:
-    return GroupRequest(
-        id,
-        tuple(to_request(check_uuid(commit.table_id), commit) for commit in sent.commits),
-        tuple(ReadVersion(check_uuid(read.table_id), read.version, read.slack) for read in sent.reads),
-    )
+    return group_of(id, sent.commits, sent.reads, getattr(sent, "reservation", ""))
 
 
 def _entry_id(id: str) -> str:

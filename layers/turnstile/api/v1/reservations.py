@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from chalice.app import Blueprint, Response
+from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.core.rules import modify_table
@@ -52,7 +52,7 @@ class ReservationList(msgspec.Struct, frozen=True):
 
 @routes.route(BY_ID, methods=["PUT"])
 @authorized_by_view("modify_table of each table")
-def reserve(reservation_id: str) -> ShownReservation:
+def reserve_tables(reservation_id: str) -> ShownReservation:
     Query()
     id, sent = check_uuid(reservation_id, "reservation_id"), body(ReservationBody)
     tables = [check_uuid(table_id, "tables") for table_id in sent.tables]
@@ -72,14 +72,13 @@ def reserve(reservation_id: str) -> ShownReservation:
 
 @routes.route(BY_ID, methods=["DELETE"])
 @authorized_by_view("nothing: it is the caller's own")
-def release(reservation_id: str) -> Response:
+def release_tables(reservation_id: str) -> None:
     """Also of one that is over, or never was."""
     Query()
     id = check_uuid(reservation_id, "reservation_id")
     guard().mark_authorized()
     services().reservations.release(guard().principal.name, id)
     note(reservation=id)
-    return Response(body="", status_code=204)
 
 
 @routes.route("/v1/reservations", methods=["GET"])
