@@ -225,6 +225,15 @@ class Api:
         """Makes sure that an announced transaction is never committed; returns its entry. Idempotent."""
         return self.http.call("abort", "DELETE", path("v1", "transactions", id))  # type: ignore[no-any-return]
 
+    def reserve(self, id: str, tables: list[str], lease_ms: int) -> dict[str, Any]:
+        """Asks for a reservation of tables (uuids), or for a longer lease. Idempotent."""
+        body = {"tables": tables, "lease_ms": lease_ms}
+        return self.http.call("reserve", "PUT", path("v1", "reservations", id), body)  # type: ignore[no-any-return]
+
+    def release(self, id: str) -> None:
+        """Gives up a reservation. Idempotent."""
+        self.http.call("release", "DELETE", path("v1", "reservations", id))
+
     def cut(self, tables: list[str], at_ms: int | None = None) -> list[CutEntry]:
         """Tables, by uuid or ``namespace.table``, with their latest versions at one moment: now, or ``at_ms``."""
         named = [table if is_uuid(table) else f"{self.catalog}.{table}" for table in tables]

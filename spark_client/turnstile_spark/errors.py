@@ -83,12 +83,16 @@ class ApiError(Exception):
     @property
     def transient(self) -> bool:
         """True when the same request may succeed a little later."""
-        return self.ambiguous or self.type in ("Unreachable", "StorageFault") or self.status == 429
+        return (
+            self.ambiguous or self.type in ("Unreachable", "StorageFault") or self.status == 429 or self.retry_after > 0
+        )
 
     @property
     def retry_after(self) -> float:
-        """Seconds the server asks to wait; 0 when it does not say."""
-        return float(self.body.get("retry_after_ms") or 0) / 1000
+        """Seconds the server asks to wait; 0 when it does not say. Of a group that several members refuse, all of them have to say so."""
+        answers = [self.body, *(self.body.get("members") or ())]
+        waits = [float(answer.get("retry_after_ms") or 0) / 1000 for answer in answers[1:] or answers]
+        return max(waits) if all(waits) else 0.0
 
     def __str__(self) -> str:
         remedy = self.body.get("remedy")

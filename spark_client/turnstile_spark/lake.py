@@ -27,8 +27,9 @@ from turnstile_spark.transactions.journal import AnnouncedTransaction
 from turnstile_spark.transactions.judging import Isolation
 from turnstile_spark.transactions.replays import REPLAYS
 from turnstile_spark.transactions.retries import ATTEMPTS, Runner
+from turnstile_spark.transactions.slack import Slack
 from turnstile_spark.transactions.snapshot import Snapshot
-from turnstile_spark.transactions.transaction import Slack, Transaction
+from turnstile_spark.transactions.transaction import Transaction
 from turnstile_spark.vacuum import Vacuum, VacuumStep, vacuum
 
 T = TypeVar("T")
@@ -112,6 +113,7 @@ class Lake:
         replays: int = REPLAYS,
         replay_deadline_s: float | None = None,
         slack: Slack = 0,
+        reserve: Iterable[str] = (),
     ) -> Transaction:
         """A transaction, for a ``with`` statement: the statements of this thread on tables of the lake inside are committed
         together at its end, or, after an exception, not at all. See docs/transactions.md.
@@ -124,7 +126,8 @@ class Lake:
         Delta's protocol has it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in the same
         transaction, when it loses; ``replay_deadline_s``: none is begun later than this after the begin. ``slack``: under
         "serializable", by how many versions tables that are only read may be behind at the commit without their reads being judged: a
-        number for all, or one by name (``{"namespace.table": 3}``).
+        number for all, or one by name (``{"namespace.table": 3}``). ``reserve``: names of tables that nobody else writes by a version while
+        it lasts; it waits for them in line before it begins, and loses at most its turn when this process stalls.
         """
         return Transaction(
             self.context,
@@ -136,6 +139,7 @@ class Lake:
             replays=replays,
             replay_deadline_s=replay_deadline_s,
             slack=slack,
+            reserve=reserve,
         )
 
     def transactions(self, state: str | None = "open") -> list[AnnouncedTransaction]:
@@ -161,26 +165,43 @@ class Lake:
         isolation: Isolation = "snapshot",
         tables: Iterable[str] = (),
         slack: Slack = 0,
+        *,
+        fair_after: int | None = None,
     ) -> T:
         """Returns ``fn(transaction)``, run in a transaction that is committed after it; when that loses (a conflict, or a table
-        that cannot join the cut), it is run again in a fresh one after a short random pause, at most ``attempts`` times in all."""
-        return self._runner.retry(fn, attempts, isolation, tuple(tables), slack=slack)
+        that cannot join the cut), it is run again in a fresh one after a short random pause, at most ``attempts`` times in all.
+        ``fair_after``: after so many runs that lost, the next one reserves the tables that they wrote, so that it loses no more."""
+        return self._runner.retry(fn, attempts, isolation, tuple(tables), slack=slack, fair_after=fair_after)
 
     def transactional(
-        self, fn: Callable[..., Any] | None = None, *, attempts: int = ATTEMPTS, isolation: Isolation = "snapshot"
+        self,
+        fn: Callable[..., Any] | None = None,
+        *,
+        attempts: int = ATTEMPTS,
+        isolation: Isolation = "snapshot",
+        slack: Slack = 0,
+        fair_after: int | None = None,
     ) -> Any:
         """A decorator (with or without arguments): every call of the function is a transaction, run as by :meth:`retry`. In a thread
         that is in a transaction of the lake it is part of that."""
 
         def decorate(function: Callable[..., T]) -> Callable[..., T]:
-            return self._runner.transactional(function, attempts, isolation)
+            return self._runner.transactional(function, attempts, isolation, slack=slack, fair_after=fair_after)
 
         return decorate if fn is None else decorate(fn)
 
-    def sql(self, text: str, attempts: int = ATTEMPTS, isolation: Isolation = "snapshot") -> Any:
+    def sql(
+        self,
+        text: str,
+        attempts: int = ATTEMPTS,
+        isolation: Isolation = "snapshot",
+        *,
+        slack: Slack = 0,
+        fair_after: int | None = None,
+    ) -> Any:
         """Runs a script ``BEGIN ATOMIC statement; ...; END`` (Spark's SQL scripting) as a transaction, as by :meth:`retry`, and any other
         text as ``spark.sql`` does. Returns the DataFrame of the script's last query."""
-        return self._runner.sql(text, attempts, isolation)
+        return self._runner.sql(text, attempts, isolation, slack=slack, fair_after=fair_after)
 
     def foreach_batch(
         self, fn: Callable[[Any, int], Any], *, name: str | None = None, attempts: int = ATTEMPTS

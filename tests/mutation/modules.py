@@ -241,6 +241,12 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.delta.core.reservations": Mutated(
+        ("unit/transactions/test_reserv*.py", "simulation/test_reservations.py"), decides=True, guards=True
+    ),
+    "turnstile.delta.reservations": Mutated(
+        ("unit/transactions/test_reserving.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.delta.core.journal_rows": Mutated(("unit/transactions/test_journal.py", "unit/gc/test_transactions.py")),
     "turnstile.catalog.transactions": Mutated(
         (

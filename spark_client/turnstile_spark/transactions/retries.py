@@ -14,8 +14,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import CONFLICT, TurnstileError
 from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.slack import Slack
 from turnstile_spark.transactions.statements import statements_of
-from turnstile_spark.transactions.transaction import Slack, Transaction
+from turnstile_spark.transactions.transaction import Transaction
 
 T = TypeVar("T")
 #: Runs of one transaction, the first included, before its conflict is raised.
@@ -44,40 +45,52 @@ class Runner:
         spark: Any = None,
         application: tuple[str, int] | None = None,
         slack: Slack = 0,
+        fair_after: int | None = None,
     ) -> T:
         """Returns ``function(transaction)``, run in a fresh transaction and committed; again after a conflict, at most ``attempts``
-        times in all. Raises what the last run raised."""
+        times in all. After ``fair_after`` runs that lost, the next reserves the tables that they wrote. Raises what the last run raised."""
         if attempts < 1:
             raise ValueError(f"attempts={attempts}: at least 1")
+        if fair_after is not None and fair_after < 1:
+            raise ValueError(f"fair_after={fair_after}: at least 1 run that lost, or None")
+        written: set[str] = set()
         for attempt in Retrying(
             stop=stop_after_attempt(attempts), wait=_jitter, retry=retry_if_exception(_lost), reraise=True
         ):
             with attempt:
+                lost = attempt.retry_state.attempt_number - 1
+                is_fair = fair_after is not None and lost >= fair_after
                 transaction = Transaction(
                     self._lake,
                     spark or self._spark,
                     isolation,
                     tables,
-                    retries=attempt.retry_state.attempt_number - 1,
+                    retries=lost,
                     application=application,
                     slack=slack,
+                    reserve=sorted(written) if is_fair else (),
                 )
-                with transaction:
-                    return function(transaction)
+                try:
+                    with transaction:
+                        return function(transaction)
+                finally:
+                    written |= transaction.written()
         raise AssertionError("unreachable")
 
-    def transactional(self, function: Callable[..., T], attempts: int, isolation: Isolation) -> Callable[..., T]:
+    def transactional(
+        self, function: Callable[..., T], attempts: int, isolation: Isolation, **more: Any
+    ) -> Callable[..., T]:
         """``function`` as one that runs in a transaction: in that of the calling thread if it is in one, else in its own."""
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> T:
             if self._lake.scopes.current() is not None:
                 return function(*args, **kwargs)
-            return self.retry(lambda _: function(*args, **kwargs), attempts, isolation)
+            return self.retry(lambda _: function(*args, **kwargs), attempts, isolation, **more)
 
         return run
 
-    def sql(self, text: str, attempts: int, isolation: Isolation) -> Any:
+    def sql(self, text: str, attempts: int, isolation: Isolation, **more: Any) -> Any:
         """Runs ``BEGIN ATOMIC ... END`` as a transaction, anything else as it is. Returns the DataFrame of the last query."""
         match = _ATOMIC.match(text)
         if match is None:
@@ -86,10 +99,13 @@ class Runner:
         statements = statements_of(self._spark, script)
         if statements is not None:
             self.retry(
-                lambda transaction: [transaction.sql(statement) for statement in statements], attempts, isolation
+                lambda transaction: [transaction.sql(statement) for statement in statements],
+                attempts,
+                isolation,
+                **more,
             )
             return self._spark.createDataFrame([], StructType())
-        return self.retry(lambda _: self._spark.sql(script), attempts, isolation)
+        return self.retry(lambda _: self._spark.sql(script), attempts, isolation, **more)
 
     def foreach_batch(
         self, function: Callable[[Any, int], Any], name: str | None, attempts: int

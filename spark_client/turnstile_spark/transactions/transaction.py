@@ -10,7 +10,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Self
@@ -18,7 +18,7 @@ from typing import Any, Self
 from turnstile_spark.api import Commit
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import ApiError, TurnstileError, turnstile_error
-from turnstile_spark.proposals import await_file
+from turnstile_spark.proposals import already_written, await_file
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 from turnstile_spark.transactions.folding import fold
@@ -29,7 +29,9 @@ from turnstile_spark.transactions.parts import Parts
 from turnstile_spark.transactions.read_sets import Collector
 from turnstile_spark.transactions.reconciling import Reconciler
 from turnstile_spark.transactions.replays import REPLAYS, Replayer
+from turnstile_spark.transactions.reserving import Reservation, reserved
 from turnstile_spark.transactions.scope import Mark, ScopedTable
+from turnstile_spark.transactions.slack import Slack, check_slack, slack_of
 from turnstile_spark.transactions.snapshot import Scoped
 from turnstile_spark.transactions.statements import Statements
 
@@ -64,26 +66,6 @@ class Summary:
     statements_run_again: int = 0
 
 
-Slack = int | Mapping[str, int]
-#: The most that the server takes.
-SLACK_MAX = 1_000_000
-
-
-def check_slack(slack: Slack, isolation: Isolation) -> None:
-    """Raises ``ValueError`` for a slack that is no number of versions, or has no meaning under this isolation."""
-    by_table: dict[str, Any] = {"": slack} if isinstance(slack, int) else dict(slack)
-    for name, versions in by_table.items():
-        where = f"slack[{name!r}]" if name else "slack"
-        if not isinstance(slack, int) and not all(name.partition(".")[::2]):
-            raise ValueError(f"{where}: name a table of the lake as 'namespace.table'")
-        if isinstance(versions, bool) or not isinstance(versions, int) or not 0 <= versions <= SLACK_MAX:
-            raise ValueError(f"{where}={versions!r}: a number of versions, 0 to {SLACK_MAX}")
-    if isolation != "serializable" and any(by_table.values()):
-        raise ValueError(
-            f"slack with isolation={isolation!r}: it is for 'serializable'; under 'snapshot' no read is judged"
-        )
-
-
 class Transaction(Scoped):
     """All statements of a thread on tables of a lake, committed together: what :meth:`turnstile_spark.Lake.transaction` returns.
 
@@ -91,7 +73,8 @@ class Transaction(Scoped):
     whether it is announced before it is sent, so that others can finish or undo it. ``group_action``: whether every commit
     names all tables of the transaction (the action ``transactionGroup`` of a proposal that is not settled). ``replays``: how often
     statements of :meth:`sql` may run again when it loses, and ``replay_deadline_s``: in which time since its begin. ``slack``: by how
-    many versions tables that are only read may be behind at the commit, of all or by name (``namespace.table``).
+    many versions tables that are only read may be behind at the commit, of all or by name (``namespace.table``). ``reserve``: tables that others
+    do not write meanwhile.
     """
 
     def __init__(
@@ -108,6 +91,7 @@ class Transaction(Scoped):
         replays: int = REPLAYS,
         replay_deadline_s: float | None = None,
         slack: Slack = 0,
+        reserve: Iterable[str] = (),
     ) -> None:
         if isolation not in ISOLATION:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
@@ -129,7 +113,8 @@ class Transaction(Scoped):
         self._replayer: Replayer | None = None
         self._replays, self._replay_deadline_s = replays, replay_deadline_s
         self._replay_until: float | None = None
-        self._slack = slack if isinstance(slack, int) else {name.casefold(): n for name, n in slack.items()}
+        self._slack, self._reserved = slack, tuple(reserve)
+        self._reservation: Reservation | None = None
 
     @property
     def id(self) -> str:
@@ -143,7 +128,13 @@ class Transaction(Scoped):
         return self._state
 
     def __enter__(self) -> Self:
-        super().__enter__()
+        self._reservation = reserved(self._lake.api, self._reserved)
+        try:
+            super().__enter__()
+        except BaseException:
+            if self._reservation is not None:
+                self._reservation.end()
+            raise
         self._state, self._id = "open", self._opened().id
         if self._replay_deadline_s is not None:
             self._replay_until = time.monotonic() + self._replay_deadline_s
@@ -163,6 +154,8 @@ class Transaction(Scoped):
             if self._collector is not None:
                 self._collector.close()
             self._end()
+            if self._reservation is not None:
+                self._reservation.end()
 
     def sql(self, text: str) -> Any:
         """Runs one SQL statement in the transaction, as ``spark.sql`` does, and remembers it: when the transaction loses, the
@@ -270,6 +263,11 @@ class Transaction(Scoped):
         logs = [table.delta_log for table in self._opened().written().values()]
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
+    def written(self) -> set[str]:
+        """The tables that it has written so far (``namespace.table``), less those that it creates."""
+        tables = self._scope.written().values() if self._scope is not None else ()
+        return {table.state.name.partition(".")[2] for table in tables if table.first is None}
+
     def _must_be_open(self) -> None:
         if self._state != "open":
             raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
@@ -309,7 +307,7 @@ class Transaction(Scoped):
             self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
         for table_id, name in parts.names.items():
-            await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or _done())
+            await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or already_written())
         parts.write_checksums(lake.checksums, scope.tables())
         return None
 
@@ -426,6 +424,8 @@ class Transaction(Scoped):
         }
         if self._journal is not None:
             body["journal"] = True
+        if self._reservation is not None:
+            body["reservation"] = self._reservation.id
         changes, catalog_reads = self._opened().changes, self._opened().catalog_reads
         has_reads = catalog_reads is not None and (len(changes) > 0 or catalog_reads.has_answers)
         if changes or has_reads:
@@ -445,9 +445,7 @@ class Transaction(Scoped):
 
     def _slack_of(self, table: ScopedTable) -> int:
         """By how many versions a table may be behind, if it is only read."""
-        if isinstance(self._slack, int):
-            return self._slack
-        return self._slack.get(table.state.name.partition(".")[2].casefold(), 0)
+        return slack_of(self._slack, table.state.name.partition(".")[2])
 
     # -- what it did ----------------------------------------------------------------------------------------------------
 
@@ -457,7 +455,8 @@ class Transaction(Scoped):
         tables = {t.state.name.partition(".")[2]: self._summary_of(t) for t in scope.tables().values()}
         replayer = self._replayer
         counts = (replayer.count, replayer.kept, replayer.run_again) if replayer is not None else ()
-        return Summary(self.id, self._state, tables, self._requests, self.retries, *counts)
+        requests = self._requests + (self._reservation.requests if self._reservation is not None else 0)
+        return Summary(self.id, self._state, tables, requests, self.retries, *counts)
 
     def _summary_of(self, table: ScopedTable) -> dict[str, Any]:
         entry: dict[str, Any] = {"read": table.base, "version": None, "statements": len(table.held)}
@@ -487,9 +486,3 @@ def _collecting(lake: LakeContext, spark: Any) -> Collector | None:
     except Exception:
         log.warning("turnstile_spark: reads are not collected; tables count as read whole", exc_info=True)
         return None
-
-
-def _done() -> Future[None]:
-    future: Future[None] = Future()
-    future.set_result(None)
-    return future

@@ -1,0 +1,95 @@
+"""Reservations as a transaction uses them: asked for before it begins, kept while it lasts, given up when it is over.
+
+While it has its tables nobody else's commit of a version is ratified on them, so what it read of them stays the latest
+(docs/transactions.md, "Long transactions"). It waits in line for them; of transactions that wait for each other the server picks one that
+loses its place, which is a conflict here: begin again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from turnstile_spark.api import Api
+from turnstile_spark.errors import CONFLICT, ApiError, turnstile_error
+
+log = logging.getLogger("turnstile_spark")
+LEASE_MS = 30_000
+#: Seconds that a transaction waits for its tables.
+PATIENCE_S = 120.0
+
+
+class Reservation:
+    """One reservation. ``tables``: uuids. Not to be begun twice."""
+
+    def __init__(
+        self, api: Api, tables: Sequence[str], *, lease_ms: int = LEASE_MS, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.id, self.requests = str(uuid.uuid4()), 0
+        self._api, self._tables, self._lease_ms, self._patience_s = api, list(tables), lease_ms, patience_s
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Returns when it has all tables. Raises :class:`turnstile_spark.TurnstileError` when that takes too long, or when it loses its
+        place; :class:`ApiError` as every call."""
+        until = time.monotonic() + self._patience_s
+        while True:
+            state = self._ask()
+            if state["state"] == "held":
+                break
+            if state["state"] == "victim" or time.monotonic() >= until:
+                self.end()
+                why = (
+                    "transactions waited for each other"
+                    if state["state"] == "victim"
+                    else f"not after {self._patience_s:.0f} s"
+                )
+                raise turnstile_error(
+                    CONFLICT, f"its tables could not be reserved: {why}. Run it again (lake.retry does)"
+                )
+            time.sleep(state.get("retry_after_ms", 200) / 1000)
+        self._thread = threading.Thread(target=self._keep, name="turnstile-reservation", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Gives it up; what cannot be told to the server its lease ends. Idempotent."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        try:
+            self.requests += 1
+            self._api.release(self.id)
+        except ApiError as e:
+            log.info("turnstile_spark: reservation %s stays until its lease is over: %s", self.id, e)
+
+    def _ask(self) -> dict[str, Any]:
+        self.requests += 1
+        return self._api.reserve(self.id, self._tables, self._lease_ms)
+
+    def _keep(self) -> None:
+        """Renews the lease until it is given up. A renewal that fails costs the turn, and nothing else."""
+        while not self._over.wait(self._lease_ms / 3000):
+            try:
+                self._ask()
+            except ApiError as e:
+                log.info("turnstile_spark: reservation %s was not renewed: %s", self.id, e)
+
+
+def reserved(api: Api, names: Sequence[str]) -> Reservation | None:
+    """Waits for these tables (``namespace.table``), and returns the reservation; None for none."""
+    if not names:
+        return None
+    try:
+        reservation = Reservation(api, [entry.table_id for entry in api.cut(list(names))])
+        reservation.requests += 1
+        reservation.begin()
+    except ApiError as e:
+        raise e.as_turnstile_error() from None
+    return reservation
