@@ -2,9 +2,11 @@
 
     planner.plan(head, lambda columns: columns.named("day").compare("=", "2026-11-01")).files
 
-What is read, one after the other: the HEAD (by the caller), the newest root, then at once the leaves that the root cannot exclude, its deltas, and the
-commits after its version. Leaves never change, so a process remembers them. An index is never believed to be of another history than the HEAD's: the
-root names a digest of its version's commit as it was published. Without an index, or where one of its files is gone, the log is read (I16).
+What is read, one after the other: the HEAD (by the caller), the newest root, its deltas and the commits after its version at once, and the leaves that
+the root cannot exclude. Leaves and roots never change, so a process remembers them, and asks for the newest root only where a remembered one is far
+behind. An index is never believed to be of another history than the HEAD's: the root names a digest of its version's commit as it was published, and
+a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
+gone, the log is read (I16).
 """
 
 from __future__ import annotations
@@ -43,11 +45,16 @@ CACHE_BYTES: Final = 256 * 1024 * 1024
 """Leaves that a process remembers."""
 VIEWS: Final = 64
 """Versions of tables that a process remembers: roots, deltas and what came after them."""
+TABLES: Final = 1_000
+"""Tables of which a process remembers the root that they were last planned by."""
 READERS: Final = 32
 ROUND: Final = 128
 """Leaves that are held at once."""
 LISTED: Final = 16
 """The same, where every file is asked for and a page ends soon."""
+NEAR: Final = 16
+"""Versions that a remembered root may be behind before the newest one is asked for: more than upkeep lets it fall behind (``Sizes.every``), few
+enough that their commits are read at once."""
 _LOG: Final = "log"
 
 
@@ -88,6 +95,14 @@ class _View(msgspec.Struct):
     overridden: Any = None
 
 
+class _Used(msgspec.Struct, frozen=True):
+    """The root that a table was last planned by, the version that was planned, and its in-commit timestamp."""
+
+    stored: StoredRoot
+    version: int
+    ict: int
+
+
 class Planner:
     """Plans scans. One per process: it remembers leaves and roots, which never change."""
 
@@ -96,6 +111,7 @@ class Planner:
         self._leaves = Lru[tuple[str, str], Leaf](cache_bytes)
         self._roots = Lru[str, StoredRoot](VIEWS)
         self._views = Lru[tuple[str, str, int, int], _View](VIEWS)
+        self._used = Lru[str, _Used](TABLES)
         self._stamped = Lru[tuple[str, str], bool](10_000)
 
     def plan(
@@ -118,12 +134,13 @@ class Planner:
         if at > table.latest or at < 0:
             remedy = f"name a version up to {table.latest}"
             raise NotFound("commit", f"version {at} of {table.name}", field="version", remedy=remedy)
-        view = self._view(table, at, None if position is None else position.source)
-        if view is not None:
-            try:
-                return _Page(self, table, view, at, question).plan()
-            except StorageFault:  # a leaf is gone, or is not what was written
-                view = None
+        remembered = None if position is not None else self._remembered(table, at)
+        plan = None if remembered is None else self._planned(table, remembered, at, question)
+        if plan is None:
+            stored = self._root(table, at, None if position is None else position.source)
+            plan = None if stored is None else self._planned(table, stored, at, question)
+        if plan is not None:
+            return plan
         if position is not None and not position.source.startswith(_LOG):
             raise _expired()
         return _LogPage(self._world, table, at, question, self._readers).plan()
@@ -149,22 +166,39 @@ class Planner:
 
     # -- the version as leaves ----------------------------------------------------------------------------------------
 
-    def _view(self, table: TableHead, version: int, source: str | None) -> _View | None:
-        """The version by an index; None if there is none for it."""
-        stored = self._root(table, version, source)
-        if stored is None or version - stored.root.version > MAX_BEHIND:
+    def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> Plan | None:
+        """The page by an index; None if it does not serve: it is too far behind, of another history, or a file of it is gone or is not what was
+        written."""
+        try:
+            view = self._view(table, stored, version)
+            return None if view is None else _Page(self, table, view, version, question).plan()
+        except (TooMany, StorageFault):
+            self._used.drop(table.table_id)
             return None
-        ict = next((place.ict for place in positioned(table) if place.version == version), -1)
+
+    def _view(self, table: TableHead, stored: StoredRoot, version: int) -> _View | None:
+        """The version by an index; None if it is too far behind, or of another history."""
+        if version - stored.root.version > MAX_BEHIND:
+            return None
+        ict = _ict(table, version)
         key = (table.table_id, stored.id, version, ict)
         view = self._views.get(key)
         if view is None:
-            try:
-                view = self._opened(table, stored, version)
-            except (TooMany, StorageFault):
-                return None
+            view = self._opened(table, stored, version)
             if view is not None:
                 self._views.put(key, view)
+        if view is not None and ict >= 0:
+            self._used.put(table.table_id, _Used(stored, version, ict))
         return view
+
+    def _remembered(self, table: TableHead, version: int) -> StoredRoot | None:
+        """The root that the table was last planned by, if it serves without a look whether there is a newer one: the version is remembered, or
+        little later than the root; and the HEAD shows that it has the history which was planned then."""
+        used = self._used.get(table.table_id)
+        if used is None or version < used.version or _ict(table, used.version) != used.ict:
+            return None
+        near = version - used.stored.root.version <= NEAR
+        return used.stored if near or version == used.version else None
 
     def _root(self, table: TableHead, version: int, source: str | None) -> StoredRoot | None:
         """The newest root of the version or an earlier one, or the one that a page names."""
@@ -220,6 +254,15 @@ class Planner:
                 return False
             self._stamped.put(key, value=True)
         return True
+
+
+def _ict(table: TableHead, version: int) -> int:
+    """The in-commit timestamp of a version, as far as the HEAD knows; else -1."""
+    if version == table.latest:
+        return table.last_ict
+    if version == table.tail_from - 1:
+        return table.tail_ict
+    return next((place.ict for place in positioned(table) if place.version == version), -1)
 
 
 def _tail(changes: Changes, schema: TableSchema) -> Leaf:

@@ -1,0 +1,128 @@
+"""A process that planned a table does not ask for its newest root again while the one it remembers serves, and believes it of no other history (I16)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.planning.tables import SMALL, History
+from turnstile.planning import planner as module
+from turnstile.planning.core.roots import FOLDER
+from turnstile.planning.planner import Planner
+from turnstile.planning.upkeep import IndexUpkeep, newest_root
+
+
+def table(seed: int, steps: int = 8) -> History:
+    """A table with an index of its latest version."""
+    history = History(seed)
+    for _ in range(steps):
+        history.step()
+    keep_up(history)
+    return history
+
+
+def keep_up(history: History) -> None:
+    history.publish()
+    IndexUpkeep(history.world, sizes=SMALL).keep_up(history.head)
+
+
+def asked(history: History, planner: Planner, **more: Any) -> tuple[int, int]:
+    """Plans all files, compares them with the model, and returns the requests to objs and the version of the index."""
+    before = len(history.world.objs.requests)
+    plan = planner.plan(history.head, **more)
+    assert {file.path for file in plan.files} == set(history.states[plan.version])
+    return len(history.world.objs.requests) - before, plan.statistics.index_version
+
+
+def test_the_newest_root_is_asked_for_once() -> None:
+    history = table(1)
+    planner = Planner(history.world)
+    floor = history.head.floor
+    assert asked(history, planner) == (1, floor)
+    assert asked(history, planner) == (0, floor)
+    history.step()
+    history.step()
+    assert asked(history, planner) == (0, floor)
+    assert asked(history, planner, version=history.head.latest) == (0, floor)
+    assert asked(history, Planner(history.world)) == (1, floor)
+
+
+@pytest.mark.parametrize("further", [0, 1])
+def test_a_root_that_is_too_far_behind_is_not_used_without_a_look(monkeypatch, further) -> None:
+    monkeypatch.setattr(module, "NEAR", 2)
+    history = table(2)
+    planner = Planner(history.world)
+    first = history.head.floor
+    asked(history, planner)
+    for _ in range(2 + further):
+        history.step()
+    keep_up(history)
+    newest = newest_root(history.world, history.head)
+    assert newest is not None and newest.root.version == history.head.latest
+    assert asked(history, planner) == ((1, newest.root.version) if further else (0, first))
+
+
+def test_a_version_that_was_planned_is_not_asked_for_again_however_far_behind_its_root_is(monkeypatch) -> None:
+    monkeypatch.setattr(module, "NEAR", 2)
+    history = table(3)
+    floor = history.head.floor
+    for _ in range(4):
+        history.step()
+    planner = Planner(history.world)
+    assert asked(history, planner) == (1, floor)
+    assert asked(history, planner) == (0, floor)
+    history.step()
+    assert asked(history, planner) == (1, floor)
+
+
+def test_an_earlier_version_than_the_one_planned_last_has_its_own_root() -> None:
+    history = table(4)
+    first = history.head.floor
+    for _ in range(3):
+        history.step()
+    keep_up(history)
+    planner = Planner(history.world)
+    asked(history, planner)
+    requests, version = asked(history, planner, version=first)
+    assert requests > 0 and version == first
+
+
+def test_i16_a_head_that_does_not_show_the_version_that_was_planned_has_the_root_looked_at_again() -> None:
+    """A restored HEAD may lead to another history with versions of the same numbers: their times differ."""
+    history = table(5)
+    planner = Planner(history.world)
+    asked(history, planner)
+    assert asked(history, planner)[0] == 0
+    history.table.row["last_ict"] = history.head.last_ict + 1
+    assert asked(history, planner)[0] == 1
+
+
+def test_a_version_that_left_the_tail_is_asked_for_again() -> None:
+    history = table(6)
+    planner = Planner(history.world)
+    asked(history, planner)
+    for _ in range(6):
+        history.step()
+        history.publish()
+    assert asked(history, planner)[0] == 1
+
+
+def test_i16_a_remembered_root_whose_files_are_gone_gives_way_to_the_newest_one() -> None:
+    history = table(7)
+    planner = Planner(history.world, cache_bytes=1)  # leaves are read again with every plan
+    first = newest_root(history.world, history.head)
+    assert first is not None
+    asked(history, planner)
+    planned = history.head.latest
+    for _ in range(3):
+        history.step()
+    keep_up(history)
+    assert planned == history.head.tail_from - 1, "the HEAD does not show that it is the same history"
+    newest = newest_root(history.world, history.head)
+    assert newest is not None and newest.id != first.id
+    for name in first.root.names - newest.root.names:
+        history.table.storage.delete(f"{FOLDER}{name}")
+    assert first.root.names - newest.root.names
+    assert asked(history, planner) == (1, newest.root.version)
+    assert asked(history, planner) == (0, newest.root.version)
