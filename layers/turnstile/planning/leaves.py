@@ -23,6 +23,7 @@ from pyarrow import compute, parquet
 from turnstile.delta.core.actions import Add, DeletionVector
 from turnstile.maintenance.core.parsed import decimal_of, type_of
 from turnstile.maintenance.core.segments import vector_id
+from turnstile.planning.core.files import FILE_FIELDS, file_field
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column
 from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef
@@ -312,6 +313,9 @@ def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column],
     """Returns where the bounds of a column are, in all rows of the leaves one after the other."""
 
     def of_column(column: Column) -> Bounds | None:
+        member = file_field(column)
+        if member is not None:
+            return _values_of(leaves, member)
         positions = [leaf.position(schema, column) for leaf in leaves]
         field = schema.fields.get(column)
         if field is None or all(at is None for at in positions):
@@ -330,6 +334,19 @@ def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column],
         return Bounds(field.kind, scale_of(field.type), low, high, flags)
 
     return of_column
+
+
+_MEMBERS: Final = {"size": "size", "records": "records", "modified": "modification_ms", "path": "path"}
+"""In which column of a leaf what is known of a file is (``core.files``)."""
+
+
+def _values_of(leaves: Sequence[Leaf], member: str) -> Bounds:
+    """What is known of each file, as bounds that are equal."""
+    values = pa.chunked_array([leaf.table[_MEMBERS[member]].combine_chunks() for leaf in leaves])
+    flags = compute.if_else(
+        compute.is_valid(values), pa.scalar(HAS_VALUES, pa.uint8()), pa.scalar(HAS_NULLS, pa.uint8())
+    )
+    return Bounds(kind_of(FILE_FIELDS[member]), 0, values, values, flags)
 
 
 def path_lists(keys: Iterable[Key]) -> DeadPaths:
