@@ -176,3 +176,11 @@ def test_a_detail_that_is_not_there_is_refused(site) -> None:
     refused(ask_detail(site, version=1, timestamp=1), 400, "InvalidRequest", "timestamp")
     refused(ask_detail(site, version=-1), 400, "InvalidRequest", "version")
     refused(ask_detail(site, files=1), 400, "InvalidRequest", "files")
+
+
+def test_the_definition_is_of_the_version_if_it_is_asked_for(site) -> None:
+    site.append(0)
+    plan = site.plan(definition=True, max_results=1)
+    assert plan["definition"]["metaData"]["schemaString"]
+    assert plan["definition"]["protocol"]["minReaderVersion"] == 3
+    assert "definition" not in site.plan()

@@ -30,7 +30,7 @@ _USUAL_FILES = 1_000
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST .../plan``. ``timestamp`` in ms; ``page_token`` of the page before; ``max_results`` files on the page; ``statistics``: with
-    the statistics of ``columns`` (all without) ; ``explain``: count what each part of the predicate excludes."""
+    the statistics of ``columns`` (all without) ; ``explain``: count what each part of the predicate excludes; ``definition``: with the table's."""
 
     predicate: str | None = None
     columns: Annotated[list[Annotated[str, msgspec.Meta(max_length=1_000)]], msgspec.Meta(max_length=1_000)] | None = (
@@ -42,6 +42,14 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_results: Annotated[int, msgspec.Meta(ge=1, le=MAX_FILES)] = _USUAL_FILES
     statistics: bool = False
     explain: bool = False
+    definition: bool = False
+
+
+class TableDefinition(msgspec.Struct, frozen=True):
+    """A table's actions ``protocol`` and ``metaData``, as its log has them at a version."""
+
+    protocol: dict[str, Any]
+    metaData: dict[str, Any]
 
 
 class ShownFile(msgspec.Struct, frozen=True):
@@ -66,6 +74,7 @@ class ShownPlan(msgspec.Struct, frozen=True):
     files: list[ShownFile]
     statistics: PlanStatistics
     next_page_token: str | UnsetType = UNSET
+    definition: TableDefinition | UnsetType = UNSET
 
 
 @routes.route(TABLE_BY_ID + "/plan", methods=["POST"])
@@ -87,7 +96,10 @@ def plan(table_id: str) -> ShownPlan:
         explain=request.explain,
     )
     note(table_id=table_id, version=answer.version, files=len(answer.files), index=answer.statistics.index_version)
-    return _shown(table_id, answer, request.columns)
+    shown = _shown(table_id, answer, request.columns)
+    if not request.definition:
+        return shown
+    return msgspec.structs.replace(shown, definition=TableDefinition(answer.protocol, answer.metadata))
 
 
 class TableDetail(msgspec.Struct, frozen=True):
