@@ -137,7 +137,29 @@ MODULES: Final = {
         ("functional/maintenance/test_policies_and_runs.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.planning.core.predicates": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
-    "turnstile.planning.core.sql": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.core.sql": Mutated(
+        ("unit/planning/test_predicates.py", "functional/planning/test_found_files.py"), writes=False, decides=True
+    ),
+    "turnstile.planning.core.files": Mutated(("functional/planning/test_found_files.py",), writes=False, decides=True),
+    "turnstile.planning.finding": Mutated(
+        ("functional/planning/test_found_files.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.planner": Mutated(
+        ("unit/planning/test_remembered.py", "unit/planning/test_index.py", "unit/planning/test_totals.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.planning.upkeep": Mutated(
+        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.changes": Mutated(("unit/planning/test_index.py",), writes=False, decides=True, guards=True),
+    "turnstile.planning.index": Mutated(
+        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.leaves": Mutated(
+        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True
+    ),
     "turnstile.planning.core.roots": Mutated(("unit/planning/test_roots.py",), writes=False, decides=True),
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
