@@ -45,9 +45,9 @@ def pyiceberg(metadata: Path, rounds: int, asked: dict[str, Any]) -> Iterator[di
 def script(*command: Any) -> Iterator[dict[str, Any]]:
     """Runs a script and yields what it prints."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=SECONDS)
-    if done.returncode:
-        raise Missing(f"{command[1:3]}: {done.stderr[-500:]}")
     yield from (json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"question"'))
+    if done.returncode:
+        raise Missing(f"{command[1:3]}: {done.stderr[-2000:]}")
 
 
 def measured(files: int, rounds: int, clients: list[str]) -> Iterator[dict[str, Any]]:

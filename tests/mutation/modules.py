@@ -215,6 +215,12 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.iceberg.plan_runs": Mutated(
+        ("unit/iceberg/test_plan_runs.py", "functional/iceberg/test_plan_ids.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.iceberg.core.file_ranges": Mutated(("unit/iceberg/test_file_ranges.py",), writes=False, decides=True),
     "turnstile.iceberg.core.content_files": Mutated(
         ("unit/iceberg/test_content_files.py",), writes=False, decides=True

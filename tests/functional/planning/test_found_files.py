@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.access.realm import Realm
@@ -13,6 +14,7 @@ from tests.support.functions import Answer, Http, function
 from tests.support.openapi import check, operations
 from tests.support.v1 import CatalogApi, refused
 from turnstile.planning import finding
+from turnstile.store.core.opaque import seal, unseal
 
 
 class Site(CatalogApi):
@@ -148,6 +150,22 @@ def test_a_query_without_files_is_another_route(site) -> None:
     assert "/v1/find/files" in answer.error["remedy"]
 
 
+def test_a_name_in_backquotes_or_of_several_parts_is_the_tables(site) -> None:
+    for name in ("`size`", "size.x", "records.`size`"):
+        left_out = site.ask(f"/main/default/a/files[{name} = 1]").json["left_out"]
+        assert [table["table"] for table in left_out] == ["main.default.a"]
+        assert "no column" in left_out[0]["reason"]
+
+
+def test_a_token_whose_plan_is_gone_is_refused(site) -> None:
+    token = site.ask("/main/default/*/files[]", max_results=1).json["next_page_token"]
+    place = unseal(token, finding._PLACE, "page token")
+    gone = seal(msgspec.structs.replace(place, page="AAAA"))
+    refused(site.ask("/main/default/*/files[]", page_token=gone), 400, "InvalidRequest", "page_token")
+    other = seal(msgspec.structs.replace(place, page=None, query="another"))
+    refused(site.ask("/main/default/*/files[]", page_token=other), 400, "InvalidRequest", "page_token")
+
+
 def test_tokens_of_other_queries_and_of_tables_that_are_gone_are_refused(site) -> None:
     token = site.ask("/main/default/*/files[]", max_results=1).json["next_page_token"]
     assert site.ask("/main/default/*/files[size > 1]", page_token=token).error["field"] == "page_token"
@@ -165,7 +183,7 @@ def test_i12_files_of_tables_that_may_not_be_read_are_not_found() -> None:
     realm = Realm()
     query = {"query": "/main/*/*/files[]"}
     everything = realm.must("GET", "/v1/find/files", **query).json
-    assert {"main.sales.t1"} <= {table["table"] for member in ("found", "left_out") for table in everything[member]}
+    assert {table["table"] for member in ("found", "left_out") for table in everything[member]} == {"main.sales.t1"}
     realm.grant("catalog", "main", "ann", "USE CATALOG")
     realm.grant("schema", "main.sales", "ann", "USE SCHEMA")
     realm.grant("table", "main.sales.t1", "ann", "MODIFY")
