@@ -95,13 +95,14 @@ class NotPlanned(TurnstileError):
 
 
 class _PlanTask(msgspec.Struct, frozen=True, array_like=True):
-    """Where a scan goes on: at ``page`` of the planner; ``filter`` is JSON, empty for none."""
+    """Where a scan goes on: at ``page`` of the planner; ``filter`` is JSON, empty for none. ``after``: of what was appended after this version."""
 
     table_id: str
     version: int
     page: str
     filter: bytes = b""
     case_sensitive: bool = True
+    after: int | None = None
 
 
 _TASK: Final = msgspec.msgpack.Decoder(_PlanTask)
@@ -170,7 +171,6 @@ class DeltaScans:
         Raises:
             InvalidRequest: the filter is none, or contradicts the columns.
             NotFound: there is no such snapshot.
-            NotPlanned: an incremental scan.
             TooLarge: the scan needs several answers, and the filter is too long for a plan task.
             UnsupportedTable: as ``load``; or the log cannot be read.
         """
@@ -195,19 +195,19 @@ class DeltaScans:
         self._opened(entity, plan_id, no_such_plan())
 
     def _task(self, entity: Table, request: PlanRequest) -> _PlanTask:
-        if request.start_snapshot_id is not None or request.end_snapshot_id is not None:
-            remedy = "read two snapshots, or the change data feed with Delta"
-            raise NotPlanned(
-                "incremental scans of a Delta table are not planned", field="start-snapshot-id", remedy=remedy
-            )
-        head, snapshot_id = self.head(entity), request.snapshot_id
-        version = head.latest if snapshot_id in (None, 0) else version_of(snapshot_id or 0)
-        if not 0 <= version <= head.latest:
-            raise InvalidRequest(
-                f"the table has no snapshot {snapshot_id}", field="snapshot-id", remedy="load the table again"
-            )
+        head, start, end = self.head(entity), request.start_snapshot_id, request.end_snapshot_id
+        if (start is None) != (end is None) or (start is not None and request.snapshot_id is not None):
+            problem = "a scan is of snapshot-id, or from start-snapshot-id to end-snapshot-id"
+            raise InvalidRequest(problem, field="start-snapshot-id", remedy="give one snapshot, or both ends")
+        version = _version(
+            head, request.snapshot_id if end is None else end, "snapshot-id" if end is None else "end-snapshot-id"
+        )
+        after = None if start is None else _version(head, start, "start-snapshot-id")
+        if after is not None and after > version:
+            problem = f"snapshot {start} comes after snapshot {end}"
+            raise InvalidRequest(problem, field="start-snapshot-id", remedy="exchange them")
         text = b"" if request.filter is None else msgspec.json.encode(request.filter)
-        return _PlanTask(head.table_id, version, "", text, request.case_sensitive)
+        return _PlanTask(head.table_id, version, "", text, request.case_sensitive, after)
 
     def plan_plain_files(self, entity: Table, request: PlanRequest) -> PlannedPage:
         """Returns a scan as Delta's own planning client reads it: it takes the files of one answer, reads them by the names of the columns, and
@@ -265,7 +265,11 @@ class DeltaScans:
 
         predicate = None if expression is None else lambda columns: filters(columns).inclusive
         page, stats = task.page or None, expression is not None
-        plan = self._planner().plan(head, predicate, version=task.version, page=page, limit=limit, stats=stats)
+        planner, version = self._planner(), task.version
+        if task.after is None:
+            plan = planner.plan(head, predicate, version=version, page=page, limit=limit, stats=stats)
+        else:
+            plan = planner.appended(head, task.after, version, predicate, page=page, limit=limit, stats=stats)
         check_features(plan.protocol)
         check_same_columns(plan.metadata, present.metadata)
         columns, partitions = TableColumns(plan.metadata), partition_columns(plan.metadata)
@@ -282,6 +286,14 @@ class DeltaScans:
                 problem, field="filter", remedy="filter by less, or by a range", limit=TASK_CHARACTERS, size=len(sealed)
             )
         return sealed
+
+
+def _version(head: TableHead, snapshot_id: int | None, field: str) -> int:
+    """The version that a snapshot id names; none and 0: the latest. Raises InvalidRequest."""
+    version = head.latest if snapshot_id in (None, 0) else version_of(snapshot_id or 0)
+    if not 0 <= version <= head.latest:
+        raise InvalidRequest(f"the table has no snapshot {snapshot_id}", field=field, remedy="load the table again")
+    return version
 
 
 def plan_id_of(task: msgspec.Struct) -> str | None:

@@ -26,6 +26,7 @@ from turnstile.delta.core.head import TableHead, positioned
 from turnstile.delta.past import version_at
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import open_state
+from turnstile.planning.appends import Appended, appended
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics, Position, PredicateOf
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
@@ -144,6 +145,12 @@ class Planner:
         if position is not None and not position.source.startswith(_LOG):
             raise _expired()
         return _LogPage(self._world, table, at, question, self._readers).plan()
+
+    def appended(
+        self, table: TableHead, after: int, version: int, predicate: PredicateOf = None, *, page: str | None = None, limit: int = MAX_FILES, stats: bool = False
+    ) -> Plan:  # fmt: skip
+        """As ``turnstile.planning.core.plans.ScanPlanner``."""
+        return appended(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
 
     def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, remembered or read at once. Raises StorageFault."""
