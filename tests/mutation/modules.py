@@ -374,6 +374,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
+    "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
