@@ -26,7 +26,7 @@ from turnstile.maintenance.core.segments import vector_id
 from turnstile.planning.core.files import FILE_FIELDS, file_field
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column
-from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef
+from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef, Root
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, storage_type, stored
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile_predicates.file_stats import TableSchema, kind_of
@@ -332,6 +332,25 @@ def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column],
                 part.append(values)
         low, high, flags = (pa.chunked_array(part) for part in parts)
         return Bounds(field.kind, scale_of(field.type), low, high, flags)
+
+    return of_column
+
+
+def summaries_of(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]], Bounds | None]:
+    """Returns where the bounds of a column are, in a root's leaves."""
+
+    def of_column(name: tuple[str, ...]) -> Bounds | None:
+        field = schema.fields.get(name)
+        if field is None:
+            return None
+        is_partition = len(name) == 1 and name[0] in schema.partitions
+        for at, column in enumerate(root.columns):
+            if column.serves(field.physical, field.type, partition=is_partition):
+                low, high, flags = zip(*(ref.bounds[at] for ref in root.leaves), strict=True)
+                kept = storage_type(kind_of(field.type))
+                arrays = (pa.array(low, kept), pa.array(high, kept), pa.array(flags, pa.uint8()))
+                return Bounds(field.kind, scale_of(field.type), *arrays)
+        return None
 
     return of_column
 

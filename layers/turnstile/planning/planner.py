@@ -2,7 +2,7 @@
 
     planner.plan(head, lambda columns: columns.named("day").compare("=", "2026-11-01")).files
 
-What is read, one after the other: the HEAD (by the caller), the newest root, its deltas and the commits after its version at once, and the leaves that
+What is read, one after the other: the HEAD (by the caller), the newest root, then at once its deltas, the commits after its version, and the leaves that
 the root cannot exclude. Leaves and roots never change, so a process remembers them, and asks for the newest root only where a remembered one is far
 behind. An index is never believed to be of another history than the HEAD's: the root names a digest of its version's commit as it was published, and
 a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
@@ -15,6 +15,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -32,15 +33,15 @@ from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStat
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
 from turnstile.planning.index import ROW_BATCH, read_leaf
-from turnstile.planning.judging import Bounds, may_match, storage_type
-from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, scale_of
+from turnstile.planning.judging import may_match
+from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, summaries_of
 from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.ports import LogStorage, World, batched
-from turnstile_predicates.file_stats import TableSchema, kind_of
+from turnstile_predicates.file_stats import TableSchema
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
 """Leaves that a process remembers."""
@@ -177,13 +178,13 @@ class Planner:
         """The page by an index; None if it does not serve: it is too far behind, of another history, or a file of it is gone or is not what was
         written."""
         try:
-            view = self._view(table, stored, version)
+            view = self._view(table, stored, version, question)
             return None if view is None else _Page(self, table, view, version, question).plan()
         except (TooMany, StorageFault):
             self._used.drop(table.table_id)
             return None
 
-    def _view(self, table: TableHead, stored: StoredRoot, version: int) -> _View | None:
+    def _view(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> _View | None:
         """The version by an index; None if it is too far behind, or of another history."""
         if version - stored.root.version > MAX_BEHIND:
             return None
@@ -191,7 +192,7 @@ class Planner:
         key = (table.table_id, stored.id, version, ict)
         view = self._views.get(key)
         if view is None:
-            view = self._opened(table, stored, version)
+            view = self._opened(table, stored, version, question)
             if view is not None:
                 self._views.put(key, view)
         if view is not None and ict >= 0:
@@ -233,15 +234,16 @@ class Planner:
                 self._roots.put(id, stored)
         return stored
 
-    def _opened(self, table: TableHead, stored: StoredRoot, version: int) -> _View | None:
+    def _opened(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another history."""
         root, storage = stored.root, self._world.storages.open(table.location)
         reads: list[Callable[[], Any]] = [
             lambda: self._is_own(table, storage, stored),
             lambda: self.leaves(table, root.deltas),
             lambda: changes_of(self._world, table, root.version + 1, version, self._readers),
+            lambda: self._read_ahead(table, root, question),
         ]
-        is_own, small, changes = at_once(lambda read: read(), reads, self._readers)
+        is_own, small, changes, _ = at_once(lambda read: read(), reads, self._readers)
         if not is_own:
             return None
         metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
@@ -252,6 +254,18 @@ class Planner:
         keys = [key for leaf in small for key in leaf.files()]
         count = version - root.version
         return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
+
+    def _read_ahead(self, table: TableHead, root: Root, question: _Question) -> None:
+        """Reads leaves at once with what decides which of them are needed: those that are by the root's own columns, which the commits since rarely change. What it does not read, or
+        cannot, is read when it is needed."""
+        if question.explain:
+            return
+        with suppress(InvalidRequest, StorageFault):
+            columns = TableColumns(root.metadata)
+            predicate = question.predicate(columns) if callable(question.predicate) else question.predicate
+            first, most = question.start[0], LISTED if predicate is None else ROUND
+            chosen = [at for at in _chosen(root, columns.schema, predicate) if at >= first]
+            self.leaves(table, [root.leaves[at] for at in chosen[:most]])
 
     def _is_own(self, table: TableHead, storage: LogStorage, stored: StoredRoot) -> bool:
         """Whether the root is of the history that the table has; a log whose commit was cleaned up cannot say so."""
@@ -366,7 +380,8 @@ class _Page:
     def plan(self) -> Plan:
         """The page."""
         leaves, (first, row), read = self._root.leaves, self._start, 0
-        chosen = [at for at in self._chosen() if at >= first]
+        predicate = None if self._files.explain else self._files.predicate
+        chosen = [at for at in _chosen(self._root, self._view.columns.schema, predicate) if at >= first]
         size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
         for batch in batched(chosen, size):
             if self._files.full:
@@ -386,16 +401,6 @@ class _Page:
         token = _token(self._view.source, self._version, self._digest, self._files.next)
         return Plan(self._version, self._files.files, statistics, token, self._view.protocol, self._view.metadata)
 
-    def _chosen(self) -> list[int]:
-        """The leaves that the root cannot exclude."""
-        refs, predicate = self._root.leaves, self._files.predicate
-        if predicate is None or self._files.explain or not refs:
-            return list(range(len(refs)))
-        mask = may_match(
-            predicate, _summaries(self._root, self._view.columns.schema), pa.repeat(pa.scalar(value=True), len(refs))
-        )
-        return list(compute.indices_nonzero(mask).to_pylist())
-
     def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
         """Which rows of a leaf are files: those that nothing later overrides."""
         mask = self._view.masks.get(name)
@@ -407,23 +412,13 @@ class _Page:
         return mask
 
 
-def _summaries(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]], Bounds | None]:
-    """Where the bounds of a column are, in the root's leaves."""
-
-    def of_column(name: tuple[str, ...]) -> Bounds | None:
-        field = schema.fields.get(name)
-        if field is None:
-            return None
-        is_partition = len(name) == 1 and name[0] in schema.partitions
-        for at, column in enumerate(root.columns):
-            if column.serves(field.physical, field.type, partition=is_partition):
-                low, high, flags = zip(*(ref.bounds[at] for ref in root.leaves), strict=True)
-                kept = storage_type(kind_of(field.type))
-                arrays = (pa.array(low, kept), pa.array(high, kept), pa.array(flags, pa.uint8()))
-                return Bounds(field.kind, scale_of(field.type), *arrays)
-        return None
-
-    return of_column
+def _chosen(root: Root, schema: TableSchema, predicate: Predicate | None) -> list[int]:
+    """The leaves of a root that its bounds cannot exclude."""
+    refs = root.leaves
+    if predicate is None or not refs:
+        return list(range(len(refs)))
+    mask = may_match(predicate, summaries_of(root, schema), pa.repeat(pa.scalar(value=True), len(refs)))
+    return list(compute.indices_nonzero(mask).to_pylist())
 
 
 class _LogPage:

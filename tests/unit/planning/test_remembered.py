@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
-from tests.unit.planning.tables import SMALL, History
+from tests.unit.planning.tables import SMALL, History, metadata
 from turnstile.planning import planner as module
 from turnstile.planning.core.roots import FOLDER
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep, newest_root
+from turnstile.store.core.names import published_path
+from turnstile.store.ports import World
 
 
 def table(seed: int, steps: int = 8) -> History:
@@ -126,3 +129,48 @@ def test_i16_a_remembered_root_whose_files_are_gone_gives_way_to_the_newest_one(
     assert first.root.names - newest.root.names
     assert asked(history, planner) == (1, newest.root.version)
     assert asked(history, planner) == (0, newest.root.version)
+
+
+class Meeting:
+    """Table storage in which the read of a leaf and that of a commit each wait until the other one has begun."""
+
+    def __init__(self, inner: Any, commit: str) -> None:
+        self._inner, self._commit, self._met = inner, commit, threading.Barrier(2)
+        self._came: set[str] = set()
+
+    def open(self, location: str) -> Any:
+        self._storage = self._inner.open(location)
+        return self
+
+    def read(self, path: str, *more: Any) -> Any:
+        kind = "leaf" if path.startswith(FOLDER) else "commit" if path == self._commit else ""
+        if kind and kind not in self._came:
+            self._came.add(kind)
+            self._met.wait(60)
+        return self._storage.read(path, *more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+
+def test_leaves_are_read_at_once_with_the_commits_since() -> None:
+    history = table(8)
+    stored = newest_root(history.world, history.head)
+    assert stored is not None and len(stored.root.leaves) > 0
+    history.step()
+    history.publish()
+    world = history.world
+    storages: Any = Meeting(world.storages, published_path(history.head.latest))
+    slow = World(world.refs, world.objs, storages, world.clock, world.ids, world.space)
+    plan = Planner(slow).plan(history.head)
+    assert {file.path for file in plan.files} == set(history.states[plan.version])
+    assert plan.statistics.index_version == stored.root.version
+
+
+def test_a_predicate_on_a_column_that_the_index_does_not_have_reads_nothing_ahead() -> None:
+    history = table(10)
+    history._commit([metadata("note")])
+    planner = Planner(history.world)
+    plan = planner.plan(history.head, lambda columns: columns.named("note").is_null())
+    assert {file.path for file in plan.files} == set(history.states[plan.version])
+    assert plan.statistics.index_version >= 0
