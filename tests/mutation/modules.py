@@ -374,6 +374,10 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
+    "turnstile.planning.planner: _view: operand view is not None": (
+        "a root of another history is looked at again with each plan, and never believed: it saves the look"
+    ),
+    "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
     "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",

@@ -105,6 +105,12 @@ def test_pages_are_all_files_once_in_the_order_of_the_tables(site, monkeypatch, 
     assert pages >= 3
 
 
+def test_a_token_is_good_for_every_spelling_of_the_catalog(site) -> None:
+    token = site.ask("/main/default/*/files[]", max_results=3).json["next_page_token"]
+    rest = site.ask("/MAIN/default/*/files[]", page_token=token).json
+    assert [file["path"] for file in rest["found"]] == ["f0", "x5"]
+
+
 def test_a_page_that_goes_on_in_a_table_is_of_the_version_that_it_began_with(site) -> None:
     first = site.ask("/main/default/a/files[]", max_results=1).json
     head = site.commits.get(f"/v1/tables/{first['found'][0]['table_id']}/head").json

@@ -111,6 +111,38 @@ def test_a_version_that_left_the_tail_is_asked_for_again() -> None:
     assert asked(history, planner)[0] == 1
 
 
+def test_the_version_before_the_tail_is_known_to_the_head(monkeypatch) -> None:
+    history = table(11)
+    planner = Planner(history.world)
+    asked(history, planner)
+    first = history.head.floor
+    for _ in range(3):
+        history.step()
+        history.publish()
+    assert first == history.head.tail_from - 1
+    assert asked(history, planner) == (0, first)
+
+
+def test_i16_a_version_whose_time_the_head_does_not_know_confirms_nothing() -> None:
+    history = table(12)
+    first = history.head.floor
+    for _ in range(6):
+        history.step()
+        history.publish()
+    planner = Planner(history.world)
+    assert asked(history, planner, version=first) == (1, first)
+    assert asked(history, planner) == (1, first), "whether it is the same history was not seen"
+
+
+def test_a_version_that_is_remembered_is_not_opened_again(monkeypatch) -> None:
+    history, opened, inner = table(13), list[int](), Planner._opened
+    monkeypatch.setattr(Planner, "_opened", lambda *args: opened.append(args[3]) or inner(*args))
+    planner = Planner(history.world)
+    for _ in range(3):
+        asked(history, planner)
+    assert opened == [history.head.latest]
+
+
 def test_i16_a_remembered_root_whose_files_are_gone_gives_way_to_the_newest_one() -> None:
     history = table(7)
     planner = Planner(history.world, cache_bytes=1)  # leaves are read again with every plan
