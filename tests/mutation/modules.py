@@ -154,7 +154,10 @@ MODULES: Final = {
         ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.planning.appends": Mutated(
-        ("functional/iceberg/test_delta_tables.py",), writes=False, decides=True, guards=True
+        ("unit/planning/test_appends.py", "functional/iceberg/test_delta_tables.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.planning.changes": Mutated(("unit/planning/test_index.py",), writes=False, decides=True, guards=True),
     "turnstile.planning.index": Mutated(

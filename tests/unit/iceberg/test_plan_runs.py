@@ -100,6 +100,21 @@ def test_a_cancelled_plan_is_forgotten_and_others_stay(plan: Plan) -> None:
     assert list(runs._runs) == ["b"]
 
 
+def test_a_plan_that_is_cancelled_before_it_begins_never_does(plan: Plan) -> None:
+    runs, later = PlanRuns[int](wait_s=0, running=1), Plan()
+    later.goes.set()
+    assert runs.result("a", plan) is None
+    assert plan.began.wait(60)
+    runs.cancel("a")  # it goes on, and keeps the only thread
+    assert runs.result("b", later) is None
+    runs.cancel("b")
+    assert runs.result("c", lambda: 5) is None
+    last = runs._runs["c"]
+    plan.goes.set()
+    assert last.result(60) == 5
+    assert later.calls == 0
+
+
 def test_results_that_nobody_fetches_are_bounded(monkeypatch, plan: Plan) -> None:
     monkeypatch.setattr(plan_runs, "KEPT", 2)
     runs = PlanRuns[int](wait_s=0, running=10)
