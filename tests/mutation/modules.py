@@ -227,7 +227,9 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.iceberg.core.file_ranges": Mutated(("unit/iceberg/test_file_ranges.py",), writes=False, decides=True),
+    "turnstile.iceberg.core.file_ranges": Mutated(
+        ("unit/iceberg/test_file_ranges.py", "functional/iceberg/test_table_scans.py"), writes=False, decides=True
+    ),
     "turnstile.iceberg.core.content_files": Mutated(
         ("unit/iceberg/test_content_files.py",), writes=False, decides=True
     ),
