@@ -182,6 +182,10 @@ class Api:
         body = {"dry_run": dry_run} | ({} if retention_ms is None else {"retention_ms": retention_ms})
         return self.http.call("vacuum", "POST", path("v1", "tables", table_id, "vacuums"), body)  # type: ignore[no-any-return]
 
+    def plan(self, table_id: str, question: dict[str, Any]) -> dict[str, Any]:
+        """A page of the files of a table that may have rows which satisfy a predicate; changes nothing."""
+        return self.http.call("plan", "POST", path("v1", "tables", table_id, "plan"), question)  # type: ignore[no-any-return]
+
     def pins(self, table_id: str) -> dict[str, Any]:
         """What has to stay of a table."""
         return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))  # type: ignore[no-any-return]

@@ -19,6 +19,7 @@ from turnstile_spark.freshness import Freshness
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.log_files import LogFiles
 from turnstile_spark.names import location_key
+from turnstile_spark.planned_reads import PlannedReads
 from turnstile_spark.refusals import TABLE_ID
 from turnstile_spark.transactions.scope import Scope, Scopes, catalog_of
 from turnstile_spark.views import ViewApi
@@ -42,6 +43,7 @@ class LakeContext:
         self.checksums = checksums.Checksums(jvm, spark._jsparkSession, self.files)
         checksums.silence(jvm)
         self.delta_logs = DeltaLogs()
+        self.planned_reads = PlannedReads(jvm)
         self.freshness = Freshness(jvm, spark._jsparkSession.sparkContext(), self.id_of)
         self.scopes = Scopes(name, spark._jsparkSession.sparkContext())
         self.handed = threading.local()  # .state: what the outer catalog has just loaded, for the one below Delta's
@@ -53,6 +55,7 @@ class LakeContext:
         """Closes connections and threads. Idempotent."""
         self.checksums.close()
         self.files.close()
+        self.planned_reads.close()
         self.api.http.close()
 
     def load(self, namespace: str, table: str) -> TableState:

@@ -16,10 +16,11 @@ from turnstile_spark import coordinator
 from turnstile_spark.api import Api, Commit, Head, Outcome
 from turnstile_spark.context import LakeContext
 from turnstile_spark.credentials import Credentials
-from turnstile_spark.errors import ApiError, install_converter
+from turnstile_spark.errors import ApiError, install_converter, turnstile_error
 from turnstile_spark.jvm import Jvm, let_java_exceptions_through
 from turnstile_spark.maintenance import ATTEMPTS as REWRITE_ATTEMPTS
 from turnstile_spark.maintenance import TARGET_BYTES, Progress, Rewrite, rewrite
+from turnstile_spark.planned_reads import planned
 from turnstile_spark.selftest import check
 from turnstile_spark.session_catalogs import SessionCatalogs
 from turnstile_spark.transactions import scope_coordinator
@@ -268,6 +269,23 @@ class Table:
     def to_df(self) -> Any:
         """The table as a Spark DataFrame."""
         return self._spark.table(self.sql_name)
+
+    def planned(self, where: str | None = None, version: int | None = None) -> Any:
+        """The table as a Spark DataFrame, of the files that the server plans: the driver reads no checkpoint, which is what takes the time where a table has
+        hundreds of thousands of files.
+
+        ``where``: a predicate in Spark's SQL, of which the plan takes what it understands; it is a filter of the DataFrame. ``version``: else the latest. On a cluster
+        ``spark.turnstile.plans.folder`` has to name a folder that executors can read. At most 100,000 files; refused inside of a transaction or snapshot, whose
+        reads are Delta's. See docs/planning.md.
+        """
+        if self._context.scopes.current(self._spark._jsparkSession) is not None:
+            text = f"a planned read of {self.sql_name} inside of a transaction or snapshot: read the table by its name"
+            raise turnstile_error("TURNSTILE_REFUSED", text)
+        try:
+            state = self._context.load(self.namespace, self.name)
+            return planned(self._context, self._spark, state, where, version)
+        except ApiError as e:
+            raise self._error(e) from None
 
     def head(self) -> Head:
         """The table's HEAD as the server has it. Source: one consistent read of its row."""

@@ -137,7 +137,35 @@ MODULES: Final = {
         ("functional/maintenance/test_policies_and_runs.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.planning.core.predicates": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
-    "turnstile.planning.core.sql": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.core.sql": Mutated(
+        ("unit/planning/test_predicates.py", "functional/planning/test_found_files.py"), writes=False, decides=True
+    ),
+    "turnstile.planning.core.files": Mutated(("functional/planning/test_found_files.py",), writes=False, decides=True),
+    "turnstile.planning.finding": Mutated(
+        ("functional/planning/test_found_files.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.planner": Mutated(
+        ("unit/planning/test_remembered.py", "unit/planning/test_index.py", "unit/planning/test_totals.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.planning.upkeep": Mutated(
+        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.appends": Mutated(
+        ("unit/planning/test_appends.py", "functional/iceberg/test_delta_tables.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.planning.changes": Mutated(("unit/planning/test_index.py",), writes=False, decides=True, guards=True),
+    "turnstile.planning.index": Mutated(
+        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.leaves": Mutated(
+        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True
+    ),
     "turnstile.planning.core.roots": Mutated(("unit/planning/test_roots.py",), writes=False, decides=True),
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
@@ -193,7 +221,15 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.iceberg.core.file_ranges": Mutated(("unit/iceberg/test_file_ranges.py",), writes=False, decides=True),
+    "turnstile.iceberg.plan_runs": Mutated(
+        ("unit/iceberg/test_plan_runs.py", "functional/iceberg/test_plan_ids.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.iceberg.core.file_ranges": Mutated(
+        ("unit/iceberg/test_file_ranges.py", "functional/iceberg/test_table_scans.py"), writes=False, decides=True
+    ),
     "turnstile.iceberg.core.content_files": Mutated(
         ("unit/iceberg/test_content_files.py",), writes=False, decides=True
     ),
@@ -349,6 +385,11 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
+    "turnstile.planning.planner: _view: operand view is not None": (
+        "a root of another history is looked at again with each plan, and never believed: it saves the look"
+    ),
+    "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
+    "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (

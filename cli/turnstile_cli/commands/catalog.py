@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
@@ -110,14 +111,21 @@ PathQuery = Annotated[
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Stop after so many matches.")]
 
 
+_QUOTED: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
+_FILES: Final = re.compile(r"\s*/[^/]+(?:/[^/]+)+/\s*files\s*\[", re.IGNORECASE)
+
+
 @with_api
 def find(api: Api, *, query: PathQuery, as_of: AsOf = None, limit: Limit = 1000, output: Format) -> None:
-    """Find namespaces and tables by a path query: one predicate a level.
+    """Find namespaces, tables and files by a path query: one predicate a level.
 
     For example `turnstile find '/main/sales/[format = "delta" and name prefix "ord"]'`. All of it is one view of the
     catalog, however long it takes. The grammar is in docs/path-queries.md. The version of a Delta table is known as of a
-    snapshot.
+    snapshot. `/main/sales/*/files[day = '2026-11-01' and size < 16mb]` finds files of tables.
     """
+    if _FILES.match(_QUOTED.sub("", query)):
+        _find_files(api, query, as_of, limit, output)
+        return
     matches = api.pages("/v1/find", "found", query=query, **moment_query(as_of))
     rows = list(islice(matches, limit))
     more = next(matches, None) is not None
@@ -130,6 +138,29 @@ def find(api: Api, *, query: PathQuery, as_of: AsOf = None, limit: Limit = 1000,
     )
     columns = ("name", "kind", "format", "#version", "created", "comment")
     out.table("", columns, cells, empty=f"nothing matches {escape(query)}")
+    if more:
+        out.say(f"[dim]there are more than {limit}; see --limit[/dim]")
+
+
+def _find_files(api: Api, query: str, as_of: str | None, limit: int, output: Format) -> None:
+    """The files that a path query leads to, and the tables that have none because they could not be asked."""
+    if as_of is not None:
+        raise usage("files of the past are not found", "use turnstile plan TABLE --version")
+    rows, left_out, token = list[dict[str, Any]](), list[dict[str, str]](), None
+    while True:
+        wanted = {"query": query, "max_results": min(1000, limit - len(rows) + 1)}
+        page = api.get("/v1/find/files", **wanted, **({"page_token": token} if token else {}))
+        rows, left_out, token = [*rows, *page["found"]], [*left_out, *page["left_out"]], page.get("next_page_token")
+        if token is None or len(rows) > limit:
+            break
+    rows, more = rows[:limit], len(rows) > limit or token is not None
+    if output is Format.JSON:
+        out.emit_json({"query": query, "found": rows, "left_out": left_out, "more": more})
+        return
+    cells = ((row["table"], row["version"], row["path"], out.size(row["size"]), row["records"]) for row in rows)
+    out.table("", ("table", "#version", "file", "#size", "#rows"), cells, empty=f"no file matches {escape(query)}")
+    for table in left_out:
+        out.say(f"[dim]{escape(table['table'])} was left out: {escape(table['reason'])}[/dim]")
     if more:
         out.say(f"[dim]there are more than {limit}; see --limit[/dim]")
 

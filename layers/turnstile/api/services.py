@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from turnstile.events.follow_ups import FollowUps
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
-    from turnstile.iceberg.delta_scans import DeltaScans
+    from turnstile.iceberg.delta_scans import DeltaScans, PlannedPage
     from turnstile.iceberg.files import MetadataFiles
+    from turnstile.iceberg.plan_runs import PlanRuns
     from turnstile.iceberg.table_scans import TableScans
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
@@ -372,6 +373,13 @@ class Services:
         from turnstile.iceberg.delta_scans import DeltaScans
 
         return DeltaScans(self.world, self.metadata, lambda: self.planner)
+
+    @cached_property
+    def plan_runs(self) -> PlanRuns[PlannedPage]:
+        """Plans of scans that take longer than one answer."""
+        from turnstile.iceberg.plan_runs import PlanRuns
+
+        return PlanRuns()
 
     @cached_property
     def table_scans(self) -> TableScans:

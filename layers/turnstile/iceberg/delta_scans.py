@@ -47,6 +47,8 @@ SNAPSHOTS: Final = 200
 """Versions that a client is shown as snapshots, the newest ones: it reads no others."""
 TASK_CHARACTERS: Final = 512 * 1024
 """The longest plan task: it carries the filter."""
+PLAN_ID_CHARACTERS: Final = 4_000
+"""The longest plan id: it is in a path, and carries the filter, too."""
 
 
 class PlanRequest(msgspec.Struct, frozen=True, rename="kebab"):
@@ -65,17 +67,25 @@ class PlanRequest(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class PlannedPage(msgspec.Struct, frozen=True):
-    """Tasks of a scan of ``version``, and the plan task that has more of them, if there are."""
+    """Tasks of a scan of ``version``, and the plan task that has more of them, if there are. ``plan_id``: by which the first page is planned again; empty
+    where nothing can be asked for so."""
 
     version: int
     tasks: ScanTasks
     plan_task: str | None
+    plan_id: str = ""
 
 
 class NoSuchPlanTask(TurnstileError):
     """A plan task that no plan of this table gave out."""
 
     type = ErrorType.NO_SUCH_PLAN_TASK
+
+
+class NoSuchPlan(TurnstileError):
+    """A plan id that no plan of this table has."""
+
+    type = ErrorType.NO_SUCH_PLAN
 
 
 class NotPlanned(TurnstileError):
@@ -85,13 +95,14 @@ class NotPlanned(TurnstileError):
 
 
 class _PlanTask(msgspec.Struct, frozen=True, array_like=True):
-    """Where a scan goes on: at ``page`` of the planner; ``filter`` is JSON, empty for none."""
+    """Where a scan goes on: at ``page`` of the planner; ``filter`` is JSON, empty for none. ``after``: of what was appended after this version."""
 
     table_id: str
     version: int
     page: str
     filter: bytes = b""
     case_sensitive: bool = True
+    after: int | None = None
 
 
 _TASK: Final = msgspec.msgpack.Decoder(_PlanTask)
@@ -160,24 +171,43 @@ class DeltaScans:
         Raises:
             InvalidRequest: the filter is none, or contradicts the columns.
             NotFound: there is no such snapshot.
-            NotPlanned: an incremental scan.
             TooLarge: the scan needs several answers, and the filter is too long for a plan task.
             UnsupportedTable: as ``load``; or the log cannot be read.
         """
-        if request.start_snapshot_id is not None or request.end_snapshot_id is not None:
-            remedy = "read two snapshots, or the change data feed with Delta"
-            raise NotPlanned(
-                "incremental scans of a Delta table are not planned", field="start-snapshot-id", remedy=remedy
-            )
-        head, snapshot_id = self.head(entity), request.snapshot_id
-        version = head.latest if snapshot_id in (None, 0) else version_of(snapshot_id or 0)
-        if not 0 <= version <= head.latest:
-            raise InvalidRequest(
-                f"the table has no snapshot {snapshot_id}", field="snapshot-id", remedy="load the table again"
-            )
+        task = self._task(entity, request)
+        page = self._page(self.head(entity), task)
+        return msgspec.structs.replace(page, plan_id=plan_id_of(task) or "")
+
+    def plan_id(self, entity: Table, request: PlanRequest) -> str | None:
+        """Returns what ``result`` plans the scan by, without planning it; None where the filter is too long for an id. Raises as ``plan``."""
+        return plan_id_of(self._task(entity, request))
+
+    def result(self, entity: Table, plan_id: str) -> PlannedPage:
+        """Returns the first tasks of the scan that a plan id stands for. Raises NoSuchPlan, and as ``plan``."""
+        try:
+            page = self.resume(entity, plan_id)
+        except NoSuchPlanTask:
+            raise no_such_plan() from None
+        return msgspec.structs.replace(page, plan_id=plan_id)
+
+    def check_plan_id(self, entity: Table, plan_id: str) -> None:
+        """Raises NoSuchPlan for an id that no plan of the table has."""
+        self._opened(entity, plan_id, no_such_plan())
+
+    def _task(self, entity: Table, request: PlanRequest) -> _PlanTask:
+        head, start, end = self.head(entity), request.start_snapshot_id, request.end_snapshot_id
+        if (start is None) != (end is None) or (start is not None and request.snapshot_id is not None):
+            problem = "a scan is of snapshot-id, or from start-snapshot-id to end-snapshot-id"
+            raise InvalidRequest(problem, field="start-snapshot-id", remedy="give one snapshot, or both ends")
+        version = _version(
+            head, request.snapshot_id if end is None else end, "snapshot-id" if end is None else "end-snapshot-id"
+        )
+        after = None if start is None else _version(head, start, "start-snapshot-id")
+        if after is not None and after > version:
+            problem = f"snapshot {start} comes after snapshot {end}"
+            raise InvalidRequest(problem, field="start-snapshot-id", remedy="exchange them")
         text = b"" if request.filter is None else msgspec.json.encode(request.filter)
-        task = _PlanTask(head.table_id, version, "", text, request.case_sensitive)
-        return self._page(head, task)
+        return _PlanTask(head.table_id, version, "", text, request.case_sensitive, after)
 
     def plan_plain_files(self, entity: Table, request: PlanRequest) -> PlannedPage:
         """Returns a scan as Delta's own planning client reads it: it takes the files of one answer, reads them by the names of the columns, and
@@ -200,15 +230,20 @@ class DeltaScans:
 
     def resume(self, entity: Table, plan_task: str) -> PlannedPage:
         """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, and as ``plan``."""
+        problem = "the plan task is none of this table's"
+        refusal = NoSuchPlanTask(problem, field="plan-task", remedy="plan the scan again")
+        return self._page(*self._opened(entity, plan_task, refusal))
+
+    def _opened(self, entity: Table, text: str, refusal: TurnstileError) -> tuple[TableHead, _PlanTask]:
+        """The HEAD, and what a plan task or plan id names. Raises ``refusal`` for a text that was not given out for the table."""
         try:
-            task = unseal(plan_task, _TASK, "plan task", characters=TASK_CHARACTERS)
-        except Damaged as error:
-            raise NoSuchPlanTask(f"the plan task {error}", field="plan-task", remedy="plan the scan again") from None
+            task = unseal(text, _TASK, "plan task", characters=TASK_CHARACTERS)
+        except Damaged:
+            raise refusal from None
         head = self.head(entity)
         if task.table_id != head.table_id or not 0 <= task.version <= head.latest:
-            problem = "the plan task is of another table"
-            raise NoSuchPlanTask(problem, field="plan-task", remedy="plan the scan again")
-        return self._page(head, task)
+            raise refusal
+        return head, task
 
     def _page(self, head: TableHead, task: _PlanTask) -> PlannedPage:
         """The tasks from a plan task on: as many as fit an answer."""
@@ -230,7 +265,11 @@ class DeltaScans:
 
         predicate = None if expression is None else lambda columns: filters(columns).inclusive
         page, stats = task.page or None, expression is not None
-        plan = self._planner().plan(head, predicate, version=task.version, page=page, limit=limit, stats=stats)
+        planner, version = self._planner(), task.version
+        if task.after is None:
+            plan = planner.plan(head, predicate, version=version, page=page, limit=limit, stats=stats)
+        else:
+            plan = planner.appended(head, task.after, version, predicate, page=page, limit=limit, stats=stats)
         check_features(plan.protocol)
         check_same_columns(plan.metadata, present.metadata)
         columns, partitions = TableColumns(plan.metadata), partition_columns(plan.metadata)
@@ -247,6 +286,25 @@ class DeltaScans:
                 problem, field="filter", remedy="filter by less, or by a range", limit=TASK_CHARACTERS, size=len(sealed)
             )
         return sealed
+
+
+def _version(head: TableHead, snapshot_id: int | None, field: str) -> int:
+    """The version that a snapshot id names; none and 0: the latest. Raises InvalidRequest."""
+    version = head.latest if snapshot_id in (None, 0) else version_of(snapshot_id or 0)
+    if not 0 <= version <= head.latest:
+        raise InvalidRequest(f"the table has no snapshot {snapshot_id}", field=field, remedy="load the table again")
+    return version
+
+
+def plan_id_of(task: msgspec.Struct) -> str | None:
+    """Returns the id of a scan that begins with this plan task; None where it would not fit a path."""
+    text = seal(task)
+    return text if len(text) <= PLAN_ID_CHARACTERS else None
+
+
+def no_such_plan() -> NoSuchPlan:
+    """Returns the refusal of a plan id."""
+    return NoSuchPlan("the plan id is none of this table's", field="plan-id", remedy="plan the scan again")
 
 
 def _not_plain(problem: str) -> UnsupportedTable:

@@ -25,7 +25,14 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.schema import Schema, parts
 from turnstile.iceberg.core.snapshots import Snapshot
-from turnstile.iceberg.delta_scans import TASK_CHARACTERS, NoSuchPlanTask, PlannedPage, PlanRequest
+from turnstile.iceberg.delta_scans import (
+    TASK_CHARACTERS,
+    NoSuchPlanTask,
+    PlannedPage,
+    PlanRequest,
+    no_such_plan,
+    plan_id_of,
+)
 from turnstile.planning.core.predicates import TRUE, outcomes
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import PAGE_BYTES, response_size
@@ -108,7 +115,16 @@ class TableScans:
             entity.table_id, end, request.start_snapshot_id, 0, 0, 0, text, request.case_sensitive, request.use_snapshot_schema,
             request.stats_fields,
         )  # fmt: skip
-        return _Scan(self._storages, metadata, roots, task).page()
+        page = _Scan(self._storages, metadata, roots, task).page()
+        return msgspec.structs.replace(page, plan_id=plan_id_of(task) or "")
+
+    def result(self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], plan_id: str) -> PlannedPage:
+        """Returns the first tasks of the scan that a plan id stands for. Raises NoSuchPlan, also when its snapshot has expired, and as ``plan``."""
+        try:
+            page = self.resume(entity, metadata, roots, plan_id)
+        except NoSuchPlanTask:
+            raise no_such_plan() from None
+        return msgspec.structs.replace(page, plan_id=plan_id)
 
     def resume(
         self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], plan_task: str

@@ -6,7 +6,7 @@ Source: Delta protocol, "Action Reconciliation".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -71,15 +71,22 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
         UnsupportedTable: a commit is missing or cannot be read.
         StorageFault: a commit's bytes are not what was ratified.
     """
+    changes = Changes({})
+    for version, pieces in commits_of(world, head, first, last, readers):
+        where = f"version {version}"
+        _apply(changes, lines(pieces, where), where)
+    return changes
+
+
+def commits_of(
+    world: World, head: TableHead, first: int, last: int, readers: int = READERS
+) -> Iterator[tuple[int, Iterable[bytes]]]:
+    """Yields the versions from ``first`` to ``last`` with the pieces of their commits; ``readers`` of them are opened at once. Raises as ``changes_of``."""
     storage = world.storages.open(head.location)
     places = {place.version: place for place in positioned(head)}
-    changes = Changes({})
     for batch in batched(range(first, last + 1), max(1, readers)):
         opened = at_once(lambda version: _opened(world, storage, head, version, places.get(version)), batch, readers)
-        for version, pieces in zip(batch, opened, strict=True):
-            where = f"version {version}"
-            _apply(changes, lines(pieces, where), where)
-    return changes
+        yield from zip(batch, opened, strict=True)
 
 
 def _opened(

@@ -37,6 +37,7 @@ from turnstile.planning.core.roots import (
 )
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES
 from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, path_lists, written
+from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.faults import Faults
@@ -73,11 +74,13 @@ class Indexer:
         schema = TableSchema.of(state.metadata)
         columns = columns_of_table(schema)
         cluster = cluster_of(columns, _clustering(state))
-        maker, leaves = LeafMaker(schema, columns), list[LeafRef]()
+        maker, leaves, totals = LeafMaker(schema, columns), list[LeafRef](), Totals()
         for rows in _runs(maker, state, self.sizes.run_rows):
+            totals.add(Leaf(rows), compute.invert(rows["removed"]))
             leaves += self.leaves_of(rows, cluster, len(columns))
         leaves.sort(key=lambda ref: sort_key(ref.first))
         root = Root(state.version, stamp, 0, state.protocol, state.metadata, columns, cluster, tuple(leaves))
+        root = msgspec.structs.replace(root, totals=totals.of_version(state.version))
         return self._root(root, before)
 
     # -- from the commits since -----------------------------------------------------------------------------------------
@@ -96,16 +99,18 @@ class Indexer:
             cluster = cluster_of(columns, clustering)
         leaves = [_rebound(ref, root, columns, cluster) for ref in root.leaves]
         deltas = [_rebound(ref, root, columns, cluster) for ref in root.deltas]
-        maker = LeafMaker(schema, columns)
+        maker, totals = LeafMaker(schema, columns), root.totals
         if changes.files:
             rows = maker.table(changes.adds, changes.removes)
             pending = sum(ref.rows for ref in deltas) + len(rows)
             if len(deltas) >= self.sizes.deltas or pending > self.sizes.most_pending(sum(ref.rows for ref in leaves)):
-                leaves, deltas = _Drain(self, maker, columns, cluster).run(leaves, deltas, rows)
+                drain = _Drain(self, maker, columns, cluster)
+                leaves, deltas = drain.run(leaves, deltas, rows)
+                totals = drain.totals.of_version(self._head.floor)
             else:
                 deltas.append(self.delta(rows, cluster, len(columns)))
         after = Root(self._head.floor, stamp, 0, protocol, metadata, columns, cluster, tuple(leaves), tuple(deltas))
-        return self._root(after, stored)
+        return self._root(msgspec.structs.replace(after, totals=totals), stored)
 
     def read(self, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, read at once."""
@@ -141,18 +146,20 @@ class Indexer:
 
 
 class _Drain:
-    """Puts the changes that deltas hold into leaves: first where there are most of them."""
+    """Puts the changes that deltas hold into leaves: first where there are most of them. It looks at all leaves, so it knows the table's ``totals``."""
 
     def __init__(
         self, work: Indexer, maker: LeafMaker, columns: Sequence[IndexedColumn], cluster: Sequence[int]
     ) -> None:
         self._work, self._maker, self._columns, self._cluster = work, maker, columns, cluster
+        self.totals = Totals()
 
     def run(
         self, leaves: list[LeafRef], deltas: list[LeafRef], newest: pa.Table
     ) -> tuple[list[LeafRef], list[LeafRef]]:
         """Returns leaves and deltas after it: of ``deltas`` and the ``newest`` changes. Rounds of ``Sizes.rewrites`` leaves, until half of what may wait is left."""
         rows, overridden = self._merged(deltas, newest)
+        self.totals.add(Leaf(rows), compute.invert(rows["removed"]))
         if not leaves:
             return (self._work.leaves_of(rows, self._cluster, len(self._columns)) if len(rows) else []), []
         half = self._work.sizes.most_pending(sum(ref.rows for ref in leaves)) // 2
@@ -192,7 +199,9 @@ class _Drain:
         held: dict[int, set[Key]] = {}
         for batch in batched(range(len(leaves)), self._work.sizes.readers):
             for at, leaf in zip(batch, self._work.read([leaves[at] for at in batch]), strict=True):
-                rows = Leaf(leaf.table.filter(compute.invert(leaf.alive(*dead))))
+                alive = leaf.alive(*dead)
+                self.totals.add(leaf, alive)
+                rows = Leaf(leaf.table.filter(compute.invert(alive)))
                 if len(rows):
                     held[at] = set(rows.files())
         return held

@@ -23,9 +23,10 @@ from pyarrow import compute, parquet
 from turnstile.delta.core.actions import Add, DeletionVector
 from turnstile.maintenance.core.parsed import decimal_of, type_of
 from turnstile.maintenance.core.segments import vector_id
+from turnstile.planning.core.files import FILE_FIELDS, file_field
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column
-from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef
+from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef, Root
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, storage_type, stored
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile_predicates.file_stats import TableSchema, kind_of
@@ -312,6 +313,9 @@ def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column],
     """Returns where the bounds of a column are, in all rows of the leaves one after the other."""
 
     def of_column(column: Column) -> Bounds | None:
+        member = file_field(column)
+        if member is not None:
+            return _values_of(leaves, member)
         positions = [leaf.position(schema, column) for leaf in leaves]
         field = schema.fields.get(column)
         if field is None or all(at is None for at in positions):
@@ -330,6 +334,38 @@ def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column],
         return Bounds(field.kind, scale_of(field.type), low, high, flags)
 
     return of_column
+
+
+def summaries_of(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]], Bounds | None]:
+    """Returns where the bounds of a column are, in a root's leaves."""
+
+    def of_column(name: tuple[str, ...]) -> Bounds | None:
+        field = schema.fields.get(name)
+        if field is None:
+            return None
+        is_partition = len(name) == 1 and name[0] in schema.partitions
+        for at, column in enumerate(root.columns):
+            if column.serves(field.physical, field.type, partition=is_partition):
+                low, high, flags = zip(*(ref.bounds[at] for ref in root.leaves), strict=True)
+                kept = storage_type(kind_of(field.type))
+                arrays = (pa.array(low, kept), pa.array(high, kept), pa.array(flags, pa.uint8()))
+                return Bounds(field.kind, scale_of(field.type), *arrays)
+        return None
+
+    return of_column
+
+
+_MEMBERS: Final = {"size": "size", "records": "records", "modified": "modification_ms", "path": "path"}
+"""In which column of a leaf what is known of a file is (``core.files``)."""
+
+
+def _values_of(leaves: Sequence[Leaf], member: str) -> Bounds:
+    """What is known of each file, as bounds that are equal."""
+    values = pa.chunked_array([leaf.table[_MEMBERS[member]].combine_chunks() for leaf in leaves])
+    flags = compute.if_else(
+        compute.is_valid(values), pa.scalar(HAS_VALUES, pa.uint8()), pa.scalar(HAS_NULLS, pa.uint8())
+    )
+    return Bounds(kind_of(FILE_FIELDS[member]), 0, values, values, flags)
 
 
 def path_lists(keys: Iterable[Key]) -> DeadPaths:

@@ -2,9 +2,11 @@
 
     planner.plan(head, lambda columns: columns.named("day").compare("=", "2026-11-01")).files
 
-What is read, one after the other: the HEAD (by the caller), the newest root, then at once the leaves that the root cannot exclude, its deltas, and the
-commits after its version. Leaves never change, so a process remembers them. An index is never believed to be of another history than the HEAD's: the
-root names a digest of its version's commit as it was published. Without an index, or where one of its files is gone, the log is read (I16).
+What is read, one after the other: the HEAD (by the caller), the newest root, then at once its deltas, the commits after its version, and the leaves that
+the root cannot exclude. Leaves and roots never change, so a process remembers them, and asks for the newest root only where a remembered one is far
+behind. An index is never believed to be of another history than the HEAD's: the root names a digest of its version's commit as it was published, and
+a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
+gone, the log is read (I16).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -24,30 +27,36 @@ from turnstile.delta.core.head import TableHead, positioned
 from turnstile.delta.past import version_at
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import open_state
+from turnstile.planning.appends import Appended, appended
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics, Position, PredicateOf
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
 from turnstile.planning.index import ROW_BATCH, read_leaf
-from turnstile.planning.judging import Bounds, may_match, storage_type
-from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, scale_of
+from turnstile.planning.judging import may_match
+from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, summaries_of
 from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.ports import LogStorage, World, batched
-from turnstile_predicates.file_stats import TableSchema, kind_of
+from turnstile_predicates.file_stats import TableSchema
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
 """Leaves that a process remembers."""
 VIEWS: Final = 64
 """Versions of tables that a process remembers: roots, deltas and what came after them."""
+TABLES: Final = 1_000
+"""Tables of which a process remembers the root that they were last planned by."""
 READERS: Final = 32
 ROUND: Final = 128
 """Leaves that are held at once."""
 LISTED: Final = 16
 """The same, where every file is asked for and a page ends soon."""
+NEAR: Final = 16
+"""Versions that a remembered root may be behind before the newest one is asked for: more than upkeep lets it fall behind (``Sizes.every``), few
+enough that their commits are read at once."""
 _LOG: Final = "log"
 
 
@@ -88,6 +97,14 @@ class _View(msgspec.Struct):
     overridden: Any = None
 
 
+class _Used(msgspec.Struct, frozen=True):
+    """The root that a table was last planned by, the version that was planned, and its in-commit timestamp."""
+
+    stored: StoredRoot
+    version: int
+    ict: int
+
+
 class Planner:
     """Plans scans. One per process: it remembers leaves and roots, which never change."""
 
@@ -96,6 +113,7 @@ class Planner:
         self._leaves = Lru[tuple[str, str], Leaf](cache_bytes)
         self._roots = Lru[str, StoredRoot](VIEWS)
         self._views = Lru[tuple[str, str, int, int], _View](VIEWS)
+        self._used = Lru[str, _Used](TABLES)
         self._stamped = Lru[tuple[str, str], bool](10_000)
 
     def plan(
@@ -118,15 +136,22 @@ class Planner:
         if at > table.latest or at < 0:
             remedy = f"name a version up to {table.latest}"
             raise NotFound("commit", f"version {at} of {table.name}", field="version", remedy=remedy)
-        view = self._view(table, at, None if position is None else position.source)
-        if view is not None:
-            try:
-                return _Page(self, table, view, at, question).plan()
-            except StorageFault:  # a leaf is gone, or is not what was written
-                view = None
+        remembered = None if position is not None else self._remembered(table, at)
+        plan = None if remembered is None else self._planned(table, remembered, at, question)
+        if plan is None:
+            stored = self._root(table, at, None if position is None else position.source)
+            plan = None if stored is None else self._planned(table, stored, at, question)
+        if plan is not None:
+            return plan
         if position is not None and not position.source.startswith(_LOG):
             raise _expired()
         return _LogPage(self._world, table, at, question, self._readers).plan()
+
+    def appended(
+        self, table: TableHead, after: int, version: int, predicate: PredicateOf = None, *, page: str | None = None, limit: int = MAX_FILES, stats: bool = False
+    ) -> Plan:  # fmt: skip
+        """As ``turnstile.planning.core.plans.ScanPlanner``."""
+        return appended(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
 
     def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, remembered or read at once. Raises StorageFault."""
@@ -149,22 +174,39 @@ class Planner:
 
     # -- the version as leaves ----------------------------------------------------------------------------------------
 
-    def _view(self, table: TableHead, version: int, source: str | None) -> _View | None:
-        """The version by an index; None if there is none for it."""
-        stored = self._root(table, version, source)
-        if stored is None or version - stored.root.version > MAX_BEHIND:
+    def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> Plan | None:
+        """The page by an index; None if it does not serve: it is too far behind, of another history, or a file of it is gone or is not what was
+        written."""
+        try:
+            view = self._view(table, stored, version, question)
+            return None if view is None else _Page(self, table, view, version, question).plan()
+        except (TooMany, StorageFault):
+            self._used.drop(table.table_id)
             return None
-        ict = next((place.ict for place in positioned(table) if place.version == version), -1)
+
+    def _view(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> _View | None:
+        """The version by an index; None if it is too far behind, or of another history."""
+        if version - stored.root.version > MAX_BEHIND:
+            return None
+        ict = _ict(table, version)
         key = (table.table_id, stored.id, version, ict)
         view = self._views.get(key)
         if view is None:
-            try:
-                view = self._opened(table, stored, version)
-            except (TooMany, StorageFault):
-                return None
+            view = self._opened(table, stored, version, question)
             if view is not None:
                 self._views.put(key, view)
+        if view is not None and ict >= 0:
+            self._used.put(table.table_id, _Used(stored, version, ict))
         return view
+
+    def _remembered(self, table: TableHead, version: int) -> StoredRoot | None:
+        """The root that the table was last planned by, if it serves without a look whether there is a newer one: the version is remembered, or
+        little later than the root; and the HEAD shows that it has the history which was planned then."""
+        used = self._used.get(table.table_id)
+        if used is None or version < used.version or _ict(table, used.version) != used.ict:
+            return None
+        near = version - used.stored.root.version <= NEAR
+        return used.stored if near or version == used.version else None
 
     def _root(self, table: TableHead, version: int, source: str | None) -> StoredRoot | None:
         """The newest root of the version or an earlier one, or the one that a page names."""
@@ -192,15 +234,16 @@ class Planner:
                 self._roots.put(id, stored)
         return stored
 
-    def _opened(self, table: TableHead, stored: StoredRoot, version: int) -> _View | None:
+    def _opened(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another history."""
         root, storage = stored.root, self._world.storages.open(table.location)
         reads: list[Callable[[], Any]] = [
             lambda: self._is_own(table, storage, stored),
             lambda: self.leaves(table, root.deltas),
             lambda: changes_of(self._world, table, root.version + 1, version, self._readers),
+            lambda: self._read_ahead(table, root, question),
         ]
-        is_own, small, changes = at_once(lambda read: read(), reads, self._readers)
+        is_own, small, changes, _ = at_once(lambda read: read(), reads, self._readers)
         if not is_own:
             return None
         metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
@@ -212,6 +255,18 @@ class Planner:
         count = version - root.version
         return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
 
+    def _read_ahead(self, table: TableHead, root: Root, question: _Question) -> None:
+        """Reads leaves at once with what decides which of them are needed: those that are by the root's own columns, which the commits since rarely change. What it does not read, or
+        cannot, is read when it is needed."""
+        if question.explain:
+            return
+        with suppress(InvalidRequest, StorageFault):
+            columns = TableColumns(root.metadata)
+            predicate = question.predicate(columns) if callable(question.predicate) else question.predicate
+            first, most = question.start[0], LISTED if predicate is None else ROUND
+            chosen = [at for at in _chosen(root, columns.schema, predicate) if at >= first]
+            self.leaves(table, [root.leaves[at] for at in chosen[:most]])
+
     def _is_own(self, table: TableHead, storage: LogStorage, stored: StoredRoot) -> bool:
         """Whether the root is of the history that the table has; a log whose commit was cleaned up cannot say so."""
         key = (table.location, stored.id)
@@ -220,6 +275,15 @@ class Planner:
                 return False
             self._stamped.put(key, value=True)
         return True
+
+
+def _ict(table: TableHead, version: int) -> int:
+    """The in-commit timestamp of a version, as far as the HEAD knows; else -1."""
+    if version == table.latest:
+        return table.last_ict
+    if version == table.tail_from - 1:
+        return table.tail_ict
+    return next((place.ict for place in positioned(table) if place.version == version), -1)
 
 
 def _tail(changes: Changes, schema: TableSchema) -> Leaf:
@@ -316,7 +380,8 @@ class _Page:
     def plan(self) -> Plan:
         """The page."""
         leaves, (first, row), read = self._root.leaves, self._start, 0
-        chosen = [at for at in self._chosen() if at >= first]
+        predicate = None if self._files.explain else self._files.predicate
+        chosen = [at for at in _chosen(self._root, self._view.columns.schema, predicate) if at >= first]
         size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
         for batch in batched(chosen, size):
             if self._files.full:
@@ -336,16 +401,6 @@ class _Page:
         token = _token(self._view.source, self._version, self._digest, self._files.next)
         return Plan(self._version, self._files.files, statistics, token, self._view.protocol, self._view.metadata)
 
-    def _chosen(self) -> list[int]:
-        """The leaves that the root cannot exclude."""
-        refs, predicate = self._root.leaves, self._files.predicate
-        if predicate is None or self._files.explain or not refs:
-            return list(range(len(refs)))
-        mask = may_match(
-            predicate, _summaries(self._root, self._view.columns.schema), pa.repeat(pa.scalar(value=True), len(refs))
-        )
-        return list(compute.indices_nonzero(mask).to_pylist())
-
     def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
         """Which rows of a leaf are files: those that nothing later overrides."""
         mask = self._view.masks.get(name)
@@ -357,23 +412,13 @@ class _Page:
         return mask
 
 
-def _summaries(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]], Bounds | None]:
-    """Where the bounds of a column are, in the root's leaves."""
-
-    def of_column(name: tuple[str, ...]) -> Bounds | None:
-        field = schema.fields.get(name)
-        if field is None:
-            return None
-        is_partition = len(name) == 1 and name[0] in schema.partitions
-        for at, column in enumerate(root.columns):
-            if column.serves(field.physical, field.type, partition=is_partition):
-                low, high, flags = zip(*(ref.bounds[at] for ref in root.leaves), strict=True)
-                kept = storage_type(kind_of(field.type))
-                arrays = (pa.array(low, kept), pa.array(high, kept), pa.array(flags, pa.uint8()))
-                return Bounds(field.kind, scale_of(field.type), *arrays)
-        return None
-
-    return of_column
+def _chosen(root: Root, schema: TableSchema, predicate: Predicate | None) -> list[int]:
+    """The leaves of a root that its bounds cannot exclude."""
+    refs = root.leaves
+    if predicate is None or not refs:
+        return list(range(len(refs)))
+    mask = may_match(predicate, summaries_of(root, schema), pa.repeat(pa.scalar(value=True), len(refs)))
+    return list(compute.indices_nonzero(mask).to_pylist())
 
 
 class _LogPage:

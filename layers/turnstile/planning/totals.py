@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from turnstile.delta.core.actions import DeletionVector
+from turnstile.planning.core.roots import TableTotals
 from turnstile.planning.leaves import Leaf
 
 MAX_PARTITIONS: Final = 100_000
@@ -40,6 +41,12 @@ class Totals:
     def partitions(self) -> int | None:
         """How many different partition values files have; 1 for a table without partition columns that has files; None: too many to tell."""
         return None if self._partitions is None else len(self._partitions)
+
+    def of_version(self, version: int) -> TableTotals:
+        """The sums as a value."""
+        return TableTotals(
+            version, self.files, self.bytes, self.records, self.without_records, self.deleted_rows, self.partitions
+        )
 
     def add(self, leaf: Leaf, alive: Any) -> None:
         """Adds the rows of a leaf that are files."""

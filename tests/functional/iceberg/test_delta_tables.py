@@ -12,6 +12,7 @@ from tests.support.fakes import delta
 from tests.support.iceberg.client import MAIN, SALES, Iceberg, refused, set_properties
 from tests.support.iceberg.delta_table import VECTOR, DeltaTable, add, field, metadata
 from turnstile.iceberg import delta_scans
+from turnstile.planning import appends
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import VendedCredentials
 
@@ -239,10 +240,63 @@ def test_a_clone_is_refused_since_its_files_are_its_sources(client: Iceberg) -> 
         assert "pinned to version 2" in refused(answer, 400, "BadRequestException")
 
 
-def test_incremental_scans_are_not_planned(client: Iceberg) -> None:
-    table = two_days(client)
-    for body in ({"start-snapshot-id": 1, "end-snapshot-id": 2}, {"start-snapshot-id": 1}, {"end-snapshot-id": 2}):
-        refused(client.post(f"{table.path}/plan", body), 406, "UnsupportedOperationException")
+def test_an_incremental_scan_has_what_appends_added_between_two_snapshots(
+    client: Iceberg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = DeltaTable(client)  # snapshot 1, 2
+    for number in range(4):
+        table.commit(add(f"f{number}.parquet", ids=(number, number), day="2026-11-01"))
+    last = client.load(table.path)["metadata"]["current-snapshot-id"]
+    spans = {(last - 2, last): [2, 3], (last - 4, last - 1): [0, 1, 2], (last, last): [], (last - 1, 0): [3]}
+    for (start, end), numbers in spans.items():
+        assert sorted(table.files(**{"start-snapshot-id": start, "end-snapshot-id": end})) == [
+            f"f{n}.parquet" for n in numbers
+        ]
+    span = {"start-snapshot-id": last - 4, "end-snapshot-id": last}
+    assert sorted(table.files(**span, filter={"type": "gt", "term": "id", "value": 1})) == ["f2.parquet", "f3.parquet"]
+    table.publish()
+    monkeypatch.setattr(delta_scans, "FILES", 1)
+    assert sorted(table.files(**span)) == [f"f{n}.parquet" for n in range(4)], "by the page"
+    table.commit(
+        {"remove": {**delta.remove("f1.parquet")["remove"], "dataChange": False}},
+        add("g.parquet", ids=(1, 1), day="2026-11-01", dataChange=False),
+    )
+    assert sorted(table.files(**{**span, "end-snapshot-id": last + 1})) == [f"f{n}.parquet" for n in range(4)], (
+        "rows are the same"
+    )
+    table.commit(delta.remove("f2.parquet"))
+    message = refused(
+        client.post(f"{table.path}/plan", {**span, "end-snapshot-id": last + 2}), 400, "BadRequestException"
+    )
+    assert f"version {last + 1} removes rows" in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"start-snapshot-id": 1}, {"end-snapshot-id": 2}, {"start-snapshot-id": 1, "end-snapshot-id": 2, "snapshot-id": 2},
+        {"start-snapshot-id": 2, "end-snapshot-id": 1}, {"start-snapshot-id": 1, "end-snapshot-id": 99}, {"start-snapshot-id": 98, "end-snapshot-id": 99},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_incremental_scan_has_two_ends(client: Iceberg, body: dict[str, int]) -> None:
+    refused(client.post(f"{two_days(client).path}/plan", body), 400, "BadRequestException")
+
+
+def test_an_incremental_scan_is_bounded(client: Iceberg, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = DeltaTable(client)
+    table.commit(*(add(f"f{n}.parquet", ids=(n, n), day="2026-11-01") for n in range(3)))
+    last = client.load(table.path)["metadata"]["current-snapshot-id"]
+    span = {"start-snapshot-id": last - 1, "end-snapshot-id": last}
+    for bound, most, taken in (
+        ("MAX_ADDED", 3, 200),
+        ("MAX_ADDED", 2, 400),
+        ("MAX_VERSIONS", 1, 200),
+        ("MAX_VERSIONS", 0, 400),
+    ):
+        with monkeypatch.context() as bounds:
+            bounds.setattr(appends, bound, most)
+            assert client.post(f"{table.path}/plan", span).status == taken
 
 
 def test_nobody_writes_it_by_this_api(client: Iceberg) -> None:

@@ -105,7 +105,7 @@ def test_clients_are_told_to_try_nothing_that_the_past_refuses(client: Iceberg) 
     assert writes == ["POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics"]
 
 
-READS = ("/metrics", "/plan", "/tasks")
+READS = ("/metrics", "/plan", "/tasks", "/plan/x")
 WRITES = [one for one in OPERATIONS if one[0] in ("POST", "DELETE") and not one[1].endswith(READS)]
 
 

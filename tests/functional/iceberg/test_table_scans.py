@@ -34,9 +34,12 @@ def table(client: Iceberg) -> PlannedTable:
 
 
 def test_a_task_says_all_that_a_reader_needs(table: PlannedTable) -> None:
-    snapshot = table.append(table.file("a.parquet"))
+    table.append(table.file("a.parquet"))
     plan = table.plan(stats_fields=["id", "none"])
-    assert plan["status"] == "completed" and plan["plan-id"] == f"{table.id}.{snapshot}"
+    assert plan["status"] == "completed"
+    later = table.client.get(f"{table.path}/plan/{plan['plan-id']}").json
+    assert later == {name: value for name, value in plan.items() if name != "plan-id"}
+    refused(table.client.get(f"{table.path}/plan/x"), 404, "NoSuchPlanIdException")
     assert plan["file-scan-tasks"] == [{
         "data-file": {
             "spec-id": 0, "content": "data", "file-path": f"{table.location}/data/a.parquet", "file-format": "parquet",

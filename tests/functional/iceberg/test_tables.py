@@ -140,7 +140,7 @@ def test_configuration_names_the_prefix_and_every_operation_that_is_served(clien
     said = client.get(f"{V1}/config", warehouse="MAIN").json
     assert said["overrides"] == {"prefix": "main"} and said["idempotency-key-lifetime"] == "PT30M"
     routes = {
-        f"{method} /v1{route.removeprefix('/iceberg/v1')}"
+        f"{method} /v1{route.removeprefix('/iceberg/v1').replace('plan_id', 'plan-id')}"
         for route, methods in client.app.app.routes.items()
         for method in methods
         if route.startswith("/iceberg/")

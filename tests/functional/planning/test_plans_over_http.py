@@ -176,3 +176,29 @@ def test_a_detail_that_is_not_there_is_refused(site) -> None:
     refused(ask_detail(site, version=1, timestamp=1), 400, "InvalidRequest", "timestamp")
     refused(ask_detail(site, version=-1), 400, "InvalidRequest", "version")
     refused(ask_detail(site, files=1), 400, "InvalidRequest", "files")
+
+
+def test_the_definition_is_of_the_version_if_it_is_asked_for(site) -> None:
+    site.append(0)
+    plan = site.plan(definition=True, max_results=1)
+    assert plan["definition"]["metaData"]["schemaString"]
+    assert plan["definition"]["protocol"]["minReaderVersion"] == 3
+    assert "definition" not in site.plan()
+
+
+def test_a_load_has_the_totals_of_the_index_if_they_are_asked_for(site) -> None:
+    path = "/v1/catalogs/main/namespaces/default/tables/t"
+    site.append(0, 10)
+    assert "statistics" not in site.commits.get(path).json
+    before = site.commits.get(path, statistics="true")
+    assert before.json["statistics"] is None
+    check(operations()["loadTable"], before)
+    site.index()
+    version = site.append(20)
+    loaded = site.commits.get(path, statistics="true")
+    check(operations()["loadTable"], loaded)
+    assert loaded.json["latest"] == version
+    assert loaded.json["statistics"] == {
+        "version": version - 1, "files": 2, "bytes": 12, "rows": 20, "files_without_records": 0, "partitions": 1,
+    }  # fmt: skip
+    refused(site.commits.get(path, statistics="maybe"), 400, "InvalidRequest", "statistics")

@@ -90,7 +90,8 @@ def test_every_query_on_the_page_can_be_read() -> None:
     queries = re.findall(r"^(/\w+/.*)$", PAGE, re.MULTILINE)
     assert len(queries) >= 6
     for query in queries:
-        parse(query.split("   ")[0])
+        text = query.split("   ")[0]
+        parse(text, files="/files[" in text)
 
 
 # -- the command --------------------------------------------------------------------------------------------------
@@ -115,6 +116,36 @@ def test_find_follows_empty_pages_and_says_when_there_are_more() -> None:
     assert told["more"] is False
     assert "main.s.a1" in limited and "main.s.a2" not in limited
     assert "more than 1" in limited
+
+
+def test_find_asks_for_files_where_the_last_level_is_of_files() -> None:
+    query = "/main/*/[tier = '/x/files[']/ Files [size < 16mb]"
+    asked = f"GET /v1/find/files?{httpx.QueryParams(query=query, max_results='3')}"
+    file = {"table": "main.s.t", "table_id": "i", "version": 4, "path": "f", "size": 2048, "records": None}
+    left_out = [{"table": "main.s.u", "reason": "it has no column 'day'"}]
+    pages = {
+        asked: (200, {"found": [file], "left_out": [], "next_page_token": "t1"}),
+        asked.replace("max_results=3", "max_results=2") + "&page_token=t1": (
+            200,
+            {"found": [file, file], "left_out": left_out},
+        ),
+    }
+    with service(pages) as canned:
+        told = json.loads(run("find", query, "--limit", "2", "--url", canned.url, "--output", "json").stdout)
+        shown = run("find", query, "--limit", "2", "--url", canned.url).stdout
+    assert told == {"query": query, "found": [file, file], "left_out": left_out, "more": True}
+    assert "main.s.t" in shown and "main.s.u was left out" in shown and "more than 2" in shown
+
+
+@pytest.mark.parametrize("query", ["/main/files[x = 1]", "/main/*/files", "/main/*/[comment = '/a/files[']"])
+def test_find_asks_for_entries_where_the_last_level_is_none_of_files(query) -> None:
+    with service({f"GET /v1/find?{httpx.QueryParams(query=query)}": (200, {"found": [], "head": "h"})}) as canned:
+        assert run("find", query, "--url", canned.url).exit_code == 0
+
+
+def test_find_refuses_files_of_the_past() -> None:
+    ended = run("find", "/main/*/*/files[]", "--as-of", "seq:1", "--url", "http://127.0.0.1:1")
+    assert ended.exit_code == 2 and "--version" in ended.stderr
 
 
 def test_find_tells_the_services_refusal_with_its_remedy() -> None:

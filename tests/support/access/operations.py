@@ -224,6 +224,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "entry, as of": lambda realm: Ask("GET", f"{T1}/entry", query=_now(realm)),
     "find, as of": lambda realm: Ask("GET", "/v1/find", query={"query": "/main/*", **_now(realm)}),
     "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
+    "find files": lambda _: Ask("GET", "/v1/find/files", query={"query": "/main/*/*/files[]"}),
     # -- /v1, operators
     "read events": lambda _: Ask("GET", "/v1/events", query={"catalog": "main"}),
     "list heads": lambda _: Ask("GET", "/v1/tables"),

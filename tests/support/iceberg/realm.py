@@ -93,6 +93,8 @@ OPERATIONS: list[tuple[str, str, Any]] = [
     ("GET", f"{T1}/credentials", None),
     ("POST", f"{T1}/metrics", {"report-type": "scan-report"}),
     ("POST", f"{T1}/plan", {}),
+    ("GET", f"{T1}/plan/x", None),
+    ("DELETE", f"{T1}/plan/x", None),
     ("POST", f"{T1}/tasks", {"plan-task": "none"}),
     ("GET", f"{DELTA_PREFIX}/v1/config?warehouse=main", None),
     ("POST", f"{DELTA_PREFIX}/v1/main/namespaces/sales/tables/t1/plan", {}),

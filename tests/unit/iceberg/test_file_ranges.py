@@ -304,3 +304,20 @@ def test_floats_may_be_nan_unless_they_are_counted() -> None:
 def test_binary_values(type: str, raw: bytes, value: Any) -> None:
     found = single_value(type, raw)
     assert found == value and (found is None) == (value is None)
+
+
+def test_a_summary_with_one_bound_alone_says_nothing() -> None:
+    day = PartitionSpec((PartitionField(IDS["d"], "f", "day", 1000),), 0)
+    whole = summary([1, 2], "d", "day")
+    assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [whole]}, day)(("d",)) != ANYTHING
+    for bound in (manifests.LOWER_BOUND, manifests.UPPER_BOUND):
+        one = {name: value for name, value in whole.items() if name != bound}
+        assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [one]}, day)(("d",)) == ANYTHING
+
+
+def test_a_bucket_says_nothing_of_the_dates_in_it() -> None:
+    spec = PartitionSpec((PartitionField(IDS["d"], "f", "bucket[4]", 1000),), 0)
+    bounds = {manifests.LOWER_BOUND: struct.pack("<i", 1), manifests.UPPER_BOUND: struct.pack("<i", 2)}
+    assert COLUMNS.ranges_of_manifest({manifests.PARTITIONS: [bounds]}, spec)(("d",)) == ANYTHING
+    found = COLUMNS.ranges_of_file({manifests.PARTITION: {1000: 1}}, spec)(("d",))
+    assert (found.low, found.high, found.has_nulls, found.has_values) == (None, None, True, True)

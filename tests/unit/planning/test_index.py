@@ -259,6 +259,7 @@ def test_an_index_that_is_too_far_behind_is_built_anew_and_meanwhile_the_log_is_
     after = newest_root(history.world, history.head)
     assert after is not None and after.root.version == before.root.version + most + more
     assert bool(before.root.names & after.root.names) is not bool(more)
+    planner = Planner(history.world)
     assert check(history, planner).statistics.index_version == after.root.version
     assert check(history, planner, before.root.version).statistics.index_version == before.root.version
 

@@ -114,6 +114,11 @@ def test_what_is_too_long_or_too_deep_is_refused_as_such(text, problem) -> None:
         parsed(text)(COLUMNS)
 
 
+def test_the_longest_and_the_deepest_are_understood() -> None:
+    assert str(parsed("id = 1".ljust(20_000))(COLUMNS)) == "id = 1"
+    assert str(parsed("NOT " * 50 + "ok")(COLUMNS)) == "NOT " * 50 + "ok = True"
+
+
 def test_many_parts_of_one_kind_are_no_depth() -> None:
     assert str(parsed(" OR ".join(["id = 1"] * 800))(COLUMNS)).count("id = 1") == 800
 

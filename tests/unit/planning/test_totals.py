@@ -18,7 +18,7 @@ from turnstile.planning.core.roots import columns_of_table
 from turnstile.planning.leaves import Leaf, LeafMaker, path_lists
 from turnstile.planning.planner import Planner
 from turnstile.planning.totals import Totals
-from turnstile.planning.upkeep import IndexUpkeep
+from turnstile.planning.upkeep import IndexUpkeep, newest_root
 
 
 def expected(state: dict[str, dict[str, Any]]) -> tuple[int, ...]:
@@ -61,6 +61,24 @@ def test_totals_are_those_of_the_files_one_by_one(seed) -> None:
         found, index = counted(history, history.head.latest)
         assert (found, index) == (expected(history.states[-1]), latest)
     assert expected(history.states[-1])[3] > 0, "some files have no statistics"
+
+
+@pytest.mark.parametrize("seed", range(examples(3)))
+def test_an_index_names_the_totals_of_the_version_at_which_all_leaves_were_looked_at(seed) -> None:
+    history, versions = History(200 + seed), set[int]()
+    for _ in range(25):
+        history.step()
+        history.publish()
+        IndexUpkeep(history.world, sizes=SMALL).keep_up(history.head)
+        stored = newest_root(history.world, history.head)
+        assert stored is not None
+        totals = stored.root.totals
+        assert totals is not None
+        assert msgspec.structs.astuple(totals)[1:] == expected(history.states[totals.version])
+        assert totals.version <= stored.root.version
+        assert totals.version == stored.root.version or stored.root.deltas, "all leaves were looked at"
+        versions.add(totals.version)
+    assert len(versions) > 3
 
 
 def test_rows_that_deletion_vectors_name_are_counted() -> None:

@@ -41,6 +41,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     ErrorType.NO_SUCH_TABLE: (404, "NoSuchTableException"),
     ErrorType.NO_SUCH_VIEW: (404, "NoSuchViewException"),
     ErrorType.NO_SUCH_PLAN_TASK: (404, "NoSuchPlanTaskException"),
+    ErrorType.NO_SUCH_PLAN: (404, "NoSuchPlanIdException"),
     ErrorType.METHOD_NOT_ALLOWED: (405, "UnsupportedOperationException"),
     ErrorType.NOT_OFFERED: (406, "UnsupportedOperationException"),
     ErrorType.ALREADY_EXISTS: (409, "AlreadyExistsException"),

@@ -1,7 +1,7 @@
 """Scans of tables, planned by the catalog (REST specification, ``planTableScan`` and ``fetchScanTasks``).
 
-Plans name partitions by their values and files by their paths, so they are for those who may read the table. A plan is complete when it
-is answered, and nothing is held for it (ADR 44): there is nothing to wait for, and nothing to cancel.
+Plans name partitions by their values and files by their paths, so they are for those who may read the table. A plan is complete when it is answered (ADR 44), but for one
+of a Delta table that takes some seconds, for a client that is known to ask again: its id says all of what is planned, so any server answers (ADR 49).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from turnstile.api.iceberg.context import body, reading
 from turnstile.api.iceberg.tables import TABLE, delegated, path_of, table_of_path
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import IcebergTable, Table
-from turnstile.iceberg.delta_scans import PlanRequest
+from turnstile.iceberg.delta_scans import PlannedPage, PlanRequest
 from turnstile.iceberg.tables import Tables
 
 routes = Blueprint(__name__)
+
+PLAN = TABLE + "/plan/{plan_id}"
 
 
 class FetchTasks(msgspec.Struct, frozen=True, rename="kebab"):
@@ -37,13 +39,60 @@ def plan_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
     request, tables = body(PlanRequest), Tables(reading(prefix))
     entity = tables.find_any(*path_of(prefix, namespace, table))
     if isinstance(entity, Table):
-        page = services().delta_scans.plan(entity, request)
+        scans = services().delta_scans
+        plan_id = scans.plan_id(entity, request) if _asks_again() else None
+        if plan_id is None:
+            page = scans.plan(entity, request)
+        else:
+            found = _run(entity, plan_id)
+            if found is None:
+                return {"status": "submitted", "plan-id": plan_id}
+            page = found
     else:
         metadata = tables.open(entity).metadata
         page = services().table_scans.plan(entity, metadata, _roots(entity), request)
     note(files=len(page.tasks.file_scan_tasks))
     plan_id = f"{entity.table_id}.{page.version}"
     return responses.planned(page, plan_id, delegated(entity, prefix, namespace, guard(), only_reads=True))
+
+
+@routes.route(PLAN, methods=["GET"])
+@needs((read_table, table_of_path))
+def fetch_plan(prefix: str, namespace: str, table: str, plan_id: str) -> dict[str, Any]:
+    tables = Tables(reading(prefix))
+    entity = tables.find_any(*path_of(prefix, namespace, table))
+    if isinstance(entity, Table):
+        found = _run(entity, plan_id)
+        if found is None:
+            return {"status": "submitted"}
+        page = found
+    else:
+        metadata = tables.open(entity).metadata
+        page = services().table_scans.result(entity, metadata, _roots(entity), plan_id)
+    note(files=len(page.tasks.file_scan_tasks))
+    return responses.fetched(page, delegated(entity, prefix, namespace, guard(), only_reads=True))
+
+
+@routes.route(PLAN, methods=["DELETE"])
+@needs((read_table, table_of_path))
+def cancel_plan(prefix: str, namespace: str, table: str, plan_id: str) -> None:
+    """Nothing is held for a plan, but what is under way here."""
+    entity = Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
+    if isinstance(entity, Table):
+        services().delta_scans.check_plan_id(entity, plan_id)
+        services().plan_runs.cancel(plan_id)
+
+
+def _run(entity: Table, plan_id: str) -> PlannedPage | None:
+    """The plan of a Delta table's scan; None: it is under way."""
+    here = services()
+    here.delta_scans.check_plan_id(entity, plan_id)
+    return here.plan_runs.result(plan_id, lambda: here.delta_scans.result(entity, plan_id))
+
+
+def _asks_again() -> bool:
+    """Whether the client is known to understand plans that are under way: Iceberg's Java library is, PyIceberg 0.12 is not."""
+    return current().headers.get("x-client-version", "").startswith("Apache Iceberg")
 
 
 @routes.route(TABLE + "/tasks", methods=["POST"])

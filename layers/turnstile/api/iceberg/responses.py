@@ -47,6 +47,7 @@ _METHODS: Final = {
     _TABLE + "/credentials": "GET",
     _TABLE + "/metrics": "POST",
     _TABLE + "/plan": "POST",
+    _TABLE + "/plan/{plan-id}": "GET DELETE",
     _TABLE + "/tasks": "POST",
     _NAMESPACE + "/register": "POST",
     _NAMESPACE + "/register-view": "POST",
@@ -61,7 +62,9 @@ ENDPOINTS: Final = tuple(f"{method} {path}" for path, methods in _METHODS.items(
 """The operations that are served, as the specification writes them. Clients use no others."""
 
 READING: Final = tuple(
-    endpoint for endpoint in ENDPOINTS if not endpoint.startswith(("POST", "DELETE")) or endpoint.endswith("/metrics")
+    endpoint
+    for endpoint in ENDPOINTS
+    if endpoint.endswith("/metrics") or not (endpoint.startswith(("POST", "DELETE")) or "/plan" in endpoint)
 )
 """The operations that are served for a catalog's past."""
 
@@ -146,7 +149,12 @@ def scan_tasks(page: PlannedPage) -> dict[str, Any]:
 
 def planned(page: PlannedPage, plan_id: str, vended: Credentials | None) -> dict[str, Any]:
     """The answer to a scan that was planned at once."""
-    body = {"status": "completed", "plan-id": plan_id, **scan_tasks(page)}
+    return {"plan-id": page.plan_id or plan_id, **fetched(page, vended)}
+
+
+def fetched(page: PlannedPage, vended: Credentials | None) -> dict[str, Any]:
+    """The answer to who asks for a plan that is complete."""
+    body = {"status": "completed", **scan_tasks(page)}
     return body if vended is None else body | credentials(vended)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
 
 from turnstile.access.core.rules import see_table
 from turnstile.api.http.authorization import needs
@@ -14,6 +15,7 @@ from turnstile.api.services import services
 from turnstile.api.v1.commits import Commit, commits_of
 from turnstile.api.v1.paths import TABLE, table_names, table_of_path
 from turnstile.catalog.load import TableState
+from turnstile.delta.core.head import TableHead
 
 routes = Blueprint(__name__)
 
@@ -31,6 +33,18 @@ class TableMetadata(msgspec.Struct, frozen=True):
     version: int
 
 
+class TableStatistics(msgspec.Struct, frozen=True):
+    """What the files of ``version`` sum up to. ``rows``: as far as statistics say them (``files_without_records`` do not), without those that deletion
+    vectors name; ``partitions`` None: too many to count."""
+
+    version: int
+    files: int
+    bytes: int
+    rows: int
+    files_without_records: int
+    partitions: int | None
+
+
 class LoadedTable(msgspec.Struct, frozen=True):
     """Everything a reader needs of a table, in one consistent view."""
 
@@ -45,6 +59,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
     latest: int
     floor: int
     commits: list[Commit]
+    statistics: TableStatistics | UnsetType | None = UNSET
 
 
 def loaded_table(loaded: TableState) -> LoadedTable:
@@ -78,5 +93,23 @@ def loaded_table(loaded: TableState) -> LoadedTable:
 @routes.route(TABLE, methods=["GET"])
 @needs((see_table, table_of_path))
 def load(catalog: str, namespace: str, table: str) -> LoadedTable:
-    content = Query("content").flag("content")
-    return loaded_table(services().loader.load(*table_names(catalog, namespace, table), content=content))
+    query = Query("content", "statistics")
+    loaded = services().loader.load(*table_names(catalog, namespace, table), content=query.flag("content"))
+    response = loaded_table(loaded)
+    if not query.flag("statistics"):
+        return response
+    return msgspec.structs.replace(response, statistics=_statistics(loaded.head))
+
+
+def _statistics(head: TableHead) -> TableStatistics | None:
+    """The totals in the table's file index: one request. None: there is no index with totals."""
+    from turnstile.planning.upkeep import newest_root
+
+    stored = newest_root(services().world, head)
+    totals = None if stored is None else stored.root.totals
+    if totals is None or totals.version > head.floor:
+        return None
+    rows = max(0, totals.records - totals.deleted_rows)
+    return TableStatistics(
+        totals.version, totals.files, totals.bytes, rows, totals.files_without_records, totals.partitions
+    )

@@ -8,13 +8,18 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import read_table
-from turnstile.api.http.authorization import needs_table
+from turnstile.access.authorizer import Target
+from turnstile.access.core.rules import read_table, use_catalog
+from turnstile.api.http.authorization import Params, needs, needs_table, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
+from turnstile.catalog.history.reader import AsOfReader
+from turnstile.catalog.query.core.parser import parse
+from turnstile.catalog.query.find import Finder
 from turnstile.delta.core.head import TableHead
 from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics
+from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.names import check_uuid
 
@@ -25,7 +30,7 @@ _USUAL_FILES = 1_000
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST .../plan``. ``timestamp`` in ms; ``page_token`` of the page before; ``max_results`` files on the page; ``statistics``: with
-    the statistics of ``columns`` (all without) ; ``explain``: count what each part of the predicate excludes."""
+    the statistics of ``columns`` (all without) ; ``explain``: count what each part of the predicate excludes; ``definition``: with the table's."""
 
     predicate: str | None = None
     columns: Annotated[list[Annotated[str, msgspec.Meta(max_length=1_000)]], msgspec.Meta(max_length=1_000)] | None = (
@@ -37,6 +42,14 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_results: Annotated[int, msgspec.Meta(ge=1, le=MAX_FILES)] = _USUAL_FILES
     statistics: bool = False
     explain: bool = False
+    definition: bool = False
+
+
+class TableDefinition(msgspec.Struct, frozen=True):
+    """A table's actions ``protocol`` and ``metaData``, as its log has them at a version."""
+
+    protocol: dict[str, Any]
+    metaData: dict[str, Any]
 
 
 class ShownFile(msgspec.Struct, frozen=True):
@@ -61,6 +74,7 @@ class ShownPlan(msgspec.Struct, frozen=True):
     files: list[ShownFile]
     statistics: PlanStatistics
     next_page_token: str | UnsetType = UNSET
+    definition: TableDefinition | UnsetType = UNSET
 
 
 @routes.route(TABLE_BY_ID + "/plan", methods=["POST"])
@@ -82,7 +96,10 @@ def plan(table_id: str) -> ShownPlan:
         explain=request.explain,
     )
     note(table_id=table_id, version=answer.version, files=len(answer.files), index=answer.statistics.index_version)
-    return _shown(table_id, answer, request.columns)
+    shown = _shown(table_id, answer, request.columns)
+    if not request.definition:
+        return shown
+    return msgspec.structs.replace(shown, definition=TableDefinition(answer.protocol, answer.metadata))
 
 
 class TableDetail(msgspec.Struct, frozen=True):
@@ -148,6 +165,79 @@ def _detail(table: TableHead, answer: Plan) -> TableDetail:
         index_version=seen.index_version,
         tail_versions=seen.tail_versions,
     )
+
+
+class FoundFile(ShownFile, frozen=True, kw_only=True):
+    """A file of a table; ``table`` is its full name."""
+
+    table: str
+    table_id: str
+    version: int
+
+
+class TableLeftOut(msgspec.Struct, frozen=True):
+    """A table that the query leads to, whose files were not asked."""
+
+    table: str
+    reason: str
+
+
+class FoundFiles(msgspec.Struct, frozen=True):
+    """A page of the files that a path query leads to."""
+
+    found: list[FoundFile]
+    left_out: list[TableLeftOut]
+    next_page_token: str | UnsetType = UNSET
+
+
+def _path_query() -> tuple[Query, str]:
+    query = Query("query", "page_token", "max_results")
+    text = query.text("query")
+    if text is None:
+        remedy = "give a path query, as in /main/sales/*/files[size < 16mb]"
+        raise InvalidRequest("query is missing", field="query", remedy=remedy)
+    return query, text
+
+
+def _searched_catalog(_: Params) -> Target:
+    """The catalog that is searched; what is in it is authorized name by name, and its files table by table."""
+    return Target(parse(_path_query()[1], files=True).catalog)
+
+
+@routes.route("/v1/find/files", methods=["GET"])
+@needs((use_catalog, _searched_catalog))
+def find_files() -> FoundFiles:
+    from turnstile.planning.finding import FileFinder  # with the parser, which takes long to import
+
+    query, text = _path_query()
+    here, reader = services(), services().reader
+    levels = Finder(here.world, reader, AsOfReader(reader, here.world.clock, here.limits.history_ms), here.metadata)
+    finder = FileFinder(levels, here.planner, here.commits.head, _may_read)
+    page = finder.find(text, page_token=query.text("page_token"), max_results=query.integer("max_results"))
+    found = [
+        msgspec.convert(
+            {**_members(_file(file, None)), "table": each.name, "table_id": each.table_id, "version": each.version},
+            FoundFile,
+        )
+        for each in page.tables
+        for file in each.files
+    ]
+    note(files=len(found), tables=len(page.tables))
+    left_out = [TableLeftOut(each.name, each.reason) for each in page.left_out]
+    return FoundFiles(found, left_out, page.next_token or UNSET)
+
+
+def _members(file: ShownFile) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(file).items() if value is not UNSET}
+
+
+def _may_read(table_id: str) -> bool:
+    """Whether the principal may read a table; one that is gone meanwhile it may not."""
+    try:
+        table_guards([read_table], [table_id])
+    except (PermissionDenied, NotFound):
+        return False
+    return True
 
 
 def _shown(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:

@@ -93,6 +93,19 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 class ScanPlanner(Protocol):
     """Answers which files a scan needs (``turnstile.planning.planner.Planner``)."""
 
+    def appended(
+        self,
+        table: TableHead,
+        after: int,
+        version: int,
+        predicate: PredicateOf = None,
+        *,
+        page: str | None = None,
+        limit: int = MAX_FILES,
+        stats: bool = False,
+    ) -> Plan:
+        """Returns the files that the versions after ``after``, up to ``version``, added, as ``plan`` does (``turnstile.planning.appends``)."""
+
     def plan(
         self,
         table: TableHead,

@@ -114,8 +114,8 @@ class TypedColumn(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The name as text."""
-        return ".".join(self.name)
+        """The name as text; of what is known of a file (``core.files``) without the part that is no name."""
+        return ".".join(self.name).lstrip("\0.")
 
     def _literal(self, value: Plain) -> Value | None:
         """The value in the column's type; None for one of which the type has no equal."""
@@ -155,6 +155,10 @@ class TableColumns:
                     return TypedColumn(column, self.schema.fields.get(column))
         shown = name if isinstance(name, str) else ".".join(name)
         raise _refused(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
+
+    def written(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
+        """Returns the column of a predicate's text: names from the outside in, each with whether it is in quotes. Raises as ``named``."""
+        return self.named([name for name, _ in names])
 
     def physical(self, name: str) -> list[Column]:
         """Returns the stored names of a column; of a struct those of its fields. Raises as ``named``."""

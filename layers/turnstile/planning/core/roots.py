@@ -102,6 +102,18 @@ class Earlier(msgspec.Struct, frozen=True, array_like=True):
     created_ms: int
 
 
+class TableTotals(msgspec.Struct, frozen=True):
+    """What the files of a version sum up to, as ``turnstile.planning.totals`` counts them."""
+
+    version: int
+    files: int
+    bytes: int
+    records: int
+    files_without_records: int
+    deleted_rows: int
+    partitions: int | None
+
+
 class Root(msgspec.Struct, frozen=True):
     """The index at ``version``.
 
@@ -109,6 +121,7 @@ class Root(msgspec.Struct, frozen=True):
         stamp: a digest of the version's commit, as it was published.
         columns: those that ``LeafRef.bounds`` are of.
         cluster: positions among the columns by whose least values leaves are sorted.
+        totals: of the last version at which all leaves were looked at; None in a root of an earlier release.
     """
 
     version: int
@@ -122,6 +135,7 @@ class Root(msgspec.Struct, frozen=True):
     deltas: tuple[LeafRef, ...] = ()
     earlier: tuple[Earlier, ...] = ()
     format: int = FORMAT
+    totals: TableTotals | None = None
 
     @property
     def names(self) -> frozenset[str]:

@@ -9,13 +9,16 @@ and ``TIMESTAMP '...'``. Anything else is refused by its name: nobody is to beli
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final, cast
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from turnstile.planning.core.files import AnyColumns, FileColumns
 from turnstile.planning.core.predicates import (
     And,
     Not,
@@ -65,6 +68,27 @@ def parsed(text: str) -> Callable[[TableColumns], Predicate]:
             f"the predicate cannot be read: {reason}", "write it as in SQL: day = '2026-11-01' AND id < 5"
         ) from None
     return lambda columns: _Reader(columns).predicate(cast(exp.Expression, tree), 0)
+
+
+def parsed_of_files(text: str) -> Callable[[TableColumns], Predicate]:
+    """Returns the same of a predicate over files: names that are not in backquotes are first those of what is known of each file (``core.files``), and
+    numbers may have units: ``size < 16mb``. Raises as ``parsed``, and for a part that no table's columns could make a predicate of."""
+    make = parsed(_WITH_UNIT.sub(_in_bytes, text))
+    make(AnyColumns())
+    return lambda columns: make(FileColumns(columns))
+
+
+_UNITS: Final = {"kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
+_WITH_UNIT: Final = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.])(?P<number>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[kmgt]b)\b""",
+    re.IGNORECASE,
+)
+"""Texts and names in quotes, which stay, and numbers with a unit."""
+
+
+def _in_bytes(match: re.Match[str]) -> str:
+    unit = match["unit"]
+    return match[0] if unit is None else format(Decimal(match["number"]) * _UNITS[unit.lower()], "f")
 
 
 class _Reader:
@@ -131,7 +155,7 @@ class _Reader:
         tree = _bare(tree)
         if not isinstance(tree, exp.Column | exp.Dot):
             raise _refused(f"{_shown(tree)} is no column", "compare a column with a literal: id < 5")
-        return self._columns.named([part.name for part in tree.parts])
+        return self._columns.written([(part.name, bool(part.args.get("quoted"))) for part in tree.parts])
 
     def _literal(self, tree: exp.Expression) -> Plain:
         tree = _bare(tree)

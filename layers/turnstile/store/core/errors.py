@@ -38,6 +38,7 @@ class ErrorType(StrEnum):
     NO_SUCH_METADATA_FILE = "NoSuchMetadataFile"
     NO_SUCH_NAMESPACE = "NoSuchNamespace"
     NO_SUCH_PLAN_TASK = "NoSuchPlanTask"
+    NO_SUCH_PLAN = "NoSuchPlan"
     NO_SUCH_REF = "NoSuchRef"
     NO_SUCH_ROUTE = "NoSuchRoute"
     NO_SUCH_SNAPSHOT = "NoSuchSnapshot"

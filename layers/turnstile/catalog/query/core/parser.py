@@ -39,16 +39,25 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(?![A-Za-z0-9_.])")
 _OPERATOR: Final = re.compile(r"!=|<>|<=|>=|=|<|>")
+_FILES: Final = re.compile(r"files\s*\[", re.IGNORECASE)
+_UNTIL_BRACKET: Final = re.compile(r"""(?:[^]'"`]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`)*""", re.DOTALL)
+"""Text up to a bracket that is in no quotes."""
 _SPACE: Final = re.compile(r"\s*")
 _KINDS: Final[dict[type, str]] = {str: "a text in quotes", int: "a number", bool: "true or false"}
 
 
-def parse(text: str) -> Query:
-    """Returns the query that ``text`` spells. Raises InvalidRequest with the ``position`` of the error, from 1."""
+def parse(text: str, *, files: bool = False) -> Query:
+    """Returns the query that ``text`` spells; with ``files`` one whose last level is ``files[...]``, and only such a one. Raises InvalidRequest with the
+    ``position`` of the error, from 1."""
     if len(text) > MAX_CHARACTERS:
         problem, remedy = f"the query has {len(text)} characters", f"use at most {MAX_CHARACTERS}"
         raise InvalidRequest(problem, field="query", remedy=remedy)
-    return _Parser(text).query()
+    query = _Parser(text).query()
+    if files is not (query.files is not None):
+        problem = "the query does not ask for files" if files else "the query asks for files"
+        remedy = "end it with /files[...], or ask GET /v1/find" if files else "ask GET /v1/find/files"
+        raise InvalidRequest(problem, field="query", remedy=remedy, position=len(text))
+    return query
 
 
 class _Parser:
@@ -63,16 +72,35 @@ class _Parser:
         if catalog is None:
             remedy = "name one catalog, as in /main/*; GET /v1/catalogs lists them"
             raise self._expected("the name of a catalog", remedy)
-        steps = []
-        while self._take("/"):
-            steps.append(self._step())
+        steps: list[Step] = []
+        files: str | None = None
+        while files is None and self._take("/"):
+            files = self._files() if steps else None
+            if files is None:
+                steps.append(self._step())
             if len(steps) > MAX_STEPS:
                 raise self._expected("the end", f"use at most {MAX_STEPS} levels")
+        if self._at < len(self._text) and files is not None:
+            raise self._expected("the end", "files[...] is the last level")
         if self._at < len(self._text):
             raise self._expected("'/' or the end", "separate levels with '/', and put predicates in [...]")
         if not steps:
             raise self._expected("'/' and a level below the catalog", f"write /{catalog}/* for all that is in it")
-        return Query(catalog, tuple(steps))
+        return Query(catalog, tuple(steps), files)
+
+    def _files(self) -> str | None:
+        """The predicate of the level ``files[...]``, as it is written; None for another level."""
+        start = self._at
+        level = _FILES.match(self._text, self._skip())
+        if level is None:
+            self._at = start
+            return None
+        self._at = level.end()
+        predicate = _UNTIL_BRACKET.match(self._text, self._at)
+        assert predicate is not None  # it matches nothing, too
+        self._at = predicate.end()
+        self._require("]", "a closing ]", "close every quote, and the predicate with ]")
+        return predicate[0].strip()
 
     def _step(self) -> Step:
         wildcard = self._take("*")

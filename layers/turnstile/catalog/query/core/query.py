@@ -115,10 +115,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A catalog by name, and at least one level below it."""
+    """A catalog by name, and at least one level below it. ``files``: it asks for the files of the tables that the levels lead to, of which this
+    predicate in SQL may hold (empty: all of them); it is read by who answers it."""
 
     catalog: str
     steps: tuple[Step, ...]
+    files: str | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -206,6 +208,8 @@ def to_text(query: Query) -> str:
     levels = [query.catalog]
     for step in query.steps:
         levels.append(f"{step.name or ''}[{_predicate(step.where)}]" if step.where else step.name or "*")
+    if query.files is not None:
+        levels.append(f"files[{query.files}]")
     return "/" + "/".join(levels)
 
 

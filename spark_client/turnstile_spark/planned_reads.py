@@ -1,0 +1,248 @@
+"""Reading a table by a plan of the server's: the driver reads no checkpoint, however many files the table has.
+
+    1  the definition    protocol and metadata of the version that is read: one request
+    2  the predicate     is resolved by Spark on the table's columns; the parts of it that the server understands, as SQL in which every literal has its type
+    3  the plan          the server says which files may have rows that satisfy it
+    4  a small log       these files by their full paths, as version 0 of a Delta log of their own, in a folder of this session
+    5  Delta reads it    as any table: column mapping, deletion vectors and types are Delta's own business; the whole predicate is a filter of the DataFrame
+
+So what the plan leaves out only saves work: rows are those of the table's version. Protocol and metadata are the table's, but for what only its catalog and its writers need.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import tempfile
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+from uuid import UUID
+
+from turnstile_predicates.predicates import And, Comparison, In, IsNull, Not, Or, Predicate, StartsWith, Value
+from turnstile_spark.api import Api, TableState, spark_location
+from turnstile_spark.errors import turnstile_error
+from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.transactions.catalyst_predicates import items, predicate_of
+
+if TYPE_CHECKING:
+    from turnstile_spark.context import LakeContext
+
+#: Where the small logs are: a folder that driver and executors see. Not needed where Spark runs in one process.
+FOLDER: Final = "spark.turnstile.plans.folder"
+#: Files of one read: its log is made in this process.
+MAX_FILES: Final = 100_000
+PAGE: Final = 5_000
+#: What a server takes.
+MAX_CHARACTERS: Final = 18_000
+#: Features that say who writes a table, and what a checkpoint looks like: of a log that nobody writes to they say nothing.
+_LEFT_OUT: Final = frozenset({"catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck", "v2Checkpoint"})
+_PROPERTIES_LEFT_OUT: Final = (
+    "delta.enableInCommitTimestamps",
+    "delta.inCommitTimestamp",
+    "delta.feature.",
+    "delta.checkpointPolicy",
+    "io.unitycatalog.",
+)
+_Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PlannedReads:
+    """The small logs of one lake's reads; :meth:`close` removes them. Thread-safe."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm, self._numbers = jvm, itertools.count()
+        self._local: Path | None = None
+        self._remote: list[tuple[JavaObject, JavaObject]] = []
+
+    def write(self, spark: Any, content: str) -> str:
+        """Writes version 0 of a log; returns the folder of its table."""
+        folder = spark.conf.get(FOLDER, None)
+        if not folder and not str(spark.sparkContext.master).startswith("local"):
+            text = f"a planned read on a cluster: set {FOLDER} to a folder that its executors can read, such as s3a://bucket/tmp"
+            raise turnstile_error("TURNSTILE_REFUSED", text)
+        if not folder:
+            self._local = self._local or Path(tempfile.mkdtemp(prefix="turnstile-plans-"))
+            table = self._local / str(next(self._numbers))
+            (table / "_delta_log").mkdir(parents=True)
+            (table / "_delta_log" / f"{0:020d}.json").write_text(content, encoding="utf-8")
+            return table.as_uri()
+        name = str(self._jvm.cls("java.util.UUID").randomUUID().toString())
+        at = self._jvm.new("org.apache.hadoop.fs.Path", f"{folder}/turnstile-plans/{name}")
+        system = at.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        self._remote.append((system, at))
+        stream = system.create(self._jvm.new("org.apache.hadoop.fs.Path", at, f"_delta_log/{0:020d}.json"), False)
+        try:
+            stream.write(content.encode())
+        finally:
+            stream.close()
+        return str(at.toString())
+
+    def close(self) -> None:
+        """Removes the logs. DataFrames that were made of them cannot be read any more. Idempotent."""
+        if self._local is not None:
+            shutil.rmtree(self._local, ignore_errors=True)
+            self._local = None
+        while self._remote:
+            system, at = self._remote.pop()
+            system.delete(at, True)
+
+
+def planned(context: LakeContext, spark: Any, state: TableState, where: str | None, version: int | None) -> Any:
+    """The rows of a table that was just loaded, at a version, as a DataFrame. Raises :class:`turnstile_spark.errors.ApiError` where the server refuses,
+    ``TURNSTILE_REFUSED`` for too many files, and what Spark raises for ``where``."""
+    definition, files = _planned_files(context.api, spark, state.table_id, where, version)
+    location = context.jvm.cls("org.apache.spark.sql.catalyst.catalog.CatalogUtils").stringToURI(state.location)
+    base = str(location.toString()).rstrip("/")
+    log = "\n".join(json.dumps(action) for action in (*_definition(definition), *(_add(file, base) for file in files)))
+    options = {} if state.pinned else context.credentials.of_table(state.table_id, state.location)
+    options = {name.removeprefix("option."): value for name, value in options.items()}
+    frame = spark.read.format("delta").options(**options).load(context.planned_reads.write(spark, log + "\n"))
+    return frame if where is None else frame.where(where)
+
+
+def _planned_files(
+    api: Api, spark: Any, table_id: str, where: str | None, version: int | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The definition of a version, and the files that are to be read of it."""
+    first = {"max_results": PAGE if where is None else 1, "definition": True}
+    page = api.plan(table_id, first if version is None else {**first, "version": version})
+    definition, wanted = page["definition"], {"max_results": PAGE, "version": page["version"]}
+    if where is not None:
+        predicate = sql_of(resolved(spark, definition["metaData"]["schemaString"], where))
+        wanted |= {} if predicate is None else {"predicate": predicate}
+        page = api.plan(table_id, wanted)
+    files = list(page["files"])
+    while token := page.get("next_page_token"):
+        if len(files) > MAX_FILES:
+            text = f"a planned read of more than {MAX_FILES} files: filter by more, or read the table itself"
+            raise turnstile_error("TURNSTILE_REFUSED", text)
+        page = api.plan(table_id, {**wanted, "page_token": token})
+        files += page["files"]
+    return definition, files
+
+
+# -- the predicate ----------------------------------------------------------------------------------------------------
+
+
+def resolved(spark: Any, schema: str, where: str) -> Predicate | None:
+    """What Spark makes of a predicate on columns of this schema, in JSON; None if that is no filter of them alone. Raises what Spark raises."""
+    from pyspark.sql.types import StructType
+
+    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), StructType.fromJson(json.loads(schema))).where(where)
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    if str(plan.nodeName()) != "Filter":
+        return None
+    attributes = {int(each.exprId().id()): str(each.name()) for each in items(plan.child().output())}
+    return predicate_of(plan.condition(), attributes)
+
+
+def sql_of(predicate: Predicate | None) -> str | None:
+    """A predicate as the server reads it, true wherever ``predicate`` may be; None if it says nothing that can be written so."""
+    text = None if predicate is None else _sql(predicate, exact=False)
+    return None if text is None or len(text) > MAX_CHARACTERS else text
+
+
+def _sql(predicate: Predicate, *, exact: bool) -> str | None:
+    """``exact``: no part may be left out, as below NOT."""
+    match predicate:
+        case And(parts):
+            texts = [_sql(part, exact=exact) for part in parts]
+            if exact and None in texts:
+                return None
+            kept = [text for text in texts if text is not None]
+            return f"({' AND '.join(kept)})" if kept else None if parts else "TRUE"
+        case Or(parts):
+            texts = [_sql(part, exact=exact) for part in parts]
+            kept = [text for text in texts if text is not None]
+            return None if len(kept) < len(texts) else f"({' OR '.join(kept)})" if kept else "FALSE"
+        case Not(part):
+            text = _sql(part, exact=True)
+            return None if text is None else f"(NOT {text})"
+        case IsNull(column):
+            return f"{_column(column)} IS NULL"
+        case StartsWith(column, prefix):
+            return None if exact else f"{_column(column)} LIKE {_quoted(prefix + '%')}"
+        case Comparison(column, operator, value):
+            literal = "NULL" if value is None else _literal(value)
+            return None if literal is None else f"{_column(column)} {operator} {literal}"
+        case In(column, values):
+            literals = ["NULL" if value is None else _literal(value) for value in values]
+            return (
+                None if None in literals or not literals else f"{_column(column)} IN ({', '.join(map(str, literals))})"
+            )
+    return None
+
+
+def _column(column: tuple[str, ...]) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in column)
+
+
+def _literal(value: Value) -> str | None:
+    """A literal as a text, which the server takes in the type of the column; None for one that has no text there."""
+    try:
+        match value.kind:
+            case "date":
+                return _quoted((date(1970, 1, 1) + timedelta(days=value.value)).isoformat())
+            case "timestamp":
+                return _quoted((_EPOCH + timedelta(microseconds=value.value)).isoformat())
+            case "timestamp_ntz":
+                return _quoted((_EPOCH + timedelta(microseconds=value.value)).replace(tzinfo=None).isoformat())
+            case "boolean":
+                return "TRUE" if value.value else "FALSE"
+            case "string":
+                return _quoted(value.value)
+    except (OverflowError, ValueError):
+        return None
+    return _quoted(str(value.value))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+# -- the log ----------------------------------------------------------------------------------------------------------
+
+
+def _definition(definition: dict[str, Any]) -> list[dict[str, Any]]:
+    """Protocol and metadata for a log that is only read."""
+    protocol, metadata = dict(definition["protocol"]), dict(definition["metaData"])
+    for member in ("readerFeatures", "writerFeatures"):
+        if protocol.get(member) is not None:
+            protocol[member] = [name for name in protocol[member] if name not in _LEFT_OUT]
+    properties = metadata.get("configuration") or {}
+    metadata["configuration"] = {k: v for k, v in properties.items() if not k.startswith(_PROPERTIES_LEFT_OUT)}
+    return [{"protocol": protocol}, {"metaData": metadata}]
+
+
+def _add(file: dict[str, Any], location: str) -> dict[str, Any]:
+    """The action of a file with full paths. Of its statistics only the rows: the plan has used the others."""
+    add = {name: file[name] for name in ("partitionValues", "size", "modificationTime")}
+    add |= {"path": _full(file["path"], location), "dataChange": True}
+    if file["records"] is not None:
+        add["stats"] = json.dumps({"numRecords": file["records"]})
+    if vector := file.get("deletionVector"):
+        add["deletionVector"] = _with_full_path(vector, location)
+    return {"add": add | {name: file[name] for name in ("baseRowId", "defaultRowCommitVersion") if name in file}}
+
+
+def _full(path: str, location: str) -> str:
+    """The path of a file, which is escaped as a URI and relative to the table, or a URI itself."""
+    return f"{location}/{path}" if _ABSOLUTE.match(path) is None else spark_location(path)
+
+
+def _with_full_path(vector: dict[str, Any], location: str) -> dict[str, Any]:
+    """A deletion vector whose file is named by its full path. Source: Delta protocol, "Deletion Vector Descriptor Schema"."""
+    if vector["storageType"] == "p":
+        return {**vector, "pathOrInlineDv": _full(vector["pathOrInlineDv"], location)}
+    if vector["storageType"] != "u":
+        return vector
+    prefix, text = vector["pathOrInlineDv"][:-20], vector["pathOrInlineDv"][-20:]
+    numbers = [sum(_Z85.index(text[at + place]) * 85 ** (4 - place) for place in range(5)) for at in range(0, 20, 5)]
+    name = f"deletion_vector_{UUID(bytes=b''.join(number.to_bytes(4) for number in numbers))}.bin"
+    return {**vector, "storageType": "p", "pathOrInlineDv": f"{location}/{quote(prefix) + '/' if prefix else ''}{name}"}
