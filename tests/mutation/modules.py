@@ -200,6 +200,11 @@ MODULES: Final = {
         ("unit/maintenance/test_*.py", "unit/gc/test_log.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.store.core.opaque": Mutated(("unit/store/test_opaque_texts.py",), writes=False, decides=True),
+    "turnstile.fleet.core.rows": Mutated(("unit/fleet/test_fleet_rows.py", "unit/fleet/test_*.py"), decides=True),
+    "turnstile.fleet.core.decisions": Mutated(
+        ("unit/fleet/test_fleet_decisions.py", "unit/fleet/test_*.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.fleet.member": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
     "turnstile.coordination.core.rows": Mutated(
         ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")
     ),

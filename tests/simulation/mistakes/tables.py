@@ -30,8 +30,8 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
     def forgetful(build: Callable[..., Any]) -> Callable[..., Any]:
         def built(*args: Any, **more: Any) -> Any:
             made = build(*args, **more)
-            if isinstance(made, list):
-                return [replace(one, clauses=_kept(one)) for one in made]
+            if isinstance(made, list | tuple):
+                return type(made)(replace(one, clauses=_kept(one)) for one in made)
             return replace(made, clauses=_kept(made))
 
         return built

@@ -12,6 +12,7 @@ from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
 from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
+from tests.simulation.scenarios.fleet import FLEET_MISTAKES, Fleet
 from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowedUp
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
@@ -44,6 +45,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Vacuumed(),
         CleanedUp(),
         Reserved(),
+        Fleet(),
     )
 }
 
@@ -64,6 +66,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Vacuumed.name: VACUUM_MISTAKES,
     CleanedUp.name: CLEANUP_MISTAKES,
     Reserved.name: RESERVATION_MISTAKES,
+    Fleet.name: FLEET_MISTAKES,
 }
 
 

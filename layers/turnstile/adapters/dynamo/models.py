@@ -32,6 +32,7 @@ from turnstile.delta.core.journal_rows import JournalRow
 from turnstile.delta.core.undecided import GroupRow
 from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.rows import EventLog, EventMark
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
 from turnstile.store.core.rows import Attribute as RowAttribute
 from turnstile.store.core.rows import StoredAs, StoredRow, attributes
 from turnstile.store.core.writes import Path, Row
@@ -130,6 +131,9 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
     EventLog,
     EventMark,
     EventDelivery,
+    FleetRow,
+    MemberRow,
+    GranuleRow,
 )
 KINDS: Final = {row.kind: _declared_by(row) for row in _ROWS}
 

@@ -108,6 +108,17 @@ class Space:
         """Up to where a target has got the events of a catalog."""
         return f"{self.realm}/event-delivery/{catalog.lower()}/{target}"
 
+    def fleet(self) -> str:
+        """Who is a member of the fleet."""
+        return f"{self.realm}/fleet/members"
+
+    def fleet_member(self, id: str) -> str:
+        return f"{self.realm}/fleet-member/{id}"
+
+    def fleet_granule(self, name: str) -> str:
+        """A granule, ``<role>/<number>``."""
+        return f"{self.realm}/fleet-granule/{name}"
+
     def objs(self, catalog: str) -> str:
         """A catalog's partition of objs."""
         return f"{self.realm}/{catalog.lower()}"

@@ -1,0 +1,168 @@
+"""Who is silent, who watches whom, and which granules should change hands. Pure; times in ms by the observer's own monotonic clock.
+
+Clocks of two processes are never compared. A member is judged by a number in its row: as long as it changes, the member is well, and what
+counts as silence is time that passed here, between looks at the row (Marlin, "Failure Detection", with rows for messages).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from turnstile.fleet.core.rows import GranuleRow, MemberRow
+
+SUSPECTED_BEATS: Final = 2
+"""Signs of life that did not come until nobody relies on a member: others do its work, too."""
+
+SILENT_BEATS: Final = 5
+"""Signs of life that did not come until its granules are taken over."""
+
+WATCHED: Final = 3
+"""How many members each member watches: those that follow it in the ring of ids."""
+
+UNEVEN_PERCENT: Final = 25
+"""How far from the mean a load must be before granules move: measured loads are never equal."""
+
+
+def granule_of(role: str, subject: str, granules: int) -> str:
+    """Returns the granule of a role that ``subject`` (a table's id, a catalog's name) is in: a range of hashes."""
+    place = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:4], "big")
+    return granule_name(role, place * granules >> 32)
+
+
+def granule_name(role: str, number: int) -> str:
+    """Returns the name of a role's granule."""
+    return f"{role}/{number}"
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What one observer has seen of a member.
+
+    Attributes:
+        life: the count of signs of life when it looked last.
+        at_ms: when that was.
+        quiet_ms: for how long the count has not changed.
+        seen_alive: whether it has ever changed before this observer's eyes.
+    """
+
+    life: int
+    at_ms: int
+    quiet_ms: int = 0
+    seen_alive: bool = False
+
+    def suspected(self, member: MemberRow) -> bool:
+        """Whether nobody should wait for the member's work: it was never seen alive, or has missed some signs of life."""
+        return not self.seen_alive or self.quiet_ms >= SUSPECTED_BEATS * member.beat_ms
+
+    def silent(self, member: MemberRow) -> bool:
+        """Whether the member's granules are to be taken over."""
+        return self.quiet_ms >= SILENT_BEATS * member.beat_ms
+
+
+def looked(
+    sights: Mapping[str, Sight], members: Iterable[MemberRow], now_ms: int, present: Collection[str]
+) -> dict[str, Sight]:
+    """Returns the sights after a look at the rows of ``members``; of other members they stay as they are, and those of who is not
+    ``present`` in the fleet any more are dropped.
+
+    One look counts for ``SUSPECTED_BEATS`` beats of silence at most: where the observer itself stood still, the member may have done so, too, and
+    one look is not enough to take its granules.
+    """
+    after = {id: sight for id, sight in sights.items() if id in present}
+    for member in members:
+        before = after.get(member.id)
+        if before is None:
+            after[member.id] = Sight(member.life, now_ms)
+        elif member.life != before.life:
+            after[member.id] = Sight(member.life, now_ms, seen_alive=True)
+        else:
+            quiet_ms = before.quiet_ms + min(max(0, now_ms - before.at_ms), SUSPECTED_BEATS * member.beat_ms)
+            after[member.id] = Sight(member.life, now_ms, quiet_ms, before.seen_alive)
+    return after
+
+
+def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[str]:
+    """Returns the members that ``me`` looks at on every beat: the ``WATCHED`` that follow it in the ring of ids, and as many more as
+    of these are ``silent``. So every member has observers, however many there are, and each costs them little."""
+    ring = sorted(members)
+    following = [id for id in ring if id > me] + [id for id in ring if id < me]
+    chosen, well = list[str](), 0
+    for id in following:
+        if well == WATCHED:
+            break
+        chosen.append(id)
+        well += id not in silent
+    return chosen
+
+
+def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], role: str) -> dict[str, list[str]]:
+    """Returns which of its granules the member ``me`` should hand over to whom, for loads of a role that are nearly even.
+
+    Every member decides for itself, and gives until it has no more than the mean: together they never give anybody too much, whoever
+    decides at the same time.
+
+    Args:
+        mine: the loads of the granules of ``role`` that ``me`` owns, each at least 1.
+        members: the others that can take granules.
+    """
+    loads = _loads(members, role)
+    load = sum(mine.values())
+    if not loads or not load:
+        return {}
+    mean = (load + sum(loads.values())) / (len(loads) + 1)
+    margin = mean * UNEVEN_PERCENT / 100
+    if load <= mean + margin and min(loads.values()) >= mean - margin:
+        return {}
+    moves = dict[str, list[str]]()
+    for name, weight in sorted(mine.items(), key=_heaviest_first):
+        to = min(loads, key=lambda other: (loads[other], _order(me, other)))
+        if load - weight >= mean and loads[to] + weight < load:
+            moves.setdefault(to, []).append(name)
+            load -= weight
+            loads[to] += weight
+    return moves
+
+
+def everything(me: str, mine: Mapping[str, int], members: Collection[MemberRow], role: str) -> dict[str, list[str]]:
+    """Returns to whom the member ``me``, which leaves, hands over each of its granules of a role: to whoever has least to do. Empty when
+    none of the other ``members`` works for that role."""
+    loads = _loads(members, role)
+    moves = dict[str, list[str]]()
+    if not loads:
+        return moves
+    for name, weight in sorted(mine.items(), key=_heaviest_first):
+        to = min(loads, key=lambda other: (loads[other], _order(me, other)))
+        moves.setdefault(to, []).append(name)
+        loads[to] += weight
+    return moves
+
+
+def unowned(granules: Iterable[GranuleRow]) -> list[GranuleRow]:
+    """Returns the granules that nobody owns."""
+    return [granule for granule in granules if not granule.owner]
+
+
+def owned_by(id: str, granules: Iterable[GranuleRow]) -> list[GranuleRow]:
+    """Returns the granules that a member owns."""
+    return [granule for granule in granules if granule.owner == id]
+
+
+def batches(granules: Sequence[GranuleRow], size: int) -> list[Sequence[GranuleRow]]:
+    """Returns the granules in parts that fit into a transaction."""
+    return [granules[start : start + size] for start in range(0, len(granules), size)]
+
+
+def _loads(members: Iterable[MemberRow], role: str) -> dict[str, int]:
+    return {member.id: member.loads[role] for member in members if role in member.loads}
+
+
+def _heaviest_first(granule: tuple[str, int]) -> tuple[int, str]:
+    return -granule[1], granule[0]
+
+
+def _order(me: str, other: str) -> bytes:
+    """Spreads what several members give at once over those that have equally little."""
+    return hashlib.sha256(f"{me}/{other}".encode()).digest()

@@ -1,0 +1,451 @@
+"""A member of the fleet: one process that shares work with others by what its rows say.
+
+    beat     1  show life                          one write; its answer says whether the granules changed
+             2  look at the fleet and at others    one read
+             3  take over from who is silent       transactions, only then
+             4  hand over what is too much         now and then
+    leave    1  say so: nobody gives it granules any more
+             2  hand over everything
+             3  remove the own row
+
+A crash after any step leaves rows that the others understand: a member that shows no life. A process that was frozen and goes on finds its
+member removed, or its granules with other epochs, and begins anew. What it did meanwhile is either harmless when it is done twice, or was
+fenced (``core.rows.owned_still``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from turnstile.fleet.core import rows
+from turnstile.fleet.core.decisions import (
+    SUSPECTED_BEATS,
+    Sight,
+    batches,
+    everything,
+    granule_of,
+    looked,
+    owned_by,
+    surplus,
+    unowned,
+    watched,
+)
+from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.read import FleetReader
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, AllAccepted, World
+
+BEAT_MS: Final = 1_000
+ALONE_BEAT_MS: Final = 15_000
+"""The same of a member that is alone: nobody waits for it, and a server of its own costs next to nothing."""
+
+WHOLE_LOOK_BEATS: Final = 5
+"""Every so many beats a member looks at all members and granules: to balance, and to find granules that nobody owns."""
+
+JOIN_TRIES: Final = 8
+
+Monotonic = Callable[[], int]
+"""A clock in ms that never steps back."""
+
+
+class Whose(Enum):
+    """Who should do the work on a subject."""
+
+    MINE = "this member"
+    OTHERS = "another member, which is well"
+    UNSURE = "nobody knows: whoever is asked does it"
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """What one beat found.
+
+    Attributes:
+        gained: granules that this member owns and did not before.
+        unsure: whether some granules' owners are in doubt that were not before.
+        removed: whether this member had been removed, and joined anew.
+    """
+
+    gained: tuple[str, ...] = ()
+    unsure: bool = False
+    removed: bool = False
+
+
+class _View(msgspec.Struct, frozen=True):
+    """What a member believes; replaced as a whole, so that other threads may read it."""
+
+    fleet: FleetRow
+    me: MemberRow
+    others: Mapping[str, MemberRow]
+    granules: Mapping[str, GranuleRow]
+    sights: Mapping[str, Sight]
+    began_ms: int
+
+
+class Member:
+    """The member that this process is. ``beat`` and ``leave`` are for one thread; the rest is safe for threads."""
+
+    def __init__(
+        self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int = BEAT_MS,
+        alone_beat_ms: int = ALONE_BEAT_MS,
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            name: where it runs, for people.
+            granules: the roles that it works for, and into how many granules the work of each is cut where no member said so before.
+            beat_ms: how often it is going to call ``beat``, when it is not alone.
+        """
+        self._world, self._monotonic = world, monotonic
+        self._name, self._wanted = name, dict(granules)
+        self._beat_ms, self._alone_beat_ms = beat_ms, alone_beat_ms
+        self._key, self._reader = world.space.fleet(), FleetReader(world)
+        self._view: _View | None = None
+        self._beats = 0
+        self._life_unknown = False
+        self._returned_mine, self._returned_doubted = set[str](), set[str]()
+        self._work, self._mutex = dict[str, int](), threading.Lock()
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The id of the member; empty before it has joined."""
+        return "" if self._view is None else self._view.me.id
+
+    def whose(self, role: str, subject: str) -> Whose:
+        """Returns who should do the work of a role on a subject (a table's id, a catalog's name), and counts it as load if it is this
+        member. A hint: an answer may be old when it is used."""
+        view = self._view
+        if view is None or role not in view.fleet.granules:
+            return Whose.UNSURE
+        name = granule_of(role, subject, view.fleet.granules[role])
+        answer = self._whose(view, name)
+        if answer is Whose.MINE:
+            with self._mutex:
+                self._work[name] = self._work.get(name, 0) + 1
+        return answer
+
+    def granule(self, role: str, subject: str) -> GranuleRow | None:
+        """Returns the granule of a subject, if this member owns it as it knows: what ``core.rows.owned_still`` makes a fence of, which an
+        owner adds to a transaction that must not be applied when the granule is another's by then."""
+        view = self._view
+        if view is None or role not in view.fleet.granules:
+            return None
+        granule = view.granules.get(granule_of(role, subject, view.fleet.granules[role]))
+        return None if granule is None or granule.owner != view.me.id else granule
+
+    def owned(self) -> tuple[str, ...]:
+        """Returns the names of the granules that this member owns, as it knows."""
+        view = self._view
+        return () if view is None else tuple(granule.name for granule in owned_by(view.me.id, view.granules.values()))
+
+    def next_beat_ms(self) -> int:
+        """Returns after how long ``beat`` is to be called again."""
+        view = self._view
+        if view is None or view.others:
+            return self._beat_ms
+        return min(self._alone_beat_ms, view.me.beat_ms)  # no longer than its row says
+
+    def _whose(self, view: _View, name: str) -> Whose:
+        granule = view.granules.get(name)
+        if self._monotonic() - view.began_ms >= SUSPECTED_BEATS * view.me.beat_ms or granule is None:
+            return Whose.UNSURE
+        if granule.owner == view.me.id:
+            return Whose.MINE
+        owner, sight = view.others.get(granule.owner), view.sights.get(granule.owner)
+        if owner is None or sight is None or sight.suspected(owner):
+            return Whose.UNSURE
+        return Whose.OTHERS
+
+    # -- beats --------------------------------------------------------------------------------------------------------
+
+    def beat(self) -> Beat:
+        """Shows life, looks at the others, and does what has to be done for them; joins first, if it is no member.
+
+        Raises:
+            Throttled, OutcomeUnknown: the store does not answer. Call again: what this member believes is in doubt by itself when
+                that lasts.
+        """
+        began_ms, before = self._monotonic(), self._view
+        removed = False
+        if before is not None:
+            shown = self._show_life(before.me)
+            if shown is None:
+                self._view, removed = None, True
+            else:
+                self._look(before, shown, began_ms)
+        if self._view is None:
+            self._join(began_ms)
+        view = self._view
+        assert view is not None
+        for id in [id for id, sight in view.sights.items() if id in view.others and sight.silent(view.others[id])]:
+            self._take_over(id)
+        self._beats += 1
+        if self._beats % WHOLE_LOOK_BEATS == 0:
+            self._balance()
+        return self._changes(removed=removed)
+
+    def _changes(self, *, removed: bool) -> Beat:
+        """What is different from what the last beat returned."""
+        view = self._view
+        assert view is not None
+        mine = set(self.owned())
+        doubted = {
+            id for id, other in view.others.items() if (sight := view.sights.get(id)) is None or sight.suspected(other)
+        }
+        answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
+        self._returned_mine, self._returned_doubted = mine, doubted
+        return answer
+
+    def _show_life(self, me: MemberRow, *, leaving: bool = False) -> MemberRow | None:
+        """The own row after a sign of life; None when the member was removed, or another process shows its life."""
+        if self._life_unknown:  # the answer to the last one was lost: only its row says what came of it
+            row = self._world.refs.read(me.key)
+            if row is None:
+                return None
+            me = msgspec.structs.replace(me, life=row["life"])
+        beat_ms = self._alone_beat_ms if self._view is not None and not self._view.others else self._beat_ms
+        now = self._world.clock.now_ms()
+        self._life_unknown = True
+        try:
+            response = self._world.refs.write(rows.show_life(me, self._loads(), beat_ms, now, leaving=leaving))
+        except Throttled:
+            self._life_unknown = False
+            raise
+        self._life_unknown = False
+        if response.row is None:
+            return None
+        shown = MemberRow.from_row(response.row)
+        sent_twice = (shown.life, shown.shown_at) == (me.life + 1, now)
+        return shown if isinstance(response, Accepted) or sent_twice else None
+
+    def _look(self, before: _View, me: MemberRow, began_ms: int) -> None:
+        """Replaces the view by what the fleet and the watched members say now."""
+        rest = before.fleet.members - {me.id}
+        silent = {id for id, sight in before.sights.items() if id in before.others and sight.silent(before.others[id])}
+        whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1
+        ids = rest if whole or before.others.keys() != rest else watched(me.id, before.fleet.members, silent)
+        found = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
+        if self._key not in found:
+            raise _fleet_is_gone()
+        fleet = FleetRow.from_row(found.pop(self._key))
+        rows_seen = [MemberRow.from_row(row) for row in found.values()]
+        others = {**before.others, **{row.id: row for row in rows_seen}}
+        others = {id: row for id, row in others.items() if id in fleet.members}
+        sights = looked(before.sights, rows_seen, began_ms, fleet.members)
+        same = me.changes == before.me.changes and fleet.members == before.fleet.members and not whole
+        granules = before.granules if same else self._reader.granules(fleet, self._wanted)
+        self._view = _View(fleet, me, others, granules, sights, began_ms)
+
+    # -- joining ------------------------------------------------------------------------------------------------------
+
+    def _join(self, began_ms: int) -> None:
+        """Becomes a member under a new id, and claims what nobody owns."""
+        now, space = self._world.clock.now_ms(), self._world.space
+        fleet = self._found()
+        id = self._world.ids.uuid()
+        me = MemberRow(
+            space.fleet_member(id),
+            id,
+            self._name,
+            "active",
+            0,
+            self._beat_ms,
+            0,
+            0,
+            dict.fromkeys(self._wanted, 0),
+            now,
+            now,
+        )
+        response = self._world.refs.transact(rows.join_fleet(self._key, me), id)
+        if not isinstance(response, AllAccepted):
+            raise _fleet_is_gone()
+        others = self._reader.members(fleet.members)
+        fleet = msgspec.structs.replace(fleet, members=fleet.members | {id})
+        sights = looked({}, others.values(), began_ms, fleet.members)
+        self._beats = 0
+        with self._mutex:
+            self._work.clear()
+        self._view = _View(fleet, me, others, self._reader.granules(fleet, self._wanted), sights, began_ms)
+        self._claim()
+
+    def _found(self) -> FleetRow:
+        """The row of the fleet, which has every role that this member works for."""
+        for _ in range(JOIN_TRIES):
+            fleet = self._reader.fleet()
+            if fleet is None:
+                self._world.refs.write(rows.found_fleet(self._key, self._wanted, self._world.clock.now_ms()))
+                continue
+            missing = [role for role in self._wanted if role not in fleet.granules]
+            if not missing:
+                return fleet
+            self._world.refs.write(rows.add_role(self._key, missing[0], self._wanted[missing[0]]))
+        raise StateConflict(
+            "ConcurrentChange", "the fleet's row changes too often", remedy="try again", retry_after_ms=1_000
+        )
+
+    def _claim(self) -> None:
+        """Claims the granules of its roles that nobody owns."""
+        view = self._view
+        assert view is not None
+        free = [granule for granule in unowned(view.granules.values()) if granule.role in self._wanted]
+        for batch in batches(free, GRANULES_PER_WRITE):
+            if not self._transact(rows.claim(batch, view.me, self._world.clock.now_ms())):
+                break
+        if free:
+            self._read_again()
+
+    # -- granules that change hands -----------------------------------------------------------------------------------
+
+    def _take_over(self, id: str) -> None:
+        """Takes the granules of a silent member, and removes it. Granules of roles that this member does not work for become nobody's."""
+        view = self._view
+        assert view is not None
+        source = view.others[id]
+        theirs = owned_by(id, self._reader.granules(view.fleet, view.fleet.granules).values())
+        mine = [granule for granule in theirs if granule.role in self._wanted]
+        rest = [granule for granule in theirs if granule.role not in self._wanted]
+        for part, to in ((mine, view.me), (rest, None)):
+            for batch in batches(part, GRANULES_PER_WRITE):
+                if not self._transact(rows.take_over(batch, source, to, self._world.clock.now_ms())):
+                    self._read_again()
+                    return
+        self._transact(rows.remove_member(self._key, source))
+        if mine:
+            self._read_again()
+
+    def _balance(self) -> None:
+        """Claims what nobody owns, and hands over what is more than this member's part."""
+        self._claim()
+        view = self._view
+        if view is None or view.me.state != "active":
+            return
+        takers = [
+            other for id, other in view.others.items()
+            if other.state == "active" and (sight := view.sights.get(id)) is not None and not sight.suspected(other)
+        ]  # fmt: skip
+        weights = self._weights(view)
+        for role in self._wanted:
+            moves = surplus(view.me.id, weights[role], takers, role)
+            self._hand_over(moves)
+        with self._mutex:  # what was measured long ago counts for less
+            self._work = {name: work // 2 for name, work in self._work.items() if work > 1}
+
+    def _hand_over(self, moves: Mapping[str, Collection[str]]) -> bool:
+        """Gives granules away; whether every transaction was applied. This member does not count on a granule from before it is
+        another's."""
+        for to, names in moves.items():
+            view = self._view
+            assert view is not None
+            mine = [view.granules[name] for name in names if name in view.granules]
+            kept = {name: row for name, row in view.granules.items() if name not in set(names)}
+            self._view = msgspec.structs.replace(view, granules=kept)
+            for batch in batches(mine, GRANULES_PER_WRITE):
+                now, me = self._world.clock.now_ms(), self._view.me
+                if not self._transact(rows.hand_over(batch, me, view.others[to], now)):
+                    self._read_again()
+                    return False
+                own = msgspec.structs.replace(me, changes=me.changes + 1, owned=me.owned - len(batch))
+                self._view = msgspec.structs.replace(self._view, me=own)
+        if moves:
+            self._read_again()
+        return True
+
+    # -- leaving ------------------------------------------------------------------------------------------------------
+
+    def leave(self) -> bool:
+        """Hands over everything and leaves; whether it did. If not, the others find it silent. Raises Throttled, OutcomeUnknown."""
+        view = self._view
+        if view is None:
+            return True
+        shown = self._show_life(view.me, leaving=True)
+        if shown is None:
+            self._view = None
+            return True
+        self._view = msgspec.structs.replace(view, me=shown)
+        self._read_again()
+        view = self._view
+        assert view is not None
+        takers = [
+            other
+            for other in self._reader.members(view.fleet.members - {view.me.id}).values()
+            if other.state == "active"
+        ]
+        takers = [other for other in takers if (sight := view.sights.get(other.id)) is None or not sight.silent(other)]
+        self._view = msgspec.structs.replace(view, others={**view.others, **{other.id: other for other in takers}})
+        for role, weights in self._weights(view).items():
+            if not self._hand_over(everything(view.me.id, weights, takers, role)):
+                break
+        left = self._release()
+        self._view = None
+        return left
+
+    def _release(self) -> bool:
+        """Gives what nobody takes to nobody, and removes the own row."""
+        for _ in range(JOIN_TRIES):
+            self._read_again()
+            view = self._view
+            assert view is not None
+            rest = owned_by(view.me.id, self._reader.granules(view.fleet, view.fleet.granules).values())
+            now = self._world.clock.now_ms()
+            if not rest:
+                return self._transact(rows.remove_member(self._key, view.me))
+            self._transact(rows.hand_over(rest[:GRANULES_PER_WRITE], view.me, None, now))
+        return False
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _transact(self, writes: Sequence[Write]) -> bool:
+        """Whether the transaction was applied; False also when nobody knows, and what this member believes of itself is read anew."""
+        try:
+            return isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted)
+        except (OutcomeUnknown, Throttled):
+            self._doubt()
+            return False
+
+    def _doubt(self) -> None:
+        """What is owned has to be read again: the next sign of life shows another number of changes than this."""
+        view = self._view
+        if view is not None:
+            own = msgspec.structs.replace(view.me, changes=-1)
+            self._view = msgspec.structs.replace(view, me=own, granules={})
+
+    def _read_again(self) -> None:
+        """Reads the own row and all granules: what was changed just now is known at once."""
+        view = self._view
+        assert view is not None
+        row = self._world.refs.read(view.me.key)
+        if row is None:
+            self._doubt()
+            return
+        me = MemberRow.from_row(row)
+        if me.life != view.me.life:  # a copy of this process shows life: the next beat finds out
+            me = view.me
+        self._view = msgspec.structs.replace(view, me=me, granules=self._reader.granules(view.fleet, self._wanted))
+
+    # -- load ---------------------------------------------------------------------------------------------------------
+
+    def _weights(self, view: _View) -> dict[str, dict[str, int]]:
+        """The loads of the granules that this member owns, by role."""
+        weights = {role: dict[str, int]() for role in self._wanted}
+        with self._mutex:
+            for granule in owned_by(view.me.id, view.granules.values()):
+                weights[granule.role][granule.name] = 1 + self._work.get(granule.name, 0)
+        return weights
+
+    def _loads(self) -> dict[str, int]:
+        view = self._view
+        if view is None:
+            return dict.fromkeys(self._wanted, 0)
+        return {role: sum(weights.values()) for role, weights in self._weights(view).items()}
+
+
+def _fleet_is_gone() -> StateConflict:
+    return StateConflict(
+        "ConcurrentChange", "the row of the fleet is gone", remedy="restart the servers that share this store"
+    )

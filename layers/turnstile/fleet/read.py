@@ -1,0 +1,91 @@
+"""Reads the rows of a fleet: for its members, and for people (``FleetReport``). Strongly consistent; rows of several requests are not of one
+moment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from turnstile.fleet.core.decisions import granule_name
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
+from turnstile.store.ports import World
+
+
+class MemberReport(msgspec.Struct, frozen=True):
+    """A member, as its row says. Whether it is alive nobody can tell from one look: ``life`` changes while it is."""
+
+    id: str
+    name: str
+    state: str
+    life: int
+    beat_ms: int
+    owned: int
+    loads: dict[str, int]
+    joined_at: int
+    shown_at: int
+
+
+class GranuleReport(msgspec.Struct, frozen=True):
+    """A granule that was ever owned: its owner's id (empty: nobody owns it), its epoch, since when (server clock, ms). The epoch counts how
+    often it changed hands."""
+
+    name: str
+    owner: str
+    epoch: int
+    since: int
+
+
+class FleetReport(msgspec.Struct, frozen=True):
+    """Members and granules in the order of their names. ``roles`` has the number of granules of each role, ``migrations`` how often any changed
+    hands."""
+
+    members: tuple[MemberReport, ...]
+    granules: tuple[GranuleReport, ...]
+    roles: dict[str, int]
+    migrations: int
+
+
+NO_FLEET: Final = FleetReport((), (), {}, 0)
+
+
+class FleetReader:
+    """Reads members and granules."""
+
+    def __init__(self, world: World) -> None:
+        self._refs, self._space = world.refs, world.space
+
+    def fleet(self) -> FleetRow | None:
+        """Returns who is a member; None where there never was one."""
+        row = self._refs.read(self._space.fleet())
+        return None if row is None else FleetRow.from_row(row)
+
+    def members(self, ids: Iterable[str]) -> dict[str, MemberRow]:
+        """Returns the rows of members by id; those that are gone are left out."""
+        found = self._refs.read_many([self._space.fleet_member(id) for id in sorted(ids)])
+        return {member.id: member for member in map(MemberRow.from_row, found.values())}
+
+    def granules(self, fleet: FleetRow, roles: Collection[str]) -> dict[str, GranuleRow]:
+        """Returns the granules of some roles by name. One that was never owned has no row, and epoch 0."""
+        names = [granule_name(role, number) for role in roles for number in range(fleet.granules[role])]
+        keys = {name: self._space.fleet_granule(name) for name in names}
+        found = self._refs.read_many(list(keys.values()))
+        return {
+            name: GranuleRow.from_row(found[key]) if key in found else GranuleRow(key, name, "", 0, 0)
+            for name, key in keys.items()
+        }
+
+    def report(self) -> FleetReport:
+        """Returns members and granules as their rows are now."""
+        fleet = self.fleet()
+        if fleet is None:
+            return NO_FLEET
+        members = sorted(self.members(fleet.members).values(), key=lambda member: (member.name, member.id))
+        granules = [granule for granule in self.granules(fleet, sorted(fleet.granules)).values() if granule.epoch]
+        return FleetReport(
+            tuple(msgspec.convert(member, MemberReport, from_attributes=True) for member in members),
+            tuple(msgspec.convert(granule, GranuleReport, from_attributes=True) for granule in granules),
+            dict(sorted(fleet.granules.items())),
+            sum(granule.epoch for granule in granules),
+        )

@@ -1,0 +1,166 @@
+"""Who is silent, who watches whom, what moves where."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.unit.fleet.rows_of_members import member
+from turnstile.fleet.core.decisions import (
+    SILENT_BEATS,
+    SUSPECTED_BEATS,
+    WATCHED,
+    Sight,
+    batches,
+    everything,
+    granule_name,
+    granule_of,
+    looked,
+    owned_by,
+    surplus,
+    unowned,
+    watched,
+)
+from turnstile.fleet.core.rows import GranuleRow
+
+BEAT = 10
+
+
+def test_i19_a_member_is_judged_by_its_count_and_the_observers_own_time() -> None:
+    b = member("b", life=4, beat_ms=BEAT)
+    sights = looked({}, [b], 1_000, {"b"})
+    assert sights == {"b": Sight(4, 1_000)} and sights["b"].suspected(b) and not sights["b"].silent(b)
+    sights = looked(sights, [member("b", life=5, beat_ms=BEAT)], 1_010, {"b"})
+    assert sights == {"b": Sight(5, 1_010, 0, seen_alive=True)} and not sights["b"].suspected(b)
+    b = member("b", life=5, beat_ms=BEAT)
+    for beat in range(1, SILENT_BEATS + 1):
+        sights = looked(sights, [b], 1_010 + BEAT * beat, {"b"})
+        assert sights["b"] == Sight(5, 1_010 + BEAT * beat, BEAT * beat, seen_alive=True)
+        assert sights["b"].suspected(b) == (beat >= SUSPECTED_BEATS)
+        assert sights["b"].silent(b) == (beat >= SILENT_BEATS)
+
+
+def test_i19_an_observer_that_stood_still_itself_takes_nothing_at_its_first_look() -> None:
+    b = member("b", life=5, beat_ms=BEAT)
+    sights = looked({"b": Sight(5, 1_000, 0, seen_alive=True)}, [b], 1_000_000, {"b"})
+    assert sights["b"].quiet_ms == SUSPECTED_BEATS * BEAT and not sights["b"].silent(b)
+    back = looked({"b": Sight(5, 1_000, 7, seen_alive=True)}, [b], 990, {"b"})
+    assert back["b"].quiet_ms == 7, "a clock that steps back makes nobody lively"
+
+
+def test_sights_of_members_that_were_not_looked_at_stay_and_of_those_that_left_go() -> None:
+    sights = {"b": Sight(5, 1), "c": Sight(6, 2)}
+    assert looked(sights, [], 9, {"b"}) == {"b": Sight(5, 1)}
+
+
+@given(st.sets(st.text("abcdef", min_size=1, max_size=3), min_size=2, max_size=20), st.data())
+@settings(max_examples=examples(100), deadline=None)
+def test_i19_every_member_is_watched_by_one_that_is_well(members: set[str], data: st.DataObject) -> None:
+    silent = data.draw(st.sets(st.sampled_from(sorted(members)), max_size=len(members) - 1))
+    well = members - silent
+    observed = set[str]()
+    for id in well:
+        others = watched(id, members, silent)
+        assert id not in others and len(others) == len(set(others))
+        assert len(set(others) - silent) == min(WATCHED, len(well) - 1)
+        observed |= set(others)
+    assert observed >= silent, "a silent member has an observer"
+    assert observed >= well or len(well) == 1
+
+
+def test_the_next_in_the_ring_are_watched() -> None:
+    assert watched("c", {"a", "b", "c", "d", "e"}, ()) == ["d", "e", "a"]
+    assert watched("c", {"a", "b", "c", "d", "e"}, {"d"}) == ["d", "e", "a", "b"]
+
+
+# -- balance --------------------------------------------------------------------------------------------------------------
+
+
+def moved(mine: dict[str, int], *others: int, me: str = "a") -> tuple[int, list[int]]:
+    """The loads after the surplus is handed over."""
+    members = [member(f"m{number}", loads={"publish": load}) for number, load in enumerate(others)]
+    moves = surplus(me, mine, members, "publish")
+    names = [name for some in moves.values() for name in some]
+    assert len(names) == len(set(names)) and set(names) <= mine.keys()
+    given_away = {other: sum(mine[name] for name in some) for other, some in moves.items()}
+    loads = [load + given_away.get(f"m{number}", 0) for number, load in enumerate(others)]
+    return sum(mine.values()) - sum(given_away.values()), loads
+
+
+def granules(count: int, weight: int = 1) -> dict[str, int]:
+    return {f"publish/{number}": weight for number in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("count", "others", "expected"),
+    [
+        (64, (0,), (32, [32])),
+        (8, (), (8, [])),
+        (16, (16, 0, 0), (8, [16, 4, 4])),
+        (3, (0,), (2, [1])),
+        (1, (0,), (1, [0])),
+        (2, (1,), (2, [1])),
+        (22, (21, 21), (22, [21, 21])),
+        (10, (8, 8), (10, [8, 8])),
+        (0, (9,), (0, [9])),
+        (16, (16, 16, 16, 16, 16, 16, 16, 0), (15, [16, 16, 16, 16, 16, 16, 16, 1])),
+        (20, (10,), (15, [15])),
+    ],
+)
+def test_a_member_gives_until_it_has_the_mean(
+    count: int, others: tuple[int, ...], expected: tuple[int, list[int]]
+) -> None:
+    assert moved(granules(count), *others) == expected
+
+
+def test_what_weighs_too_much_stays_and_the_rest_goes() -> None:
+    assert moved({"publish/0": 100, "publish/1": 1, "publish/2": 1}, 0) == (100, [2])
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.lists(st.integers(0, 300), max_size=6))
+@settings(max_examples=examples(200), deadline=None)
+def test_nobody_gives_below_the_mean_and_nobody_gets_more_than_the_giver_had(
+    weights: list[int], others: list[int]
+) -> None:
+    mine = {f"publish/{number}": weight for number, weight in enumerate(weights)}
+    load, loads = moved(mine, *others)
+    mean = (sum(weights) + sum(others)) / (len(others) + 1)
+    assert load + sum(loads) == sum(weights) + sum(others)
+    assert load == sum(weights) or load >= mean
+    assert all(after <= max(before, sum(weights)) for before, after in zip(others, loads, strict=True))
+
+
+def test_members_of_other_roles_get_nothing() -> None:
+    other = member("m", loads={"maintain": 0})
+    assert surplus("a", granules(5), [other], "publish") == {} == everything("a", granules(5), [other], "publish")
+
+
+def test_whoever_leaves_gives_everything_to_those_with_least() -> None:
+    members = [member("m", loads={"publish": 4}), member("n", loads={"publish": 1}), member("o", loads={"maintain": 0})]
+    moves = everything("a", {"publish/0": 3, "publish/1": 1, "publish/2": 1}, members, "publish")
+    assert Counter(name for names in moves.values() for name in names) == Counter(
+        ["publish/0", "publish/1", "publish/2"]
+    )
+    assert moves["n"][0] == "publish/0" and moves.keys() == {"m", "n"}
+
+
+# -- granules -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_granule_is_a_range_of_hashes() -> None:
+    names = Counter(granule_of("publish", f"table-{number}", 8) for number in range(4_000))
+    assert names.keys() == {granule_name("publish", number) for number in range(8)}
+    assert min(names.values()) > 400
+    assert granule_of("publish", "x", 1) == "publish/0"
+
+
+def test_granules_by_owner_and_in_parts() -> None:
+    rows = [
+        GranuleRow(f"k{number}", f"publish/{number}", owner, 1, 0) for number, owner in enumerate(("a", "", "b", "a"))
+    ]
+    assert unowned(rows) == [rows[1]] and owned_by("a", rows) == [rows[0], rows[3]]
+    assert batches(rows, 3) == [rows[:3], rows[3:]] and batches([], 3) == []

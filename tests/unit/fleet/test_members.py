@@ -1,0 +1,366 @@
+"""Members that share a store: who joins, lives, is taken over, gives and leaves; every answer is lost once, every step is the last one once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
+from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, granule_of
+from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member, Whose
+from turnstile.fleet.read import NO_FLEET, FleetReader
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict
+from turnstile.store.ports import World
+
+BEAT, ALONE = 10, 40
+
+
+class Site:
+    """Members on one store, with one monotonic clock that only ``pass_time`` moves."""
+
+    def __init__(self) -> None:
+        self.world: FakeWorld = fake_world()
+        self.now_ms = 0
+
+    def member(self, name: str = "a", world: World | None = None, **granules: int) -> Member:
+        roles = granules or {"publish": 8}
+        return Member(
+            world or self.world, lambda: self.now_ms, name=name, granules=roles, beat_ms=BEAT, alone_beat_ms=ALONE
+        )
+
+    def beats(self, *members: Member, times: int = 1, step_ms: int = BEAT) -> list[Beat]:
+        """Every member beats, ``times`` times; the last answers."""
+        answers: list[Beat] = []
+        for _ in range(times):
+            self.now_ms += step_ms
+            answers = [member.beat() for member in members]
+        return answers
+
+    def rows(self, kind: Any) -> list[Any]:
+        return [kind.from_row(row) for row in self.world.refs.rows.values() if row["kind"] == kind.kind]
+
+    def owners(self) -> dict[str, str]:
+        return {granule.name: granule.owner for granule in self.rows(GranuleRow)}
+
+    def agree(self, *members: Member) -> None:
+        """Members and granules are those of the rows, and what members say of themselves is true."""
+        (fleet,) = self.rows(FleetRow)
+        rows = {row.id: row for row in self.rows(MemberRow)}
+        assert fleet.members == rows.keys() == {member.id for member in members}
+        for member in members:
+            owned = {name for name, owner in self.owners().items() if owner == member.id}
+            assert set(member.owned()) == owned and rows[member.id].owned == len(owned)
+
+
+def pair() -> tuple[Site, Member, Member]:
+    """Two members that know each other, with four granules each."""
+    site = Site()
+    first = site.member()
+    site.beats(first)
+    second = site.member("b")
+    site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
+    site.agree(first, second)
+    assert len(first.owned()) == len(second.owned()) == 4
+    return site, first, second
+
+
+def subject_of(member: Member, role: str = "publish", granules: int = 8) -> str:
+    """A subject in a granule that the member owns."""
+    return next(f"t{n}" for n in range(1_000) if granule_of(role, f"t{n}", granules) in member.owned())
+
+
+def test_i19_a_member_that_is_alone_owns_everything_at_once_and_beats_slowly() -> None:
+    site = Site()
+    member = site.member(publish=8, collect=1)
+    assert (member.id, member.owned(), member.whose("publish", "t"), member.granule("publish", "t")) == (
+        "",
+        (),
+        Whose.UNSURE,
+        None,
+    )
+    assert member.next_beat_ms() == BEAT
+    (beat,) = site.beats(member)
+    assert beat == Beat(tuple(sorted(member.owned()))) and len(beat.gained) == 9
+    assert member.whose("publish", "t") is Whose.MINE and member.whose("other", "t") is Whose.UNSURE
+    granule = member.granule("publish", "t")
+    assert granule is not None and (granule.owner, granule.epoch) == (member.id, 1)
+    assert member.granule("other", "t") is None
+    assert site.beats(member) == [Beat()]
+    assert member.next_beat_ms() == ALONE == site.rows(MemberRow)[0].beat_ms
+    site.agree(member)
+
+
+def test_a_member_beats_no_slower_than_its_row_says() -> None:
+    site = Site()
+    member = site.member()
+    site.beats(member)
+    assert site.rows(MemberRow)[0].beat_ms == BEAT == member.next_beat_ms()
+
+
+def test_i19_two_members_share_and_each_knows_what_is_whose() -> None:
+    site, first, second = pair()
+    assert first.whose("publish", subject_of(first)) is Whose.MINE
+    assert first.whose("publish", subject_of(second)) is Whose.OTHERS
+    assert first.granule("publish", subject_of(second)) is None
+    assert first.next_beat_ms() == BEAT
+    assert {row.name for row in site.rows(MemberRow)} == {"a", "b"}
+
+
+def test_i19_nobody_relies_on_a_member_that_it_has_not_seen_alive() -> None:
+    site = Site()
+    first = site.member()
+    site.beats(first)
+    second = site.member("b")
+    site.beats(second)
+    assert second.whose("publish", "t") is Whose.UNSURE
+    site.beats(first)
+    site.beats(second)
+    assert second.whose("publish", "t") is Whose.OTHERS
+
+
+def test_i19_whoever_could_not_beat_is_sure_of_nothing() -> None:
+    site, first, second = pair()
+    mine, theirs = subject_of(first), subject_of(second)
+    site.now_ms += SUSPECTED_BEATS * BEAT - 1
+    assert first.whose("publish", mine) is Whose.MINE and first.whose("publish", theirs) is Whose.OTHERS
+    site.now_ms += 1
+    assert first.whose("publish", mine) is Whose.UNSURE is first.whose("publish", theirs)
+
+
+def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
+    site, first, second = pair()
+    theirs = subject_of(second)
+    (beat,) = site.beats(first)
+    assert not beat.unsure
+    site.beats(first, times=SUSPECTED_BEATS - 1)
+    assert first.whose("publish", theirs) is Whose.OTHERS
+    (beat,) = site.beats(first)
+    assert beat == Beat(unsure=True) and first.whose("publish", theirs) is Whose.UNSURE
+    lost = second.owned()
+    beats = [site.beats(first)[0] for _ in range(SILENT_BEATS - SUSPECTED_BEATS)]
+    assert beats[-1] == Beat(gained=tuple(sorted(lost))) and not any(beat.gained for beat in beats[:-1])
+    site.agree(first)
+    assert all(row.epoch >= 3 for row in site.rows(GranuleRow) if row.name in lost)
+
+
+def test_i19_a_member_that_was_frozen_finds_that_it_was_removed_and_begins_anew() -> None:
+    site, first, second = pair()
+    old = second.granule("publish", subject_of(second))
+    site.beats(first, times=2 * SILENT_BEATS)
+    before = second.id
+    (beat,) = site.beats(second)
+    assert beat.removed and second.id != before and second.owned() == ()
+    assert old is not None and {row.name: row.epoch for row in site.rows(GranuleRow)}[old.name] > old.epoch
+    site.beats(first, second, times=3 * WHOLE_LOOK_BEATS)
+    site.agree(first, second)
+    assert len(second.owned()) == 4
+
+
+def test_i19_an_observer_that_was_frozen_takes_nothing_from_who_is_well() -> None:
+    site, first, second = pair()
+    kept = second.owned()
+    site.now_ms += 100 * BEAT
+    site.beats(second, first)
+    assert second.owned() == kept
+    site.now_ms += 100 * BEAT  # the whole machine stood still
+    site.beats(first, second)
+    site.agree(first, second)
+
+
+def test_i19_who_shows_life_between_the_look_and_the_taking_keeps_what_it_owns() -> None:
+    site, first, second = pair()
+    kept = second.owned()
+    site.beats(first, times=SILENT_BEATS)
+    refs, shown = site.world.refs, []
+    transact = refs.transact
+
+    def lively(writes: Any, token: str) -> Any:
+        if not shown:
+            shown.append(1)
+            second.beat()
+        return transact(writes, token)
+
+    refs.transact = lively  # type: ignore[method-assign]
+    site.beats(first)
+    assert shown and second.owned() == kept
+    site.agree(first, second)
+
+
+def test_i19_a_second_copy_of_a_process_ends_as_another_member() -> None:
+    site = Site()
+    member = site.member()
+    site.beats(member)
+    (row,) = site.rows(MemberRow)
+    site.world.refs.rows[row.key] = {**site.world.refs.rows[row.key], "life": row.life + 1}
+    (beat,) = site.beats(member)
+    assert beat.removed and member.id != row.id
+
+
+def test_i19_whoever_leaves_hands_over_first() -> None:
+    site, first, second = pair()
+    assert second.leave() and second.id == "" and second.leave()
+    site.beats(first)
+    site.agree(first)
+    assert len(first.owned()) == 8 and first.whose("publish", "t") is Whose.MINE
+    assert first.leave()
+    assert site.rows(MemberRow) == [] and set(site.owners().values()) == {""}
+    third = site.member("c")
+    site.beats(third)
+    assert len(third.owned()) == 8
+    site.agree(third)
+
+
+def test_a_member_that_leaves_takes_nothing_any_more_and_nobody_gives_to_it() -> None:
+    site, first, second = pair()
+    (row,) = [row for row in site.rows(MemberRow) if row.id == second.id]
+    site.world.refs.rows[row.key] = {**site.world.refs.rows[row.key], "state": "leaving", "loads": {"publish": 0}}
+    site.beats(first, times=2)
+    assert first.leave()
+    assert set(site.owners().values()) == {"", second.id}
+
+
+def test_i19_roles_are_apart_and_what_nobody_works_for_is_nobodys() -> None:
+    site = Site()
+    both, worker = site.member(publish=4, maintain=4), site.member("w", maintain=9)
+    site.beats(both)
+    site.beats(both, worker, times=3 * WHOLE_LOOK_BEATS)
+    assert all(name.startswith("maintain/") for name in worker.owned()) and len(worker.owned()) == 2
+    site.beats(worker, times=2 * SILENT_BEATS)
+    assert {name: owner for name, owner in site.owners().items() if name.startswith("publish/")} == {
+        f"publish/{number}": "" for number in range(4)
+    }
+    site.agree(worker)
+    later = site.member("p", publish=7)
+    site.beats(later, worker)
+    assert len(later.owned()) == 4 and site.rows(FleetRow)[0].granules == {"publish": 4, "maintain": 4}
+
+
+def test_load_that_was_measured_moves() -> None:
+    site, first, second = pair()
+    busy = subject_of(first)
+    for _ in range(200):
+        first.whose("publish", busy)
+    site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
+    assert granule_of("publish", busy, 8) in first.owned() and len(first.owned()) < 4
+    assert len(second.owned()) > 4
+    site.agree(first, second)
+    for _ in range(30):
+        site.beats(first, second, times=WHOLE_LOOK_BEATS)
+    assert abs(len(first.owned()) - len(second.owned())) <= 2, "what was measured long ago is forgotten"
+
+
+def test_i19_many_granules_change_hands_in_several_transactions() -> None:
+    site = Site()
+    first = site.member(publish=2 * GRANULES_PER_WRITE + 7)
+    site.beats(first)
+    second = site.member("b", publish=1)
+    site.beats(first, second, times=3 * WHOLE_LOOK_BEATS)
+    site.agree(first, second)
+    assert abs(len(first.owned()) - len(second.owned())) <= 1
+    site.beats(second, times=2 * SILENT_BEATS)
+    site.agree(second)
+
+
+def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
+    site = Site()
+    members = [site.member(f"m{number}", publish=64) for number in range(12)]
+    site.beats(*members, times=3 * WHOLE_LOOK_BEATS)
+    site.agree(*members)
+    assert {len(member.owned()) for member in members} <= {5, 6}
+    reads = list[int]()
+    read_many = site.world.refs.read_many
+    site.world.refs.read_many = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    site.beats(*members)
+    assert set(reads) == {4} and len(reads) == 12, "the fleet's row and three members"
+    site.beats(*members[:-1], times=3 * WHOLE_LOOK_BEATS)
+    site.agree(*members[:-1])
+
+
+def test_a_report_shows_members_granules_and_how_often_they_moved() -> None:
+    site = Site()
+    reader = FleetReader(site.world)
+    assert reader.report() == NO_FLEET
+    member = site.member("a", publish=2, collect=1)
+    site.beats(member)
+    report = reader.report()
+    (shown,), (row,) = report.members, site.rows(MemberRow)
+    assert (shown.id, shown.name, shown.state, shown.owned, shown.loads) == (member.id, "a", "active", 3, row.loads)
+    assert [(granule.name, granule.owner, granule.epoch) for granule in report.granules] == [
+        ("collect/0", member.id, 1), ("publish/0", member.id, 1), ("publish/1", member.id, 1),
+    ]  # fmt: skip
+    assert (report.roles, report.migrations) == ({"collect": 1, "publish": 2}, 3)
+    member.leave()
+    site.beats(site.member("b", publish=2))
+    report = reader.report()
+    assert [granule.epoch for granule in report.granules] == [2, 3, 3] and report.migrations == 8
+    assert [member.name for member in report.members] == ["b"]
+
+
+def test_a_fleet_whose_row_is_gone_is_told() -> None:
+    site, first, _ = pair()
+    del site.world.refs.rows[site.world.space.fleet()]
+    with pytest.raises(StateConflict, match="row of the fleet is gone"):
+        site.beats(first)
+
+
+# -- answers that are lost, and processes that die -------------------------------------------------------------------------
+
+
+def story(site: Site, first: Member) -> None:
+    """What a member does in its life: joins, beats, takes over, gives, leaves."""
+    site.beats(first)
+    dead = site.member("dead")
+    site.beats(first, dead, times=2 * WHOLE_LOOK_BEATS + 2)
+    site.beats(first, times=SILENT_BEATS + 2)
+    second = site.member("b")
+    site.beats(first, second, times=2 * WHOLE_LOOK_BEATS)
+    first.leave()
+
+
+def writes_of(run: Callable[[Site, Member], None]) -> int:
+    site = Site()
+    counting = Faulty(site.world)
+    run(site, site.member(world=counting.world))
+    return len(counting.writes)
+
+
+WRITES = writes_of(story)
+
+
+@pytest.mark.parametrize("how", [*CRASHES, *LOSSES])
+@pytest.mark.parametrize("at", range(1, WRITES + 1))
+def test_i19_whatever_write_is_the_last_or_has_no_answer_the_fleet_comes_to_rest(at: int, how: How) -> None:
+    site = Site()
+    first = site.member(world=Faulty(site.world, at, how).world)
+    with suppress(Crash, OutcomeUnknown):
+        story(site, first)
+    living = [site.member("x"), site.member("y")]
+    site.beats(*living, times=6 * SILENT_BEATS)
+    site.agree(*living)
+    assert abs(len(living[0].owned()) - len(living[1].owned())) <= 1
+    assert set(site.owners().values()) == {member.id for member in living}
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_i19_a_sign_of_life_without_an_answer_is_looked_up(how: How) -> None:
+    site = Site()
+    lossy = Faulty(site.world)
+    member = site.member(world=lossy.world)
+    site.beats(member)
+    id, owned = member.id, member.owned()
+    lossy._left, lossy._how = 1, how
+    with pytest.raises(OutcomeUnknown):
+        site.beats(member)
+    assert site.beats(member) == [Beat()] and (member.id, member.owned()) == (id, owned)
+    site.world.refs.rows.pop(site.world.space.fleet_member(id))
+    site.world.refs.rows[site.world.space.fleet()].pop("members")
+    lossy._left, lossy._how = 1, "unsent"
+    with pytest.raises(OutcomeUnknown):
+        site.beats(member)
+    (beat,) = site.beats(member)
+    assert beat.removed
