@@ -82,6 +82,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
 QUERY: dict[str, Callable[[Site], dict[str, Any]]] = {
     "outcome": lambda site: {"txn_id": "t1"},
     "find": lambda site: {"query": "/main/sales/*"},
+    "findFiles": lambda site: {"query": "/main/sales/orders/files[size >= 0]"},
     "readEvents": lambda site: {"catalog": "main"},
     "deleteRef": lambda site: {"token": site.token},
 }
@@ -185,8 +186,8 @@ def not_found(site: Site, id: str) -> Answer:
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
     body = GOOD[id](site) if id in GOOD else None
     query = QUERY[id](site) if id in QUERY else ""
-    if id == "find":
-        query = {"query": "/nope/*"}
+    if id in ("find", "findFiles"):
+        query = {"query": "/nope/*" if id == "find" else "/nope/*/*/files[size >= 0]"}
     return site.ask(id, body, path=path, query=query)
 
 

@@ -49,7 +49,9 @@ def test_i18_without_one_it_loses_and_says_so(lake: Any, sql: Any, name: str) ->
         lake.retry(long, fair_after=0)
 
 
-def test_i18_a_reservation_ends_with_its_transaction_however_that_ends(lake: Any, sql: Any, two: tuple[str, str]) -> None:
+def test_i18_a_reservation_ends_with_its_transaction_however_that_ends(
+    lake: Any, sql: Any, two: tuple[str, str]
+) -> None:
     def listed() -> list[Any]:
         return list(lake.api.http.call("reservations", "GET", "/v1/reservations")["reservations"])
 

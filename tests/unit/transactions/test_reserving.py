@@ -60,7 +60,9 @@ def test_i18_the_heads_name_the_holder_for_as_long_as_its_lease(
     assert mine.until > world.clock.now_ms()
     assert marks(tables) == [ANN, ANN, ""]
     assert [table.head.reserved_until for table in tables] == [mine.until, mine.until, 0]
+    began = reservations.register().changed_at
     assert reservations.release("ann", "1")
+    assert reservations.register().changed_at > began
     assert marks(tables) == ["", "", ""]
     assert all("reserved_until" not in table.row for table in tables)
     assert not reservations.release("ann", "1"), "again, there is nothing"
