@@ -131,9 +131,7 @@ def ask(register: Register, reservation: Reservation, now: int) -> Asked:
     number, place = (before.number, before.place) if before else (0, 0)
     if not number:
         begun = number = begun + 1
-    if not wanted:
-        place = 0
-    elif not place:
+    if wanted and not place:
         begun = place = begun + 1
     mine = msgspec.structs.replace(reservation, number=number, held=held, wanted=wanted, place=place)
     freed: list[str] = []
