@@ -382,6 +382,10 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.planner: _view: operand view is not None": (
         "a root of another history is looked at again with each plan, and never believed: it saves the look"
     ),
+    "turnstile.planning.planner: _read_ahead: branch question.explain": "an explained plan reads all leaves anyway",
+    "turnstile.planning.planner: _chosen: operand predicate is None": (
+        "no predicate is judged as one that is not understood: it leaves all"
+    ),
     "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
     "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,7 +15,8 @@ ROWS = 400
 @pytest.fixture(scope="module")
 def table(spark: Any, lake: Any) -> Any:
     """A table with column mapping, files in partitions with blanks in their names, deletion vectors, and times."""
-    name = "lake.default.planned_reads"
+    own = f"planned_{uuid4().hex[:8]}"
+    name = f"lake.default.{own}"
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, part STRING, day DATE, at TIMESTAMP, amount DECIMAL(30, 4), nested STRUCT<x: INT>)"
         " PARTITIONED BY (part) TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true')"
@@ -27,7 +29,7 @@ def table(spark: Any, lake: Any) -> Any:
         ).write.mode("append").insertInto(name)  # fmt: skip
     spark.sql(f"ALTER TABLE {name} RENAME COLUMN amount TO price")
     spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
-    return lake.table("default.planned_reads")
+    return lake.table(f"default.{own}")
 
 
 def rows(frame: Any) -> list[Any]:
@@ -64,7 +66,7 @@ def test_rows_are_those_of_the_table(spark: Any, table: Any, where: str | None) 
 def test_only_the_planned_files_are_read_and_no_log_but_the_plans(table: Any) -> None:
     every, some = table.planned(), table.planned("id BETWEEN 120 AND 130")
     assert 0 < len(some.inputFiles()) < len(every.inputFiles()) == len(table.to_df().inputFiles())
-    assert "planned_reads" not in some._jdf.queryExecution().analyzed().toString()
+    assert table.name not in some._jdf.queryExecution().analyzed().toString()
 
 
 def test_an_earlier_version_is_planned_with_its_columns(table: Any) -> None:
