@@ -383,6 +383,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "a root of another history is looked at again with each plan, and never believed: it saves the look"
     ),
     "turnstile.planning.planner: _read_ahead: branch question.explain": "an explained plan reads all leaves anyway",
+    "turnstile.planning.planner: _read_ahead: edge at >= first": "a leaf that is not read ahead is read when it is needed",
     "turnstile.planning.planner: _chosen: operand predicate is None": (
         "no predicate is judged as one that is not understood: it leaves all"
     ),
