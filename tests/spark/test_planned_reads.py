@@ -80,3 +80,13 @@ def test_a_predicate_of_no_column_and_reads_in_a_transaction_are_refused(table: 
         table.planned("nothing = 1")
     with pytest.raises(TurnstileError, match="by its name"), lake.transaction():
         table.planned()
+
+
+def test_a_table_on_s3_is_planned_with_its_deletion_vectors(spark: Any, bucket: Any, name: str) -> None:
+    table = f"bucket.{name}"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, part STRING) PARTITIONED BY (part)")
+    spark.sql(f"INSERT INTO {table} SELECT id, concat('a b/', id % 2) FROM range(100)")
+    spark.sql(f"DELETE FROM {table} WHERE id % 10 = 3")
+    frame = bucket.table(name).planned("part = 'a b/1' AND id < 50")
+    assert sorted(row.id for row in frame.collect()) == [n for n in range(1, 50, 2) if n % 10 != 3]
+    assert all(file.startswith("s3a://") for file in frame.inputFiles())
