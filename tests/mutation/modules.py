@@ -159,7 +159,9 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.planning.changes": Mutated(("unit/planning/test_index.py",), writes=False, decides=True, guards=True),
+    "turnstile.planning.changes": Mutated(
+        ("unit/planning/test_appends.py", "unit/planning/test_index.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.planning.index": Mutated(
         ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
     ),
