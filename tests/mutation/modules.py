@@ -144,27 +144,11 @@ MODULES: Final = {
     "turnstile.planning.finding": Mutated(
         ("functional/planning/test_found_files.py",), writes=False, decides=True, guards=True
     ),
-    "turnstile.planning.planner": Mutated(
-        ("unit/planning/test_remembered.py", "unit/planning/test_index.py", "unit/planning/test_totals.py"),
-        writes=False,
-        decides=True,
-        guards=True,
-    ),
-    "turnstile.planning.upkeep": Mutated(
-        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
-    ),
     "turnstile.planning.appends": Mutated(
         ("unit/planning/test_appends.py", "functional/iceberg/test_delta_tables.py"),
         writes=False,
         decides=True,
         guards=True,
-    ),
-    "turnstile.planning.changes": Mutated(("unit/planning/test_index.py",), writes=False, decides=True, guards=True),
-    "turnstile.planning.index": Mutated(
-        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True, guards=True
-    ),
-    "turnstile.planning.leaves": Mutated(
-        ("unit/planning/test_index.py", "unit/planning/test_totals.py"), writes=False, decides=True
     ),
     "turnstile.planning.core.roots": Mutated(("unit/planning/test_roots.py",), writes=False, decides=True),
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
@@ -390,10 +374,9 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
-    "turnstile.planning.planner: _view: operand view is not None": (
-        "a root of another history is looked at again with each plan, and never believed: it saves the look"
-    ),
-    "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
+    "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
+    "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
+    "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
     "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,7 +15,8 @@ ROWS = 400
 @pytest.fixture(scope="module")
 def table(spark: Any, lake: Any) -> Any:
     """A table with column mapping, files in partitions with blanks in their names, deletion vectors, and times."""
-    name = "lake.default.planned_reads"
+    own = f"planned_{uuid4().hex[:8]}"
+    name = f"lake.default.{own}"
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, part STRING, day DATE, at TIMESTAMP, amount DECIMAL(30, 4), nested STRUCT<x: INT>)"
         " PARTITIONED BY (part) TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true')"
@@ -27,7 +29,7 @@ def table(spark: Any, lake: Any) -> Any:
         ).write.mode("append").insertInto(name)  # fmt: skip
     spark.sql(f"ALTER TABLE {name} RENAME COLUMN amount TO price")
     spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
-    return lake.table("default.planned_reads")
+    return lake.table(f"default.{own}")
 
 
 def rows(frame: Any) -> list[Any]:
@@ -64,7 +66,7 @@ def test_rows_are_those_of_the_table(spark: Any, table: Any, where: str | None) 
 def test_only_the_planned_files_are_read_and_no_log_but_the_plans(table: Any) -> None:
     every, some = table.planned(), table.planned("id BETWEEN 120 AND 130")
     assert 0 < len(some.inputFiles()) < len(every.inputFiles()) == len(table.to_df().inputFiles())
-    assert "planned_reads" not in some._jdf.queryExecution().analyzed().toString()
+    assert table.name not in some._jdf.queryExecution().analyzed().toString()
 
 
 def test_an_earlier_version_is_planned_with_its_columns(table: Any) -> None:
@@ -78,3 +80,13 @@ def test_a_predicate_of_no_column_and_reads_in_a_transaction_are_refused(table: 
         table.planned("nothing = 1")
     with pytest.raises(TurnstileError, match="by its name"), lake.transaction():
         table.planned()
+
+
+def test_a_table_on_s3_is_planned_with_its_deletion_vectors(spark: Any, bucket: Any, name: str) -> None:
+    table = f"bucket.{name}"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, part STRING) PARTITIONED BY (part)")
+    spark.sql(f"INSERT INTO {table} SELECT id, concat('a b/', id % 2) FROM range(100)")
+    spark.sql(f"DELETE FROM {table} WHERE id % 10 = 3")
+    frame = bucket.table(name).planned("part = 'a b/1' AND id < 50")
+    assert sorted(row.id for row in frame.collect()) == [n for n in range(1, 50, 2) if n % 10 != 3]
+    assert all(file.startswith("s3a://") for file in frame.inputFiles())

@@ -38,7 +38,7 @@ from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, su
 from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault
+from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.ports import LogStorage, World, batched
 from turnstile_predicates.file_stats import TableSchema
@@ -145,7 +145,11 @@ class Planner:
             return plan
         if position is not None and not position.source.startswith(_LOG):
             raise _expired()
-        return _LogPage(self._world, table, at, question, self._readers).plan()
+        try:
+            return _LogPage(self._world, table, at, question, self._readers).plan()
+        except TooMany:
+            problem = f"{table.name} has commits with very many files that are not published yet"
+            raise Throttled(problem, retry_after_ms=5_000) from None
 
     def appended(
         self, table: TableHead, after: int, version: int, predicate: PredicateOf = None, *, page: str | None = None, limit: int = MAX_FILES, stats: bool = False

@@ -13,6 +13,7 @@ from turnstile.planning import appends
 from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.planner import Planner
 from turnstile.store.core.errors import InvalidRequest, NotFound, UnsupportedTable
+from turnstile.store.core.names import published_path
 
 
 def above(low: int) -> Any:
@@ -101,3 +102,10 @@ def test_what_is_no_append_is_refused_and_what_is_not_there_not_found(history) -
         ]
     )
     assert names(planner.appended(history.head, 5, 6)) == []
+
+
+def test_a_commit_that_is_missing_is_named(history) -> None:
+    history.publish()
+    history.table.storage.delete(published_path(3))
+    with pytest.raises(UnsupportedTable, match="version 3 is missing"):
+        Planner(history.world).appended(history.head, 2, 3)

@@ -119,6 +119,13 @@ def test_the_longest_and_the_deepest_are_understood() -> None:
     assert str(parsed("NOT " * 50 + "ok")(COLUMNS)) == "NOT " * 50 + "ok = True"
 
 
+def test_a_boolean_field_of_a_struct_is_a_predicate() -> None:
+    inside = {"type": "struct", "fields": [field("open", "boolean")]}
+    schema = json.dumps({"type": "struct", "fields": [field("shop", inside)]})
+    columns = TableColumns({"schemaString": schema, "partitionColumns": [], "configuration": {}})
+    assert str(parsed("shop.open AND NOT shop.open")(columns)) == "(shop.open = True AND NOT shop.open = True)"
+
+
 def test_many_parts_of_one_kind_are_no_depth() -> None:
     assert str(parsed(" OR ".join(["id = 1"] * 800))(COLUMNS)).count("id = 1") == 800
 

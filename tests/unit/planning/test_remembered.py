@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes import delta
 from tests.unit.planning.tables import SMALL, History, metadata
+from turnstile.planning import changes
 from turnstile.planning import planner as module
 from turnstile.planning.core.roots import FOLDER
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep, newest_root
+from turnstile.store.core.errors import Throttled
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import World
 
@@ -206,3 +209,24 @@ def test_a_predicate_on_a_column_that_the_index_does_not_have_reads_nothing_ahea
     plan = planner.plan(history.head, lambda columns: columns.named("note").is_null())
     assert {file.path for file in plan.files} == set(history.states[plan.version])
     assert plan.statistics.index_version >= 0
+
+
+def test_more_changes_than_are_held_are_read_from_the_log_once_they_are_published(monkeypatch) -> None:
+    history = table(14)
+    for _ in range(4):
+        history.step()
+    monkeypatch.setattr(changes, "MAX_CHANGES", 0)
+    with pytest.raises(Throttled, match="not published yet"):
+        Planner(history.world).plan(history.head)
+    history.publish()
+    assert asked(history, Planner(history.world)) == (1, -1)
+
+
+def test_a_protocol_that_changed_since_the_index_is_that_of_the_plan() -> None:
+    history = table(15)
+    wider = delta.protocol("deletionVectors", "timestampNtz")
+    wider["protocol"]["readerFeatures"] = [*wider["protocol"]["readerFeatures"], "deletionVectors", "timestampNtz"]
+    history._commit([wider])
+    plan = Planner(history.world).plan(history.head)
+    assert plan.statistics.index_version >= 0
+    assert "timestampNtz" in plan.protocol["writerFeatures"]
