@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
@@ -20,6 +21,7 @@ from turnstile.catalog.core.rows import (
 )
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change, unchanged
+from turnstile.delta.core.reservations import empty_register, keep, mark, unmark
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
@@ -59,7 +61,7 @@ from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
 SPACE = Space("test")
 MINE: dict[str, Any] = {"table_id": "t", "catalog": "main", "now": 1}
 AT = "file:///lake/a/t"
-INVARIANTS = {f"I{number}" for number in range(1, 13)}
+INVARIANTS = {*(f"I{number}" for number in range(1, 13)), "I18"}
 
 
 def table(versions: int = 5, **more: Any) -> Row:
@@ -99,6 +101,9 @@ STAGING = new_staging(
 PURGING = table(state="dropped", reason="purging", changed_at=1)
 OWNED = owner_row(SPACE, AT, **MINE).row
 WAITS = {"undecided": b"of a group"}
+RESERVED = {"reserved_by": "h", "reserved_until": 1}
+HOLDERS = named_change("k", named(6, "x", START_ICT + 9, hwm=9, holder="h"), 9)
+REGISTER = msgspec.structs.replace(empty_register("k"), revision=3)
 BEGINNING = Beginning("g", "g.0", "t1")
 PREPARED = Undecided("g", "g.0", "t1", 6, named(6, "x", START_ICT + 9).entry, 5).pack()
 GROUP = begin("k", "t1", b"", 1)
@@ -108,7 +113,9 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (NAMED, table(), {
         "next": {"latest": 6}, "later": {"last_ict": START_ICT + 9}, "active": {"state": "stuck"}, "fresh rows": {"row_hwm": 10},
         "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "same metadata": {"metadata": "m1"}, "settled": WAITS,
+        "unreserved": RESERVED,
     }),
+    (HOLDERS, table() | RESERVED, {"unreserved": RESERVED | {"reserved_by": "another"}}),
     (TICKET, table(), {
         "based": {"latest": 4}, "same epoch": {"epoch": 6}, "own application": {"apps": {APPS[0]: 6}}, "active": {"state": "dropped"},
         "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "later": {"last_ict": START_ICT + 9},
@@ -134,8 +141,11 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (ADOPT, RECOVERING, {
         "next": {"latest": 6}, "later": {"last_ict": START_ICT + 9}, "recovering": {"state": "active"}, "fresh rows": {"row_hwm": 10},
         "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "same metadata": {"metadata": "m1"},
-        "published": {"floor": 4}, "settled": WAITS,
+        "published": {"floor": 4}, "settled": WAITS, "unreserved": RESERVED,
     }),
+    (keep(REGISTER, REGISTER), REGISTER.to_row(), {"same register": {"revision": 4}}),
+    (mark("k", "h", 9), table(), {"reservable": {"state": "dropped"}}),
+    (unmark("k", "h"), table() | RESERVED, {"own mark": {"reserved_by": "another"}}),
     (end_recovery(head(RECOVERING), 7), RECOVERING, {"recovering": {"state": "dropped"}, "same latest": {"latest": 6}}),
     (give_up_recovery(head(RECOVERING), "foreign", 7), RECOVERING, {
         "recovering": {"state": "active"}, "same latest": {"latest": 6},
@@ -218,7 +228,7 @@ def test_i1_to_i11_every_clause_names_what_it_is_for_and_is_spoilt_by_a_case_abo
     for write, _, each in CASES:
         for clause in write.clauses:
             assert clause.invariant in INVARIANTS and clause.says and clause.name
-        if write not in (BEHIND, OFF, PART):
+        if write not in (BEHIND, OFF, PART, HOLDERS):
             assert {clause.name for clause in write.clauses} == each.keys()
 
 
