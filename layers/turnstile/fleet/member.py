@@ -309,11 +309,7 @@ class Member:
         self._claim()
         view = self._view
         assert view is not None
-        takers = [
-            other
-            for other in view.others.values()
-            if other.state == "active" and not view.sights[other.id].suspected(other)
-        ]
+        takers = _takers(view)
         weights = self._weights(view)
         for role in self._wanted:
             self._hand_over(surplus(view.me.id, weights[role], takers, role))
@@ -336,8 +332,6 @@ class Member:
                     return False
                 own = msgspec.structs.replace(me, changes=me.changes + 1)
                 self._view = msgspec.structs.replace(self._view, me=own)
-        if moves:
-            self._read_again()
         return True
 
     # -- leaving ------------------------------------------------------------------------------------------------------
@@ -351,12 +345,10 @@ class Member:
         if shown is None:
             self._view = None
             return True
-        self._view = msgspec.structs.replace(view, me=shown)
         self._read_again()
         view = self._view
         assert view is not None
-        silent = _silent(view)
-        takers = [other for id, other in view.others.items() if other.state == "active" and id not in silent]
+        takers = _takers(view)
         for role, weights in self._weights(view).items():
             if not self._hand_over(everything(view.me.id, weights, takers, role)):
                 break
@@ -411,6 +403,13 @@ class Member:
 def _silent(view: _View) -> set[str]:
     """The members whose granules are to be taken over."""
     return {id for id, other in view.others.items() if view.sights[id].silent(other)}
+
+
+def _takers(view: _View) -> list[MemberRow]:
+    """The members that granules may be given to: that stay, and nobody suspects."""
+    return [
+        other for id, other in view.others.items() if other.state == "active" and not view.sights[id].suspected(other)
+    ]
 
 
 def _fleet_is_gone() -> StateConflict:

@@ -359,6 +359,40 @@ def test_i19_whoever_is_removed_while_it_gives_begins_anew() -> None:
     assert first.id != before
 
 
+def test_i19_whoever_leaves_gives_to_members_that_stay_and_are_well() -> None:
+    site = Site()
+    first, second, third, fourth = (site.member(name) for name in "abcd")
+    site.beats(first, second, third, fourth, times=3 * WHOLE_LOOK_BEATS + 2)
+    kept = len(fourth.owned())
+    key = site.world.space.fleet_member(second.id)
+    site.world.refs.rows[key] = {**site.world.refs.rows[key], "state": "leaving"}
+    for _ in range(SUSPECTED_BEATS + 1):
+        live_on(site, second.id)
+        site.beats(third, first)
+    given, theirs = len(first.owned()), len(third.owned())
+    assert given and first.leave()
+    owners = list(site.owners().values())
+    assert owners.count(third.id) == theirs + given and owners.count(fourth.id) == kept
+
+
+def test_i19_a_member_that_is_given_granules_knows_it_at_its_next_beat() -> None:
+    site = Site()
+    first, second = site.member(), site.member("b")
+    site.beats(first, second, times=2)
+    site.beats(second)
+    for _ in range(WHOLE_LOOK_BEATS):
+        if len(first.owned()) == 8:
+            site.beats(first, second)
+    assert len(second.owned()) == 4
+
+
+def test_i19_a_member_that_is_alone_gives_back_any_number_of_granules() -> None:
+    site = Site()
+    member = site.member(publish=3 * GRANULES_PER_WRITE)
+    site.beats(member)
+    assert member.leave() and site.rows(MemberRow) == []
+
+
 def test_i19_whoever_was_removed_has_left() -> None:
     site, first, second = pair()
     site.beats(first, times=SILENT_BEATS + 2)
