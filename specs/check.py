@@ -1,5 +1,5 @@
 """Runs TLC on the models: ``Turnstile.tla``, the HEAD of a table, ``Groups.tla``, transactions over tables, ``LargeGroups.tla``,
-those over more tables than one write changes, and ``CatalogGc.tla``, the HEAD of a catalog and gc. Each as it is, and once with each guard removed, where TLC must find a violation.
+those over more tables than one write changes, ``CatalogGc.tla``, the HEAD of a catalog and gc, and ``Fleet.tla``, members and what they own. Each as it is, and once with each guard removed, where TLC must find a violation.
 
     python specs/check.py            the models with one publisher, liveness, and every removed guard (minutes)
     python specs/check.py --full     also with two publishers that may die (longer)
@@ -30,6 +30,10 @@ STEPS: Final = ("I5_FloorNeverFalls", "I6_LatestNeverFalls")
 GROUP_INVARIANTS: Final = ("I3_Told", "I8_Whole", "I8_ReadsHold", "I8_Cut")
 LARGE_GROUP_INVARIANTS: Final = ("I1_InPlace", "I2_Once", "I8_Whole", "I8_ReadsHold", "I8_Cut")
 CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
+
+FLEET_INVARIANTS: Final = (
+    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,36 @@ class CatalogModel:
 
 
 @dataclass(frozen=True)
+class FleetModel:
+    """One configuration of ``Fleet.tla``; as ``Model``."""
+
+    module: ClassVar[str] = "Fleet.tla"
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    members: str = "{a, b}"
+    granules: str = "{g}"
+    beats: int = 2
+    moves: int = 1
+    doubts: int = 1
+    crashes: int = 1
+    live: bool = False
+
+    def config(self) -> str:
+        """The configuration file. Where liveness is checked nobody leaves: somebody has to stay."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.members + self.granules))
+        constants = (
+            f"CONSTANTS Members = {self.members} Granules = {self.granules} Beats = {self.beats} Moves = {self.moves} "
+            f"Doubts = {self.doubts} Crashes = {self.crashes} Leaves = {str(not self.live).upper()} Mistakes = {{{mistakes}}} {values}"
+        )
+        if self.live:
+            return f"SPECIFICATION Live\n{constants}\nPROPERTY I19_OwnedAgain\n"
+        return f"SPECIFICATION Spec\n{constants}\nSYMMETRY Alike\nINVARIANTS {' '.join(FLEET_INVARIANTS)}\n"
+
+
+@dataclass(frozen=True)
 class GroupModel:
     """One configuration of ``Groups.tla``; as ``Model``."""
 
@@ -135,7 +169,7 @@ class LargeGroupModel:
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(LARGE_GROUP_INVARIANTS)}\n"
 
 
-AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel
+AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel
 
 SOUND: Final = (
     Model("as it is"),
@@ -192,6 +226,24 @@ CATALOG_BROKEN: Final = (
     CatalogModel("catalog: what lost its name comes back", ("name may be gone",), ("I9", "I10")),
     CatalogModel("catalog: what gc took while a reset stood still comes back", ("no fence",), ("I9", "I10")),
     CatalogModel("catalog: gc takes what came back while it stood still", ("marks before a reset",), ("I9", "I10")),
+)
+FLEET_SOUND: Final = (
+    FleetModel("fleet as it is"),
+    FleetModel("fleet as it is, two granules", granules="{g, h}", beats=1, crashes=0),
+    FleetModel("fleet as it is, three members", members="{a, b, c}", beats=1, moves=0, crashes=0),
+    FleetModel("fleet: every granule is owned again", beats=1, moves=0, doubts=0, live=True),
+)
+FLEET_BROKEN: Final = (
+    FleetModel("fleet: granules change hands in any epoch", ("any epoch",), ("I19",)),
+    FleetModel("fleet: the epoch stays the same", ("keeps the epoch",), ("I19",)),
+    FleetModel("fleet: an owner is not fenced", ("no fence",), ("I19",)),
+    FleetModel("fleet: granules are given to who leaves or has left", ("gives to whoever leaves",), ("I19",)),
+    FleetModel("fleet: taken from a member that shows life", ("takes from who shows life",), ("I19",)),
+    FleetModel("fleet: a member is removed that shows life", ("removes who shows life",), ("I19",)),
+    FleetModel("fleet: a member is removed that owns something", ("removes an owner",), ("I19",)),
+    FleetModel(
+        "fleet: nobody looks for silent members", ("nobody looks",), ("I19",), beats=1, moves=0, doubts=0, live=True
+    ),
 )
 FULL: Final = (
     Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),
@@ -254,7 +306,9 @@ def _violated(output: str, model: AnyModel, status: int) -> str:
     if named:
         return named[1] or named[2]
     if "Temporal properties were violated" in output:
-        return "I11_Published" if model.live else "I5_FloorNeverFalls"
+        if model.live:
+            return "I19_OwnedAgain" if isinstance(model, FleetModel) else "I11_Published"
+        return "I5_FloorNeverFalls"
     if status:
         raise RuntimeError(output[-3000:])
     return ""
@@ -276,6 +330,8 @@ def main() -> int:
         *LARGE_GROUP_BROKEN,
         *CATALOG_SOUND,
         *CATALOG_BROKEN,
+        *FLEET_SOUND,
+        *FLEET_BROKEN,
         *(FULL if asked.full else ()),
     ):
         if asked.only not in model.name:

@@ -7,6 +7,7 @@
     ``world``       the stores by the one setting that names them, and who is told of what was written
     ``http``        a process that answers requests: guards, health, metrics, and the apps
     ``background``  the process that publishes what changed, sweeps and collects
+    ``fleet``       the background's part in the fleet: servers that share a store
     ``streams``     what a DynamoDB stream names
     ``metrics``     figures for Prometheus
 

@@ -33,6 +33,7 @@ from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import NotFound
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
+from turnstile_server.fleet import Sharing
 from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.settings import ServerSettings
 from turnstile_server.world import WakeListener, open_store
@@ -80,7 +81,11 @@ class Background:
         self._beaten_s = float("-inf")
         self._settings, self._workers = settings, workers
         self._store = open_store(settings)
-        targets, actions, alone = variables.event_targets(), variables.follow_ups(), settings.store_kind == "sqlite"
+        targets, actions, alone = (
+            variables.event_targets(),
+            variables.follow_ups(),
+            settings.store_kind == "sqlite" and not settings.fleet,
+        )
         background = msgspec.structs.replace(
             read_settings(settings), event_targets=targets, follow_ups=actions, delivers_alone=alone
         )
@@ -97,6 +102,12 @@ class Background:
             deliverers.append(Deliverer(self._store.world, follow_ups, alone=alone))
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in deliverers]
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
+        self._hears, self._asked_to_sweep = threading.Event(), threading.Event()
+        self._sharing: Sharing | None = None
+        if settings.fleet:
+            self._sharing = Sharing(
+                self._store.world, self._take, self._sweep_soon, self._hears.is_set, settings.fleet_beat_ms
+            )
 
     def run(self) -> None:
         listener = WakeListener(self._settings.wake_socket)
@@ -105,11 +116,17 @@ class Background:
         self._start(0, LOST_EVENTS_S, self._find_lost_events)
         if self._services.settings.follow_ups:
             self._start(0, ASK_AGAIN_S, self._ask_again)
+        if self._sharing is not None:
+            self._start(0, 0, self._sweep_when_asked)
+            self._sharing.start()
         if self._store.database is not None:
+            self._hears.set()
             self._start(TIDY_S, TIDY_S, self._store.remove_expired)
             self._follow_feed(self._store.database, listener)
         else:
             self._follow_hints(listener)
+        if self._sharing is not None:
+            self._sharing.close()
         self._turns.close()
         self._events.close()
         for delivery in self._deliveries:
@@ -120,7 +137,7 @@ class Background:
     # -- hints --------------------------------------------------------------------------------------------------------
 
     def _follow_feed(self, database: Database, listener: WakeListener) -> None:
-        after, advanced, due_s = 0, 0, 0.0
+        after, advanced, seen, due_s = 0, 0, 0, 0.0
         while not self.stop.is_set():
             looked_s = self._beat()
             changes, last = database.changes(CONSUMER, after)
@@ -129,8 +146,12 @@ class Background:
             wait_s = self._turns.begin()
             if not changes:
                 if after > advanced and time.monotonic() > due_s and self._turns.idle() and self._events.idle():
-                    database.advance(CONSUMER, after)
-                    advanced, due_s = after, time.monotonic() + ADVANCE_S
+                    # Servers that share the feed share its cursor: it moves behind what the slowest of them has seen, too.
+                    upto = after if self._sharing is None else seen
+                    if upto > advanced:
+                        database.advance(CONSUMER, upto)
+                        advanced = upto
+                    seen, due_s = after, time.monotonic() + ADVANCE_S
                 listener.wait(wait_s)
             self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
 
@@ -138,7 +159,7 @@ class Background:
         from turnstile_server.streams import follow_stream
 
         threading.Thread(
-            target=follow_stream, args=(self._settings, self._hint, self.stop), name="stream", daemon=True
+            target=follow_stream, args=(self._settings, self._hint, self.stop, self._hears), name="stream", daemon=True
         ).start()
         while not self.stop.is_set():
             self._beat()
@@ -153,6 +174,9 @@ class Background:
         return now_s
 
     def _hint(self, changes: Mapping[str, int]) -> None:
+        self._take(changes if self._sharing is None else self._sharing.mine(changes))
+
+    def _take(self, changes: Mapping[str, int]) -> None:
         for key, count in changes.items():
             if key.startswith(self._prefix):
                 self._turns.add(key.removeprefix(self._prefix), count)
@@ -175,6 +199,19 @@ class Background:
             self._turns.add(table_id)
 
     def _sweep(self) -> None:
+        if self._sharing is None or self._sharing.sweeps():
+            self._sweep_all()
+
+    def _sweep_soon(self) -> None:
+        self._asked_to_sweep.set()
+
+    def _sweep_when_asked(self) -> None:
+        if self._asked_to_sweep.wait(IDLE_S):
+            self._asked_to_sweep.clear()
+            self._sweep_all()
+            self._events.add(behind(self._store.world, self._services.appender))
+
+    def _sweep_all(self) -> None:
         until_ms = self._now_ms() + int(SWEEP_S * 1000)
         swept = self._services.sweeper.sweep(until_ms=until_ms, each_ms=TABLE_MS, workers=self._workers)
         self._metrics.tables.set(swept.tables)

@@ -41,6 +41,8 @@ class ServerSettings:
         realm: the tenant.
         workers: processes that answer requests.
         threads: requests that one of them answers at once.
+        fleet: whether it shares its background's work with other servers of the store.
+        fleet_beat_ms: how often it shows the others that it lives.
         runtime: folder of sockets and figures while it runs; the supervisor makes it.
     """
 
@@ -54,6 +56,8 @@ class ServerSettings:
     realm: str = "default"
     workers: int = 1
     threads: int = 32
+    fleet: bool = False
+    fleet_beat_ms: int = 1_000
     runtime: str = ""
 
     def __post_init__(self) -> None:

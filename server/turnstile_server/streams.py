@@ -24,14 +24,19 @@ RETRY_S: Final = 60.0
 log = logging.getLogger("turnstile.stream")
 
 
-def follow_stream(settings: ServerSettings, hint: Callable[[Mapping[str, int]], None], stop: threading.Event) -> None:
-    """Calls ``hint`` with the keys of changed rows until ``stop`` is set, beginning with changes from now on."""
+def follow_stream(
+    settings: ServerSettings, hint: Callable[[Mapping[str, int]], None], stop: threading.Event, hears: threading.Event
+) -> None:
+    """Calls ``hint`` with the keys of changed rows until ``stop`` is set, beginning with changes from now on. ``hears`` is set while it
+    does."""
     while not stop.is_set():
         try:
             for keys in _changes(settings, stop):
                 hint(Counter(keys))
+                hears.set()
         except (BotoCoreError, ClientError) as error:
             log.warning("the stream cannot be read: %s", error)
+        hears.clear()
         stop.wait(RETRY_S)
 
 

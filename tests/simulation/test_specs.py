@@ -34,6 +34,18 @@ def test_i1_to_i11_hold_in_every_state_of_the_models(model: check.Model) -> None
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
+@pytest.mark.parametrize("model", check.FLEET_SOUND, ids=lambda model: model.name)
+def test_i19_holds_in_every_state_of_the_model(model: check.FleetModel) -> None:
+    checked = check.check(model)
+    assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
+
+
+@pytest.mark.parametrize("model", check.FLEET_BROKEN, ids=lambda model: model.name)
+def test_i19_breaks_when_a_guard_is_removed(model: check.FleetModel) -> None:
+    checked = check.check(model)
+    assert checked.as_expected, checked.output[-3000:]
+
+
 @pytest.mark.parametrize(
     "model",
     [*check.BROKEN, *check.GROUP_BROKEN, *check.LARGE_GROUP_BROKEN, *check.CATALOG_BROKEN],

@@ -89,6 +89,10 @@ def serve(
     realm: Annotated[str, typer.Option("--realm", envvar="TURNSTILE_REALM", help="The tenant.")] = "default",
     workers: Workers = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=512, help="Requests that one answers at once.")] = 32,
+    fleet: Annotated[
+        bool,
+        typer.Option("--fleet", envvar="TURNSTILE_FLEET", help="Share publishing with the store's other servers."),
+    ] = False,
     s3_endpoint: S3Endpoint = None,
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
@@ -125,6 +129,7 @@ def serve(
                 realm=realm,
                 workers=workers or default_workers(),
                 threads=threads,
+                fleet=fleet,
             ),
             ready=announce,
         )

@@ -39,11 +39,7 @@ from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, 
 from turnstile.fleet.read import FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.core.writes import Write
-from turnstile.store.ports import Accepted, AllAccepted, World
-
-BEAT_MS: Final = 1_000
-ALONE_BEAT_MS: Final = 15_000
-"""The same of a member that is alone: nobody waits for it, and a server of its own costs next to nothing."""
+from turnstile.store.ports import AllAccepted, World
 
 WHOLE_LOOK_BEATS: Final = 5
 """Every so many beats a member looks at all members and granules: to balance, and to find granules that nobody owns."""
@@ -91,14 +87,15 @@ class Member:
     """The member that this process is. ``beat`` and ``leave`` are for one thread; the rest is safe for threads."""
 
     def __init__(
-        self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int = BEAT_MS,
-        alone_beat_ms: int = ALONE_BEAT_MS,
+        self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int,
+        alone_beat_ms: int,
     ) -> None:  # fmt: skip
         """
         Args:
             name: where it runs, for people.
             granules: the roles that it works for, and into how many granules the work of each is cut where no member said so before.
-            beat_ms: how often it is going to call ``beat``, when it is not alone.
+            beat_ms: how often it is going to call ``beat``.
+            alone_beat_ms: the same while it is alone: nobody waits for it.
         """
         self._world, self._monotonic = world, monotonic
         self._name, self._wanted = name, dict(granules)
@@ -157,8 +154,8 @@ class Member:
             return Whose.UNSURE
         if granule.owner == view.me.id:
             return Whose.MINE
-        owner, sight = view.others.get(granule.owner), view.sights.get(granule.owner)
-        if owner is None or sight is None or sight.suspected(owner):
+        owner = view.others.get(granule.owner)
+        if owner is None or view.sights[owner.id].suspected(owner):
             return Whose.UNSURE
         return Whose.OTHERS
 
@@ -174,7 +171,7 @@ class Member:
         began_ms, before = self._monotonic(), self._view
         removed = False
         if before is not None:
-            shown = self._show_life(before.me)
+            shown = self._show_life(before)
             if shown is None:
                 self._view, removed = None, True
             else:
@@ -183,7 +180,7 @@ class Member:
             self._join(began_ms)
         view = self._view
         assert view is not None
-        for id in [id for id, sight in view.sights.items() if id in view.others and sight.silent(view.others[id])]:
+        for id in sorted(_silent(view)):
             self._take_over(id)
         self._beats += 1
         if self._beats % WHOLE_LOOK_BEATS == 0:
@@ -195,25 +192,24 @@ class Member:
         view = self._view
         assert view is not None
         mine = set(self.owned())
-        doubted = {
-            id for id, other in view.others.items() if (sight := view.sights.get(id)) is None or sight.suspected(other)
-        }
+        doubted = {id for id, other in view.others.items() if view.sights[id].suspected(other)}
         answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
         self._returned_mine, self._returned_doubted = mine, doubted
         return answer
 
-    def _show_life(self, me: MemberRow, *, leaving: bool = False) -> MemberRow | None:
+    def _show_life(self, view: _View, *, leaving: bool = False) -> MemberRow | None:
         """The own row after a sign of life; None when the member was removed, or another process shows its life."""
+        me = view.me
         if self._life_unknown:  # the answer to the last one was lost: only its row says what came of it
             row = self._world.refs.read(me.key)
             if row is None:
                 return None
             me = msgspec.structs.replace(me, life=row["life"])
-        beat_ms = self._alone_beat_ms if self._view is not None and not self._view.others else self._beat_ms
+        beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
         self._life_unknown = True
         try:
-            response = self._world.refs.write(rows.show_life(me, self._loads(), beat_ms, now, leaving=leaving))
+            response = self._world.refs.write(rows.show_life(me, self._loads(view), beat_ms, now, leaving=leaving))
         except Throttled:
             self._life_unknown = False
             raise
@@ -221,20 +217,21 @@ class Member:
         if response.row is None:
             return None
         shown = MemberRow.from_row(response.row)
-        sent_twice = (shown.life, shown.shown_at) == (me.life + 1, now)
-        return shown if isinstance(response, Accepted) or sent_twice else None
+        return (
+            shown if (shown.life, shown.shown_at) == (me.life + 1, now) else None
+        )  # refused too, if it was sent twice
 
     def _look(self, before: _View, me: MemberRow, began_ms: int) -> None:
         """Replaces the view by what the fleet and the watched members say now."""
-        rest = before.fleet.members - {me.id}
-        silent = {id for id, sight in before.sights.items() if id in before.others and sight.silent(before.others[id])}
         whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1
-        ids = rest if whole or before.others.keys() != rest else watched(me.id, before.fleet.members, silent)
+        ids = before.others if whole else watched(me.id, before.others, _silent(before))
         found = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
         if self._key not in found:
             raise _fleet_is_gone()
         fleet = FleetRow.from_row(found.pop(self._key))
         rows_seen = [MemberRow.from_row(row) for row in found.values()]
+        if strangers := fleet.members - before.others.keys() - {me.id}:
+            rows_seen.extend(self._reader.members(strangers).values())
         others = {**before.others, **{row.id: row for row in rows_seen}}
         others = {id: row for id, row in others.items() if id in fleet.members}
         sights = looked(before.sights, rows_seen, began_ms, fleet.members)
@@ -250,23 +247,11 @@ class Member:
         fleet = self._found()
         id = self._world.ids.uuid()
         me = MemberRow(
-            space.fleet_member(id),
-            id,
-            self._name,
-            "active",
-            0,
-            self._beat_ms,
-            0,
-            0,
-            dict.fromkeys(self._wanted, 0),
-            now,
-            now,
-        )
-        response = self._world.refs.transact(rows.join_fleet(self._key, me), id)
-        if not isinstance(response, AllAccepted):
-            raise _fleet_is_gone()
+            space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, owned=0,
+            loads=dict.fromkeys(self._wanted, 0), joined_at=now, shown_at=now,
+        )  # fmt: skip
+        self._world.refs.transact(rows.join_fleet(self._key, me), id)  # refused: the next sign of life finds no member
         others = self._reader.members(fleet.members)
-        fleet = msgspec.structs.replace(fleet, members=fleet.members | {id})
         sights = looked({}, others.values(), began_ms, fleet.members)
         self._beats = 0
         with self._mutex:
@@ -323,18 +308,13 @@ class Member:
         """Claims what nobody owns, and hands over what is more than this member's part."""
         self._claim()
         view = self._view
-        if view is None or view.me.state != "active":
-            return
-        takers = [
-            other for id, other in view.others.items()
-            if other.state == "active" and (sight := view.sights.get(id)) is not None and not sight.suspected(other)
-        ]  # fmt: skip
+        assert view is not None
+        takers = _takers(view)
         weights = self._weights(view)
         for role in self._wanted:
-            moves = surplus(view.me.id, weights[role], takers, role)
-            self._hand_over(moves)
+            self._hand_over(surplus(view.me.id, weights[role], takers, role))
         with self._mutex:  # what was measured long ago counts for less
-            self._work = {name: work // 2 for name, work in self._work.items() if work > 1}
+            self._work = {name: half for name, work in self._work.items() if (half := work // 2)}
 
     def _hand_over(self, moves: Mapping[str, Collection[str]]) -> bool:
         """Gives granules away; whether every transaction was applied. This member does not count on a granule from before it is
@@ -350,10 +330,8 @@ class Member:
                 if not self._transact(rows.hand_over(batch, me, view.others[to], now)):
                     self._read_again()
                     return False
-                own = msgspec.structs.replace(me, changes=me.changes + 1, owned=me.owned - len(batch))
+                own = msgspec.structs.replace(me, changes=me.changes + 1)
                 self._view = msgspec.structs.replace(self._view, me=own)
-        if moves:
-            self._read_again()
         return True
 
     # -- leaving ------------------------------------------------------------------------------------------------------
@@ -363,21 +341,14 @@ class Member:
         view = self._view
         if view is None:
             return True
-        shown = self._show_life(view.me, leaving=True)
+        shown = self._show_life(view, leaving=True)
         if shown is None:
             self._view = None
             return True
-        self._view = msgspec.structs.replace(view, me=shown)
         self._read_again()
         view = self._view
         assert view is not None
-        takers = [
-            other
-            for other in self._reader.members(view.fleet.members - {view.me.id}).values()
-            if other.state == "active"
-        ]
-        takers = [other for other in takers if (sight := view.sights.get(other.id)) is None or not sight.silent(other)]
-        self._view = msgspec.structs.replace(view, others={**view.others, **{other.id: other for other in takers}})
+        takers = _takers(view)
         for role, weights in self._weights(view).items():
             if not self._hand_over(everything(view.me.id, weights, takers, role)):
                 break
@@ -401,31 +372,18 @@ class Member:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _transact(self, writes: Sequence[Write]) -> bool:
-        """Whether the transaction was applied; False also when nobody knows, and what this member believes of itself is read anew."""
+        """Whether the transaction was applied; False also when nobody knows. What this member owns has to be read again then."""
         try:
             return isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted)
         except (OutcomeUnknown, Throttled):
-            self._doubt()
             return False
-
-    def _doubt(self) -> None:
-        """What is owned has to be read again: the next sign of life shows another number of changes than this."""
-        view = self._view
-        if view is not None:
-            own = msgspec.structs.replace(view.me, changes=-1)
-            self._view = msgspec.structs.replace(view, me=own, granules={})
 
     def _read_again(self) -> None:
         """Reads the own row and all granules: what was changed just now is known at once."""
         view = self._view
         assert view is not None
         row = self._world.refs.read(view.me.key)
-        if row is None:
-            self._doubt()
-            return
-        me = MemberRow.from_row(row)
-        if me.life != view.me.life:  # a copy of this process shows life: the next beat finds out
-            me = view.me
+        me = view.me if row is None else MemberRow.from_row(row)
         self._view = msgspec.structs.replace(view, me=me, granules=self._reader.granules(view.fleet, self._wanted))
 
     # -- load ---------------------------------------------------------------------------------------------------------
@@ -438,11 +396,20 @@ class Member:
                 weights[granule.role][granule.name] = 1 + self._work.get(granule.name, 0)
         return weights
 
-    def _loads(self) -> dict[str, int]:
-        view = self._view
-        if view is None:
-            return dict.fromkeys(self._wanted, 0)
+    def _loads(self, view: _View) -> dict[str, int]:
         return {role: sum(weights.values()) for role, weights in self._weights(view).items()}
+
+
+def _silent(view: _View) -> set[str]:
+    """The members whose granules are to be taken over."""
+    return {id for id, other in view.others.items() if view.sights[id].silent(other)}
+
+
+def _takers(view: _View) -> list[MemberRow]:
+    """The members that granules may be given to: that stay, and nobody suspects."""
+    return [
+        other for id, other in view.others.items() if other.state == "active" and not view.sights[id].suspected(other)
+    ]
 
 
 def _fleet_is_gone() -> StateConflict:

@@ -102,6 +102,17 @@ def test_a_member_beats_no_slower_than_its_row_says() -> None:
     assert site.rows(MemberRow)[0].beat_ms == BEAT == member.next_beat_ms()
 
 
+def test_i19_who_is_not_alone_any_more_beats_fast_before_its_row_says_so() -> None:
+    site = Site()
+    first = site.member()
+    site.beats(first, times=2)
+    second = site.member("b")
+    site.beats(second, first)
+    assert [row.beat_ms for row in site.rows(MemberRow) if row.id == first.id] == [
+        ALONE
+    ] and first.next_beat_ms() == BEAT
+
+
 def test_i19_two_members_share_and_each_knows_what_is_whose() -> None:
     site, first, second = pair()
     assert first.whose("publish", subject_of(first)) is Whose.MINE
@@ -240,6 +251,155 @@ def test_i19_roles_are_apart_and_what_nobody_works_for_is_nobodys() -> None:
     assert len(later.owned()) == 4 and site.rows(FleetRow)[0].granules == {"publish": 4, "maintain": 4}
 
 
+def test_a_member_says_nothing_about_roles_that_it_does_not_work_for() -> None:
+    site = Site()
+    both, worker = site.member(publish=4, maintain=4), site.member("w", maintain=9)
+    site.beats(both, worker, times=3)
+    assert worker.granule("publish", "t") is None and worker.whose("publish", "t") is Whose.UNSURE
+
+
+def granule_row(site: Site, name: str, owner: str) -> None:
+    """Another owner in a granule's row, as nobody may write it."""
+    key = site.world.space.fleet_granule(name)
+    row = site.world.refs.rows[key]
+    site.world.refs.rows[key] = {**row, "owner": owner, "epoch": row["epoch"] + 1}
+
+
+def test_i19_nobody_relies_on_an_owner_that_is_no_member() -> None:
+    site, first, second = pair()
+    subject = subject_of(second)
+    assert first.whose("publish", subject) is Whose.OTHERS
+    granule_row(site, granule_of("publish", subject, 8), "ghost")
+    site.beats(first, second, times=WHOLE_LOOK_BEATS)
+    assert first.whose("publish", subject) is Whose.UNSURE
+
+
+def test_i19_what_nobody_owns_is_found_by_looking_at_all_now_and_then() -> None:
+    site, first, second = pair()
+    (row,) = [row for row in site.rows(MemberRow) if row.id == second.id]
+    name = second.owned()[0]
+    granule_row(site, name, "")
+    site.world.refs.rows[row.key] = {**site.world.refs.rows[row.key], "owned": row.owned - 1}
+    site.beats(first, second, times=WHOLE_LOOK_BEATS)
+    assert site.owners()[name] in {first.id, second.id}
+    site.beats(first, second, times=WHOLE_LOOK_BEATS)
+    site.agree(first, second)
+
+
+def test_i19_a_third_knows_at_once_who_took_over() -> None:
+    site = Site()
+    first, second, third = (site.member(name) for name in "abc")
+    site.beats(first, second, third, times=3 * WHOLE_LOOK_BEATS + 2)
+    subject = subject_of(third)
+    for _ in range(2 * SILENT_BEATS):
+        site.beats(second, first)
+        if len(site.rows(MemberRow)) == 2:
+            break
+    assert granule_of("publish", subject, 8) in second.owned()
+    assert first.whose("publish", subject) is Whose.OTHERS
+    site.agree(first, second)
+
+
+def live_on(site: Site, id: str) -> None:
+    """A sign of life of a member without its process."""
+    key = site.world.space.fleet_member(id)
+    row = site.world.refs.rows[key]
+    site.world.refs.rows[key] = {**row, "life": row["life"] + 1}
+
+
+def test_i19_granules_are_given_to_members_that_stay() -> None:
+    site, first, second = pair()
+    second.leave()
+    site.beats(first, times=WHOLE_LOOK_BEATS)
+    assert len(first.owned()) == 8
+    leaving, staying = site.member("l"), site.member("s")
+    site.beats(first, leaving, staying)
+    key = site.world.space.fleet_member(leaving.id)
+    site.world.refs.rows[key] = {**site.world.refs.rows[key], "state": "leaving"}
+    for _ in range(2 * WHOLE_LOOK_BEATS):
+        live_on(site, leaving.id)
+        site.beats(first, staying)
+    assert len(first.owned()) == len(staying.owned()) == 4 and leaving.id not in site.owners().values()
+
+
+def during_transactions(site: Site, look: Callable[[], None]) -> None:
+    """Has ``look`` called before each transaction."""
+    transact = site.world.refs.transact
+
+    def looking(writes: Any, token: str) -> Any:
+        look()
+        return transact(writes, token)
+
+    site.world.refs.transact = looking  # type: ignore[method-assign]
+
+
+def test_i19_an_owner_stops_before_another_one_begins() -> None:
+    site = Site()
+    first, second = site.member(), site.member("b")
+    site.beats(first, second, times=2)
+    answers = list[Whose]()
+    subjects = [f"t{number}" for number in range(40)]
+    during_transactions(site, lambda: answers.extend(first.whose("publish", subject) for subject in subjects))
+    site.beats(first, second, times=WHOLE_LOOK_BEATS)
+    assert len(second.owned()) == 4
+    assert answers.count(Whose.UNSURE) and answers.count(Whose.MINE), "what is given away is not its own any more"
+
+
+def test_i19_whoever_is_removed_while_it_gives_begins_anew() -> None:
+    site = Site()
+    first, second = site.member(), site.member("b")
+    site.beats(first, second, times=2)
+    before = first.id
+
+    def remove() -> None:
+        site.world.refs.rows.pop(site.world.space.fleet_member(before), None)
+
+    during_transactions(site, remove)
+    site.beats(first, second, times=WHOLE_LOOK_BEATS + 1)
+    assert first.id != before
+
+
+def test_i19_whoever_leaves_gives_to_members_that_stay_and_are_well() -> None:
+    site = Site()
+    first, second, third, fourth = (site.member(name) for name in "abcd")
+    site.beats(first, second, third, fourth, times=3 * WHOLE_LOOK_BEATS + 2)
+    kept = len(fourth.owned())
+    key = site.world.space.fleet_member(second.id)
+    site.world.refs.rows[key] = {**site.world.refs.rows[key], "state": "leaving"}
+    for _ in range(SUSPECTED_BEATS + 1):
+        live_on(site, second.id)
+        site.beats(third, first)
+    given, theirs = len(first.owned()), len(third.owned())
+    assert given and first.leave()
+    owners = list(site.owners().values())
+    assert owners.count(third.id) == theirs + given and owners.count(fourth.id) == kept
+
+
+def test_i19_a_member_that_is_given_granules_knows_it_at_its_next_beat() -> None:
+    site = Site()
+    first, second = site.member(), site.member("b")
+    site.beats(first, second, times=2)
+    site.beats(second)
+    for _ in range(WHOLE_LOOK_BEATS):
+        if len(first.owned()) == 8:
+            site.beats(first, second)
+    assert len(second.owned()) == 4
+
+
+def test_i19_a_member_that_is_alone_gives_back_any_number_of_granules() -> None:
+    site = Site()
+    member = site.member(publish=3 * GRANULES_PER_WRITE)
+    site.beats(member)
+    assert member.leave() and site.rows(MemberRow) == []
+
+
+def test_i19_whoever_was_removed_has_left() -> None:
+    site, first, second = pair()
+    site.beats(first, times=SILENT_BEATS + 2)
+    assert second.leave() and second.id == ""
+    site.agree(first)
+
+
 def test_load_that_was_measured_moves() -> None:
     site, first, second = pair()
     busy = subject_of(first)
@@ -273,10 +433,13 @@ def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
     site.agree(*members)
     assert {len(member.owned()) for member in members} <= {5, 6}
     reads = list[int]()
-    read_many = site.world.refs.read_many
+    read, read_many = site.world.refs.read, site.world.refs.read_many
+    site.world.refs.read = lambda key: reads.append(1) or read(key)  # type: ignore[func-returns-value,method-assign]
     site.world.refs.read_many = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
     site.beats(*members)
-    assert set(reads) == {4} and len(reads) == 12, "the fleet's row and three members"
+    assert reads == [4] * 12, "the fleet's row and three members"
+    site.beats(*members, times=WHOLE_LOOK_BEATS - 1)
+    assert sorted(reads) == [*[4] * 12 * (WHOLE_LOOK_BEATS - 1), *[12] * 12, *[64] * 12], "now and then everything"
     site.beats(*members[:-1], times=3 * WHOLE_LOOK_BEATS)
     site.agree(*members[:-1])
 

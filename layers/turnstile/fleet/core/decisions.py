@@ -110,7 +110,7 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
     """
     loads = _loads(members, role)
     load = sum(mine.values())
-    if not loads or not load:
+    if not loads:
         return {}
     mean = (load + sum(loads.values())) / (len(loads) + 1)
     margin = mean * UNEVEN_PERCENT / 100
@@ -119,7 +119,7 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
     moves = dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         to = min(loads, key=lambda other: (loads[other], _order(me, other)))
-        if load - weight >= mean and loads[to] + weight < load:
+        if load - weight >= mean:
             moves.setdefault(to, []).append(name)
             load -= weight
             loads[to] += weight

@@ -1,0 +1,129 @@
+"""The background's part in the fleet (``turnstile.fleet``): servers that share a store publish and sweep each table once.
+
+Every server hears of every change. It works on the tables of its own granules, and on those whose owner nobody is sure of. What it leaves to
+others it remembers for a while: when an owner is doubted, or its granules come here, those tables have a turn here, which changes nothing
+where they are published already. A server that does not hear of every change (a table without a stream) is no member, and works as one
+that is alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS
+from turnstile.fleet.member import Beat, Member, Whose
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.ports import World
+
+GRANULES: Final = {"publish": 64, "sweep": 1}
+"""Roles of a server's background, and into how many granules the work of each is cut."""
+
+ALONE_BEATS: Final = 15
+"""How much more slowly a server beats that is alone."""
+
+LEFT_MOST: Final = 10_000
+"""Keys of changes that were left to others and are remembered; the sweep finds the rest."""
+
+log = logging.getLogger("turnstile.fleet")
+
+
+class Sharing:
+    """Shares the work of a background with other servers. ``mine`` and ``sweeps`` are safe for threads.
+
+    Args:
+        redo: called with changes that were left to others, and had better be looked at here.
+        sweep: called when tables may have been missed: granules came here, or this process stood still.
+        hears: whether this process is told of every change of the store.
+        beat_ms: how often it shows life.
+    """
+
+    def __init__(
+        self, world: World, redo: Callable[[Mapping[str, int]], None], sweep: Callable[[], None],
+        hears: Callable[[], bool], beat_ms: int,
+    ) -> None:  # fmt: skip
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        self.member = Member(
+            world, _monotonic_ms, name=name, granules=GRANULES, beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms
+        )
+        self._own_rows = (world.space.fleet(), world.space.fleet_member(""), world.space.fleet_granule(""))
+        self._redo, self._sweep, self._hears, self._beat_ms = redo, sweep, hears, beat_ms
+        self._left, self._mutex = dict[str, int](), threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+
+    def start(self) -> None:
+        """Joins, and beats until ``close``."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hands everything over and leaves."""
+        self._stop.set()
+        self._thread.join()
+        try:
+            self.member.leave()
+        except TurnstileError as error:  # the others find it silent
+            log.warning("the fleet was not left: %s", error.message)
+
+    def mine(self, changes: Mapping[str, int]) -> dict[str, int]:
+        """Returns the changes that this process should look at: those of keys whose owner it is, or nobody is for sure."""
+        chosen, now_ms = dict[str, int](), _monotonic_ms()
+        for key, count in changes.items():
+            if key.startswith(self._own_rows):
+                continue
+            if self.member.whose("publish", key) is not Whose.OTHERS:
+                chosen[key] = count
+                continue
+            with self._mutex:
+                self._left.pop(key, None)
+                self._left[key] = now_ms
+                if len(self._left) > LEFT_MOST:
+                    del self._left[next(iter(self._left))]
+        return chosen
+
+    def sweeps(self) -> bool:
+        """Returns whether this process should sweep."""
+        return self.member.whose("sweep", "") is not Whose.OTHERS
+
+    def _run(self) -> None:
+        began_ms = _monotonic_ms()
+        while not self._stop.is_set():
+            stood_still = _monotonic_ms() - began_ms > SUSPECTED_BEATS * max(self._beat_ms, self.member.next_beat_ms())
+            began_ms = _monotonic_ms()
+            try:
+                self._beat(stood_still=stood_still)
+            except Exception as error:  # the store does not answer: until it does, this process is sure of nothing
+                log.warning("no sign of life: %r", error)
+            self._look_again()
+            self._stop.wait(self.member.next_beat_ms() / 1000)
+
+    def _beat(self, *, stood_still: bool) -> None:
+        if not self._hears():
+            self.member.leave()
+            return
+        beat: Beat = self.member.beat()
+        if beat.gained or beat.removed or stood_still:
+            log.info("granules gained: %d", len(beat.gained))
+            self._sweep()
+
+    def _look_again(self) -> None:
+        """Takes back what was left to an owner that is in doubt by now, and forgets what was left long ago."""
+        oldest_ms = _monotonic_ms() - 2 * SILENT_BEATS * self._beat_ms
+        with self._mutex:
+            self._left = {key: at_ms for key, at_ms in self._left.items() if at_ms >= oldest_ms}
+            keys = list(self._left)
+        again = {key: 1 for key in keys if self.member.whose("publish", key) is not Whose.OTHERS}
+        if again:
+            with self._mutex:
+                for key in again:
+                    self._left.pop(key, None)
+            self._redo(again)
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
