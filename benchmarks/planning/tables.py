@@ -182,13 +182,13 @@ def iceberg_folder(files: int, folder: Path) -> Path:
     with write_manifest_list(2, io.new_output(listed), snapshot, None, 1, "deflate") as writer:
         writer.add_manifests(written)
     fresh = new_table_metadata(schema, spec, UNSORTED_SORT_ORDER, str(folder))
-    told = Summary(Operation.APPEND, **{"total-data-files": str(files), "total-records": str(files * ROWS)})
+    summary = Summary(Operation.APPEND, **{"total-data-files": str(files), "total-records": str(files * ROWS)})
     one = Snapshot(
         snapshot_id=snapshot,
         sequence_number=1,
         timestamp_ms=fresh.last_updated_ms,
         manifest_list=listed,
-        summary=told,
+        summary=summary,
         schema_id=0,
     )
     whole = fresh.model_copy(update={"snapshots": [one], "current_snapshot_id": snapshot, "last_sequence_number": 1})

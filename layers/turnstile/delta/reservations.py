@@ -17,7 +17,7 @@ from turnstile.delta.core.reservations import (
     LEASE_LEAST_MS,
     LEASE_MOST_MS,
     TABLES_MAX,
-    Asked,
+    Answer,
     Register,
     Reservation,
     ask,
@@ -41,7 +41,7 @@ class Reservations:
     def __init__(self, world: World) -> None:
         self._world, self._key = world, world.space.reservations()
 
-    def ask(self, principal: str, id: str, tables: Sequence[str], lease_ms: int) -> tuple[Asked, Reservation | None]:
+    def ask(self, principal: str, id: str, tables: Sequence[str], lease_ms: int) -> tuple[Answer, Reservation | None]:
         """Reserves ``tables`` (uuids) for the transaction ``id`` of ``principal``, or gives it a place in line; again, it gets a longer
         lease. Returns what became of it, and the reservation (None: it has none any more).
 
@@ -61,18 +61,18 @@ class Reservations:
         for _ in range(_ATTEMPTS):
             now = self._world.clock.now_ms()
             wanted = Reservation(holder, id, 0, wanted=tuple(sorted(set(tables))), until=now + lease_ms)
-            asked = ask(register, wanted, now)
-            mine = asked.register.of(holder)
+            answer = ask(register, wanted, now)
+            mine = answer.register.of(holder)
             held = mine.held if mine else ()
             if len(held) > TABLES_MAX:
                 problem = f"with these the reservation would have {len(held)} tables; it may have {TABLES_MAX}"
                 raise InvalidRequest(problem, field="tables", remedy="reserve the tables that others write most")
             marks = {table: mark(self._head(table), holder, now + lease_ms) for table in held}
             before = {table: each.holder for each in register.reservations for table in each.held}
-            marks |= {table: unmark(self._head(table), before[table]) for table in asked.freed if table in before}
-            left = self._write(register, asked.register, marks, held)
+            marks |= {table: unmark(self._head(table), before[table]) for table in answer.freed if table in before}
+            left = self._write(register, answer.register, marks, held)
             if left is None:
-                return asked, mine
+                return answer, mine
             register = left
         raise Throttled("others changed reservations during every attempt")
 

@@ -225,11 +225,11 @@ class Member:
         """Replaces the view by what the fleet and the watched members say now."""
         whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1
         ids = before.others if whole else watched(me.id, before.others, _silent(before))
-        found = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
-        if self._key not in found:
+        rows = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
+        if self._key not in rows:
             raise _fleet_is_gone()
-        fleet = FleetRow.from_row(found.pop(self._key))
-        rows_seen = [MemberRow.from_row(row) for row in found.values()]
+        fleet = FleetRow.from_row(rows.pop(self._key))
+        rows_seen = [MemberRow.from_row(row) for row in rows.values()]
         if strangers := fleet.members - before.others.keys() - {me.id}:
             rows_seen.extend(self._reader.members(strangers).values())
         others = {**before.others, **{row.id: row for row in rows_seen}}

@@ -63,16 +63,16 @@ class FleetReader:
 
     def members(self, ids: Iterable[str]) -> dict[str, MemberRow]:
         """Returns the rows of members by id; those that are gone are left out."""
-        found = self._refs.read_many([self._space.fleet_member(id) for id in sorted(ids)])
-        return {member.id: member for member in map(MemberRow.from_row, found.values())}
+        rows = self._refs.read_many([self._space.fleet_member(id) for id in sorted(ids)])
+        return {member.id: member for member in map(MemberRow.from_row, rows.values())}
 
     def granules(self, fleet: FleetRow, roles: Collection[str]) -> dict[str, GranuleRow]:
         """Returns the granules of some roles by name. One that was never owned has no row, and epoch 0."""
         names = [granule_name(role, number) for role in roles for number in range(fleet.granules[role])]
         keys = {name: self._space.fleet_granule(name) for name in names}
-        found = self._refs.read_many(list(keys.values()))
+        rows = self._refs.read_many(list(keys.values()))
         return {
-            name: GranuleRow.from_row(found[key]) if key in found else GranuleRow(key, name, "", 0, 0)
+            name: GranuleRow.from_row(rows[key]) if key in rows else GranuleRow(key, name, "", 0, 0)
             for name, key in keys.items()
         }
 

@@ -22,7 +22,7 @@ from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.reservations import Asked, Register, holder_of
+from turnstile.delta.core.reservations import Answer, Register, holder_of
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.reservations import Reservations
 from turnstile.store.core.errors import NotFound, StateConflict
@@ -70,10 +70,10 @@ class Reserver(Writer):
             answer = self._ask(lambda sandbox, lease=lease: sandbox.reservations.ask(self._name, txn, [table], lease))
             if answer is None:
                 continue
-            asked: Asked = answer[0]
-            self._state.auditor.seen[f"reservation {asked.outcome}"] += 1
-            if asked.outcome in ("held", "victim"):
-                return asked.outcome == "held"
+            outcome: Answer = answer[0]
+            self._state.auditor.seen[f"reservation {outcome.outcome}"] += 1
+            if outcome.outcome in ("held", "victim"):
+                return outcome.outcome == "held"
             self._state.scheduler.sleep(self._rng.choice((200, 200, SECOND)))
         return False
 

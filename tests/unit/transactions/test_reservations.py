@@ -35,9 +35,9 @@ class Line:
         self.register, self.now = empty_register("k"), NOW
 
     def ask(self, who: str, *tables: str, lease: int = LEASE) -> str:
-        asked = ask(self.register, Reservation(who, who, 0, wanted=tables, until=self.now + lease), self.now)
-        self.register = asked.register
-        return f"waiting for {' '.join(asked.blockers)}" if asked.blockers else asked.outcome
+        answer = ask(self.register, Reservation(who, who, 0, wanted=tables, until=self.now + lease), self.now)
+        self.register = answer.register
+        return f"waiting for {' '.join(answer.blockers)}" if answer.blockers else answer.outcome
 
     def release(self, who: str) -> tuple[str, ...]:
         self.register, freed = release(self.register, who, self.now)
@@ -55,7 +55,7 @@ def line() -> Line:
 def test_i18_a_table_is_one_transactions_until_it_is_released_or_its_lease_is_over(line: Line) -> None:
     assert line.ask("a", "x", "y") == "held"
     assert line.ask("b", "y", "z") == "waiting for a"
-    assert line.held() == {"a": ("x", "y")}, "all of what was asked for, or nothing"
+    assert line.held() == {"a": ("x", "y")}, "all of what was answer for, or nothing"
     assert line.release("a") == ("x", "y")
     assert line.ask("b", "y", "z") == "held"
     line.now += LEASE - 1
@@ -127,8 +127,8 @@ def test_i18_the_tables_of_a_victim_are_free_at_once(line: Line) -> None:
     line.ask("a", "x")
     line.ask("b", "y", "q")
     line.ask("b", "x")
-    asked = ask(line.register, Reservation("a", "a", 0, wanted=("y",), until=NOW + LEASE), NOW)
-    assert (asked.outcome, asked.freed) == ("held", ("q",)), "what it takes itself is not free"
+    answer = ask(line.register, Reservation("a", "a", 0, wanted=("y",), until=NOW + LEASE), NOW)
+    assert (answer.outcome, answer.freed) == ("held", ("q",)), "what it takes itself is not free"
 
 
 def test_i18_two_circles_at_once_are_both_broken(line: Line) -> None:

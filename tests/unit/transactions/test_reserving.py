@@ -54,9 +54,9 @@ def interfered(world: FakeWorld, change: Callable[[], Any]) -> Any:
 def test_i18_the_heads_name_the_holder_for_as_long_as_its_lease(
     world: FakeWorld, tables: list[Table], reservations: Reservations
 ) -> None:
-    asked, mine = reservations.ask("ann", "1", ids(tables[:2]), LEASE)
+    answer, mine = reservations.ask("ann", "1", ids(tables[:2]), LEASE)
     assert mine is not None
-    assert (asked.outcome, mine.id, mine.held) == ("held", "1", tuple(sorted(ids(tables[:2]))))
+    assert (answer.outcome, mine.id, mine.held) == ("held", "1", tuple(sorted(ids(tables[:2]))))
     assert mine.until > world.clock.now_ms()
     assert marks(tables) == [ANN, ANN, ""]
     assert [table.head.reserved_until for table in tables] == [mine.until, mine.until, 0]
@@ -78,8 +78,8 @@ def test_i18_two_requests_are_two_of_the_store(
 
 def test_i18_whoever_waits_marks_nothing(world: FakeWorld, tables: list[Table], reservations: Reservations) -> None:
     reservations.ask("ann", "1", ids(tables[:1]), LEASE)
-    asked, mine = reservations.ask("bob", "1", ids(tables), LEASE)
-    assert (asked.outcome, asked.blockers) == ("waiting", ("1",))
+    answer, mine = reservations.ask("bob", "1", ids(tables), LEASE)
+    assert (answer.outcome, answer.blockers) == ("waiting", ("1",))
     assert mine is not None and not mine.held
     assert marks(tables) == [ANN, "", ""]
 
@@ -91,8 +91,8 @@ def test_i18_a_victims_marks_go_with_the_write_that_makes_it_one(
     reservations.ask("ann", "1", [x], LEASE)
     reservations.ask("bob", "2", [y, z], LEASE)
     reservations.ask("bob", "2", [x], LEASE)
-    asked, _ = reservations.ask("ann", "1", [y], LEASE)
-    assert (asked.outcome, marks(tables)) == ("held", [ANN, ANN, ""])
+    answer, _ = reservations.ask("ann", "1", [y], LEASE)
+    assert (answer.outcome, marks(tables)) == ("held", [ANN, ANN, ""])
     told, nothing = reservations.ask("bob", "2", [z], LEASE)
     assert (told.outcome, nothing) == ("victim", None)
 
@@ -101,8 +101,8 @@ def test_i18_whoever_loses_the_race_for_the_register_decides_again(
     world: FakeWorld, tables: list[Table], reservations: Reservations
 ) -> None:
     with interfered(world, lambda: Reservations(world).ask("bob", "2", ids(tables[:1]), LEASE)):
-        asked, _ = reservations.ask("ann", "1", ids(tables), LEASE)
-    assert (asked.outcome, asked.blockers) == ("waiting", ("2",))
+        answer, _ = reservations.ask("ann", "1", ids(tables), LEASE)
+    assert (answer.outcome, answer.blockers) == ("waiting", ("2",))
     with interfered(world, lambda: Reservations(world).ask("cid", "3", ids(tables[2:]), LEASE)):
         assert reservations.release("bob", "2")
     assert marks(tables) == ["", "", ""], "ann was before cid in line"
@@ -119,8 +119,8 @@ def test_i18_after_a_lost_answer_the_same_request_finds_what_it_has(
 
     with patch.object(world.refs, "transact", lost), pytest.raises(OutcomeUnknown):
         reservations.ask("ann", "1", ids(tables), LEASE)
-    asked, mine = reservations.ask("ann", "1", ids(tables), LEASE)
-    assert asked.outcome == "held" and mine is not None and mine.number == 1
+    answer, mine = reservations.ask("ann", "1", ids(tables), LEASE)
+    assert answer.outcome == "held" and mine is not None and mine.number == 1
 
 
 def test_i18_a_register_that_keeps_changing_is_a_throttle_and_changes_nothing(

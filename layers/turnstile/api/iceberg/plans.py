@@ -44,10 +44,10 @@ def plan_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
         if plan_id is None:
             page = scans.plan(entity, request)
         else:
-            found = _run(entity, plan_id)
-            if found is None:
+            run_page = _run(entity, plan_id)
+            if run_page is None:
                 return {"status": "submitted", "plan-id": plan_id}
-            page = found
+            page = run_page
     else:
         metadata = tables.open(entity).metadata
         page = services().table_scans.plan(entity, metadata, _roots(entity), request)
@@ -62,10 +62,10 @@ def fetch_plan(prefix: str, namespace: str, table: str, plan_id: str) -> dict[st
     tables = Tables(reading(prefix))
     entity = tables.find_any(*path_of(prefix, namespace, table))
     if isinstance(entity, Table):
-        found = _run(entity, plan_id)
-        if found is None:
+        run_page = _run(entity, plan_id)
+        if run_page is None:
             return {"status": "submitted"}
-        page = found
+        page = run_page
     else:
         metadata = tables.open(entity).metadata
         page = services().table_scans.result(entity, metadata, _roots(entity), plan_id)

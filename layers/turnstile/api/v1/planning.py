@@ -214,7 +214,7 @@ def find_files() -> FoundFiles:
     levels = Finder(here.world, reader, AsOfReader(reader, here.world.clock, here.limits.history_ms), here.metadata)
     finder = FileFinder(levels, here.planner, here.commits.head, _may_read)
     page = finder.find(text, page_token=query.text("page_token"), max_results=query.integer("max_results"))
-    found = [
+    files = [
         msgspec.convert(
             {**_members(_file(file, None)), "table": each.name, "table_id": each.table_id, "version": each.version},
             FoundFile,
@@ -222,9 +222,9 @@ def find_files() -> FoundFiles:
         for each in page.tables
         for file in each.files
     ]
-    note(files=len(found), tables=len(page.tables))
+    note(files=len(files), tables=len(page.tables))
     left_out = [TableLeftOut(each.name, each.reason) for each in page.left_out]
-    return FoundFiles(found, left_out, page.next_token or UNSET)
+    return FoundFiles(files, left_out, page.next_token or UNSET)
 
 
 def _members(file: ShownFile) -> dict[str, Any]:

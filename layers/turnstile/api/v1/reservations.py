@@ -58,16 +58,16 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
     tables = [check_uuid(table_id, "tables") for table_id in sent.tables]
     table_guards([modify_table], tables)
     guard().mark_authorized()
-    asked, mine = services().reservations.ask(guard().principal.name, id, tables, sent.lease_ms)
-    note(reservation=id, tables=len(tables), outcome=asked.outcome)
-    if asked.outcome == "full":
+    answer, mine = services().reservations.ask(guard().principal.name, id, tables, sent.lease_ms)
+    note(reservation=id, tables=len(tables), outcome=answer.outcome)
+    if answer.outcome == "full":
         raise Throttled(f"there are {RESERVATIONS_MAX} reservations", retry_after_ms=ASK_AGAIN_MS)
     if mine is None:
         return ShownReservation(id, "victim", [], [])
     shown = _shown(mine)
-    if not asked.blockers:
+    if not answer.blockers:
         return shown
-    return msgspec.structs.replace(shown, waits_for=list(asked.blockers), retry_after_ms=ASK_AGAIN_MS)
+    return msgspec.structs.replace(shown, waits_for=list(answer.blockers), retry_after_ms=ASK_AGAIN_MS)
 
 
 @routes.route(BY_ID, methods=["DELETE"])

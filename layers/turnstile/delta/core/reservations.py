@@ -99,7 +99,7 @@ class Register(StoredRow, frozen=True):
         return next((each for each in self.reservations if each.holder == holder), None)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True):
     """What became of a request: the register after it, and the tables of victims, whose marks go.
 
     ``outcome``: ``held``: all tables are its own; ``waiting``: behind those in ``blockers``, their transactions' ids; ``victim``: it was
@@ -115,7 +115,7 @@ class Asked(msgspec.Struct, frozen=True):
         return self.register.of(holder)
 
 
-def ask(register: Register, reservation: Reservation, now: int) -> Asked:
+def ask(register: Register, reservation: Reservation, now: int) -> Answer:
     """Decides a request of ``reservation.holder`` for ``reservation.wanted``, with a lease until ``reservation.until``. Tables that it
     has already it keeps."""
     live = [each for each in register.reservations if each.until > now]
@@ -123,9 +123,9 @@ def ask(register: Register, reservation: Reservation, now: int) -> Asked:
     others = [each for each in live if each is not before]
     begun = register.begun
     if before is not None and before.is_victim:
-        return Asked("victim", _changed(register, others, begun, now))
+        return Answer("victim", _changed(register, others, begun, now))
     if before is None and len(others) >= RESERVATIONS_MAX:
-        return Asked("full", _changed(register, others, begun, now))
+        return Answer("full", _changed(register, others, begun, now))
     held = before.held if before else ()
     wanted = tuple(sorted(set(reservation.wanted) - set(held)))
     number, place = (before.number, before.place) if before else (0, 0)
@@ -139,14 +139,14 @@ def ask(register: Register, reservation: Reservation, now: int) -> Asked:
         victim = max(circle, key=lambda each: each.number)
         freed += victim.held
         if victim is mine:
-            return Asked("victim", _changed(register, others, begun, now), freed=tuple(freed))
+            return Answer("victim", _changed(register, others, begun, now), freed=tuple(freed))
         others = [_lost(each) if each is victim else each for each in others]
     blockers = tuple(each.id for each in blocking(mine, others))
     if not blockers:
         mine = msgspec.structs.replace(mine, held=tuple(sorted({*held, *wanted})), wanted=(), place=0)
     after = _changed(register, [*others, mine], begun, now)
     gone = tuple(table for table in freed if table not in mine.held)
-    return Asked("waiting" if blockers else "held", after, blockers, gone)
+    return Answer("waiting" if blockers else "held", after, blockers, gone)
 
 
 def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[str, ...]]:
