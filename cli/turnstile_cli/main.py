@@ -14,6 +14,7 @@ from turnstile_cli.commands import (
     definitions,
     doctor,
     events,
+    fleet,
     maintain,
     operations,
     pins,
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Server", (server.up, server.down, server.status, doctor.doctor, server.serve, server.demo)),
+    ("Server", (server.up, server.down, server.status, doctor.doctor, fleet.fleet, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),

@@ -77,6 +77,21 @@ def abort(api: Api, *, id: Id, output: Format) -> None:
     _show(api.change("DELETE", _path(id)), output)
 
 
+@transactions.command("reservations")
+@with_api
+def reservations(api: Api, *, output: Format) -> None:
+    """List the reservations of tables that one may write: who has which, and who waits."""
+    listed = api.get("/v1/reservations")
+    if output is Format.JSON:
+        out.emit_json(listed)
+        return
+    rows = (
+        (entry["id"], entry["state"], len(entry["held"]), len(entry["wanted"]), out.when(entry["until"]))
+        for entry in listed["reservations"]
+    )
+    out.table("", ("reservation", "state", "#held", "#wanted", "lease until"), rows, empty="no reservations")
+
+
 def _path(id: str) -> str:
     return f"{_PATH}/{quote(id, safe='')}"
 

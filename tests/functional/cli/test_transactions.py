@@ -66,3 +66,13 @@ def test_a_refusal_ends_with_its_code_and_words() -> None:
     with service({f"GET {PATH}": (404, missing)}) as canned:
         assert run("transactions", "resume", ID, "--url", canned.url).exit_code == 3
         assert run("transactions", "show", ID, "--url", canned.url).exit_code == 3
+
+
+def test_reservations_are_listed_with_what_they_have_and_wait_for() -> None:
+    listed = {
+        "reservations": [{"id": ID, "state": "waiting", "held": [], "wanted": [TABLE], "until": 1_770_000_000_000}]
+    }
+    with service({"GET /v1/reservations": (200, listed)}) as canned:
+        assert json.loads(run("transactions", "reservations", "--url", canned.url, "-o", "json").stdout) == listed
+        shown = run("transactions", "reservations", "--url", canned.url).stdout
+    assert ID in shown and "waiting" in shown
