@@ -66,6 +66,7 @@ class Terminal:
     customers: int
     items: int
     random: random.Random
+    fair_after: int | None
     ms: dict[str, list[float]] = field(default_factory=dict)
     payments: list[str] = field(default_factory=list)
     given_up: int = 0
@@ -88,7 +89,7 @@ class Terminal:
             transaction(txn)
 
         try:
-            self.lake.retry(run, attempts=20)
+            self.lake.retry(run, attempts=20, fair_after=self.fair_after)
         except NoSuchItem:
             self.given_up += 1
             return
@@ -257,11 +258,11 @@ def check(spark: Any, payments: list[str]) -> None:
 
 
 def heat(  # noqa: PLR0917 - what one heat is made of
-    spark: Any, lake: Any, terminals: int, seconds: float, customers: int, items: int, seed: int
+    spark: Any, lake: Any, terminals: int, seconds: float, customers: int, items: int, seed: int, fair_after: int | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Runs the mix by so many terminals for so long; returns figures and the acknowledged payments."""
     clients = [
-        Terminal(spark, lake, customers, items, random.Random(f"{seed} {terminals} {number}"))
+        Terminal(spark, lake, customers, items, random.Random(f"{seed} {terminals} {number}"), fair_after)
         for number in range(terminals)
     ]
     began_s = time.monotonic()
@@ -275,6 +276,7 @@ def heat(  # noqa: PLR0917 - what one heat is made of
     done = sum(map(len, ms.values()))
     figures = {
         "terminals": terminals,
+        "fair_after": fair_after,
         "minutes": round(minutes, 2),
         "committed": done,
         "a_minute": round(done / minutes, 1),
@@ -294,6 +296,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300, help="of each heat")
     parser.add_argument("--customers", type=int, default=3000, help="of each district")
     parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--fair-after", type=int, help="runs that lost until one reserves its tables (never)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
     options = parser.parse_args()
@@ -314,7 +317,14 @@ def main() -> None:
         for terminals in options.terminals:
             print(f"{terminals} terminals, {options.seconds:.0f} s", flush=True)
             figures, more = heat(
-                spark, lake, terminals, options.seconds, options.customers, options.items, options.seed
+                spark,
+                lake,
+                terminals,
+                options.seconds,
+                options.customers,
+                options.items,
+                options.seed,
+                options.fair_after,
             )
             payments += more
             check(spark, payments)

@@ -2,7 +2,7 @@
 
 A: half reads, half updates. B: 95 % reads. C: reads. D: 95 % reads of what is newest, the rest inserts. F: half reads, half reads followed by an
 update of the same record. Records are chosen by YCSB's Zipf distribution. Every operation is one statement, or for F two, by threads of one Spark
-application; both systems have equal tables of the same records, partitioned alike, and take turns.
+application; both systems have equal tables of the same records, partitioned alike, without deletion vectors (their files are small), and take turns.
 
 On Turnstile an operation runs in ``lake.retry`` under snapshot isolation. On plain Delta, a table by its path, a statement that loses is an
 exception for the client, which sends it again, up to as often as ``lake.retry`` does. ``reruns`` are the runs after the first of an operation on
@@ -170,7 +170,8 @@ class Client:
 def load(spark: Any, table: str, records: int, clause: str) -> None:
     """A table of so many records, a file for each partition."""
     spark.sql(
-        f"CREATE TABLE {table} (part INT, key INT, value BIGINT, field STRING) USING delta PARTITIONED BY (part) {clause}"
+        f"CREATE TABLE {table} (part INT, key INT, value BIGINT, field STRING) USING delta PARTITIONED BY (part) {clause} "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
     )
     spark.sql(
         f"INSERT INTO {table} SELECT INT(id % {PARTITIONS}), INT(id), 0, repeat('x', 100) FROM range({records}) "

@@ -29,6 +29,7 @@ from turnstile.coordination.core.named_ref import NamedRef
 from turnstile.coordination.core.rows import LeaseRow, Updateable
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow
+from turnstile.delta.core.reservations import Register
 from turnstile.delta.core.undecided import GroupRow
 from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.rows import EventLog, EventMark
@@ -134,6 +135,7 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
     FleetRow,
     MemberRow,
     GranuleRow,
+    Register,
 )
 KINDS: Final = {row.kind: _declared_by(row) for row in _ROWS}
 
