@@ -74,10 +74,14 @@ class Reservation:
         return self._api.reserve(self.id, self._tables, self._lease_ms)
 
     def _keep(self) -> None:
-        """Renews the lease until it is given up. A renewal that fails costs the turn, and nothing else."""
+        """Renews the lease until it is given up, or lost. A renewal that fails costs the turn, and nothing else."""
         while not self._over.wait(self._lease_ms / 3000):
             try:
-                self._ask()
+                if self._ask()["state"] != "held":
+                    log.info(
+                        "turnstile_spark: reservation %s is lost: its lease was over before it was renewed", self.id
+                    )
+                    return
             except ApiError as e:
                 log.info("turnstile_spark: reservation %s was not renewed: %s", self.id, e)
 

@@ -67,3 +67,23 @@ def test_i18_a_reservation_ends_with_its_transaction_however_that_ends(
     with pytest.raises(TurnstileError), lake.transaction(tables=["default.no_such_table"], reserve=two):
         raise AssertionError("it does not begin")
     assert listed() == []
+
+
+def test_scripts_and_decorated_functions_take_slack_and_fairness(lake: Any, sql: Any, two: tuple[str, str]) -> None:
+    """Their retries are those of ``lake.retry``."""
+    a, b = two
+    lake.sql(
+        f"BEGIN ATOMIC INSERT INTO lake.{a} SELECT id + 1 FROM lake.{b}; END",
+        isolation="serializable",
+        slack={b: 2},
+        fair_after=2,
+    )
+
+    @lake.transactional(isolation="serializable", slack=1, fair_after=1)
+    def add(value: int) -> None:
+        sql(f"INSERT INTO lake.{a} VALUES ({value})")
+
+    add(2)
+    assert sql.ids(f"lake.{a}") == [0, 1, 2]
+    with pytest.raises(ValueError, match="slack"):
+        lake.sql(f"BEGIN ATOMIC INSERT INTO lake.{a} VALUES (3); END", slack=1)
