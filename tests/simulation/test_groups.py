@@ -61,5 +61,5 @@ def test_i3_i8_the_same_over_many_seeds(scenario: Scenario) -> None:
 )
 def test_i6_i8_a_mistake_planted_in_groups_is_found(scenario: Scenario, mistakes: dict[str, Any], name: str) -> None:
     planted, invariant = mistakes[name]
-    failed = first_failure(planted, 1_000, scenario)
+    failed = first_failure(planted, 4_000, scenario)
     assert failed is not None and failed.cause.invariant == invariant  # type: ignore[attr-defined]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from turnstile.catalog.external import Externals
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
+    from turnstile.delta.core.head import TableHead
     from turnstile.delta.groups import GroupRatifier
     from turnstile.delta.identity import Outcomes
     from turnstile.delta.journal import Journal
@@ -57,8 +58,10 @@ if TYPE_CHECKING:
     from turnstile.maintenance.runs import MaintenanceRuns
     from turnstile.maintenance.work import Maintainer
     from turnstile.planning.planner import Planner
+    from turnstile.planning.reads import CommitJudge
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
+    from turnstile_predicates.conflicts import ChangedRead
 
 
 class Services:
@@ -116,7 +119,17 @@ class Services:
         """Commits of several tables at once."""
         from turnstile.delta.groups import GroupRatifier
 
-        return GroupRatifier(self.world, self.ratifier, self.limits)
+        def judge(head: TableHead, predicate: str, after: int, upto: int) -> ChangedRead | None:
+            return self.commit_judge(head, predicate, after, upto)
+
+        return GroupRatifier(self.world, self.ratifier, self.limits, judge=judge)
+
+    @cached_property
+    def commit_judge(self) -> CommitJudge:
+        """What later commits may have changed of a read; its module is loaded with the first read that is judged."""
+        from turnstile.planning.reads import CommitJudge
+
+        return CommitJudge(self.world, self.metadata)
 
     @cached_property
     def journal(self) -> Journal:

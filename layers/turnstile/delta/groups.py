@@ -4,7 +4,8 @@
     1  prepare each member        as alone (``delta.ratify``, steps 1 to 3); tables not seen before are read in one request
     2  one transaction            each part exactly the single-table write; a Check for each table that was only read
     3  refused                    every member is decided from the row that refused it; where all may be written after all
-                                  (a ticket's other form, inline bytes moved to an obj), again from 2
+                                  (a ticket's other form, inline bytes moved to an obj, a read whose rows no later commit
+                                  changed: ``delta.group_reads``), again from 2
 
 A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc; after 2 all of it is
 ratified. A lost answer is OutcomeUnknown: the same group, sent again, is a replay (I3), recognised by the id that every
@@ -18,40 +19,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
 from turnstile.delta.commits import head_of
-from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, changed_since, excludes_earlier
+from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import unchanged
-from turnstile.delta.core.undecided import LARGE_MAX, has_changed
+from turnstile.delta.core.undecided import LARGE_MAX
+from turnstile.delta.group_reads import GroupReads, Judge, ReadVersion, check_reads
 from turnstile.delta.large_groups import LargeGroups
 from turnstile.delta.proposals import CommitRequest, check_request
 from turnstile.delta.ratify import CONTENDED, Prepared, Ratifier
 from turnstile.delta.undecided import seen, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.names import MAX_VERSION, check_uuid
+from turnstile.store.core.names import check_uuid
 from turnstile.store.core.writes import Change, Row, Write
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World
-
-SLACK_MAX: Final = 1_000_000
-"""By how many versions a read may be declared to be behind: more than any transaction lasts."""
-
-
-class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A table that the transaction read and does not write: no more than ``slack`` commits may have been ratified since
-    ``version``. Source: LakeVilla, rule R1 (section 4.3)."""
-
-    table_id: str
-    version: int
-    slack: int = 0
-
-    def refuses(self, head: TableHead) -> bool:
-        """Whether ``head`` is none with which the group may be ratified."""
-        return has_changed(head, self.version, self.slack)
+from turnstile_predicates.conflicts import ChangedRead
 
 
 class GroupRequest(msgspec.Struct, frozen=True):
@@ -80,12 +66,14 @@ class EntryRefused(Exception):
 
 
 class RefusedMember(msgspec.Struct, frozen=True):
-    """Why a table keeps the group from being ratified. ``index``: its place among the commits, or among the reads."""
+    """Why a table keeps the group from being ratified. ``index``: its place among the commits, or among the reads; ``change``: what may
+    have changed the rows of a read that has a predicate."""
 
     table_id: str
     index: int
     decision: Conflict | Refused
     was_read: bool = False
+    change: ChangedRead | None = None
 
 
 class GroupRefused(msgspec.Struct, frozen=True):
@@ -100,12 +88,19 @@ Member = Prepared | Ratified | Conflict | Refused
 
 class GroupRatifier:
     """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``: tables that one transaction
-    changes; a group of more is a large one."""
+    changes; a group of more is a large one. ``judge``: of reads with predicates; without one these hold while their tables do not change."""
 
     def __init__(
-        self, world: World, ratifier: Ratifier, limits: Limits | None = None, *, part: int = TRANSACT_MAX
+        self,
+        world: World,
+        ratifier: Ratifier,
+        limits: Limits | None = None,
+        *,
+        part: int = TRANSACT_MAX,
+        judge: Judge | None = None,
     ) -> None:
         self._world, self._ratifier, self._limits, self._part = world, ratifier, limits or Limits(), part
+        self._judge = judge
         self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.pause, part=part)
 
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
@@ -122,7 +117,7 @@ class GroupRatifier:
 
     def open(self, group: GroupRequest) -> OpenGroup:
         """Step 1: the group with its members prepared. Raises as ``commit``; nothing was written but objs."""
-        members = OpenGroup(self._world, self._ratifier, group, [])
+        members = OpenGroup(self._world, self._ratifier, group, [], self._judge)
         members.prepare()
         return members
 
@@ -155,10 +150,11 @@ class OpenGroup:
     """The members of one group while it is decided, for whoever sends their writes: ``GroupRatifier``, or a change of a
     catalog that they are part of (``catalog.transactions``)."""
 
-    def __init__(self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member]) -> None:
+    def __init__(
+        self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member], judge: Judge | None = None
+    ) -> None:
         self._world, self._ratifier, self._group = world, ratifier, group
-        self._members = members
-        self._stale: dict[int, TableHead] = {}  # HEADs of reads that refused, by their index
+        self._members, self._reads = members, GroupReads(group.reads, judge)
 
     def prepare(self) -> None:
         """Step 1, which decides members that their HEADs are seen to refuse."""
@@ -171,11 +167,9 @@ class OpenGroup:
 
     def carried_out(self, large: LargeGroups) -> GroupRatified | GroupRefused:
         """Steps 2 and 3 of a group that is too large for one transaction, whose members are all to be written."""
-        lost = large.attempt(self._group, self._members, self._decide)
-        if lost is None:
+        if large.attempt(self._group, self._members, self._reads, self._decide):
             return self.accepted()
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
-        self._stale = dict(lost.stale)
         if self.are_open and not self.is_stale:
             self.contended()
         return self.answer()
@@ -187,14 +181,14 @@ class OpenGroup:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a table that was only read has changed."""
-        return bool(self._stale)
+        """Whether what was read of a table that is not written does not hold any more."""
+        return bool(self._reads.stale)
 
     def writes(self) -> list[Write]:
         """Step 2: the conditional writes of the members, the checks of what was read, in the order of the request, and the
         change of the group's entry."""
         writing = [member for member in self._members if _is_open(member)]
-        reads = [unchanged(self._world.space.table(r.table_id), r.version, r.slack) for r in self._group.reads]
+        reads = self._reads.checks(self._world.space.table)
         entry = [self._group.entry] if self._group.entry is not None else []
         return [*map(self._ratifier.change, writing), *reads, *entry]
 
@@ -207,8 +201,8 @@ class OpenGroup:
         heads = {at: head_of(row, _table_of(self._group, at)) for at, row in failed.items()}
         heads = settle(self._world, heads, self._ratifier.pause)
         read = {at - own: heads.pop(at) for at in sorted(heads) if at >= own}
-        self._stale = {at: head for at, head in read.items() if self._group.reads[at].refuses(head)}
         self._decide(heads)
+        self._reads.refused(read)
 
     def accepted(self) -> GroupRatified:
         """What the writes, which were accepted, made of the members. A transaction returns no rows: where a version or the
@@ -257,12 +251,11 @@ class OpenGroup:
                 is_final |= isinstance(member, Ratified) or excludes_earlier(
                     decision, is_named=request.version is not None
                 )
-        for index, head in self._stale.items():
-            read = group.reads[index]
-            refused.append(
-                RefusedMember(read.table_id, index, changed_since(head, read.version, read.slack), was_read=True)
-            )
-            is_final |= head.latest > read.version + read.slack
+        reads = self._reads
+        for index, stale in reads.stale.items():
+            table_id = group.reads[index].table_id
+            refused.append(RefusedMember(table_id, index, reads.decision(index), was_read=True, change=stale.change))
+            is_final |= reads.is_final(index)
         if lost and not is_final:
             raise OutcomeUnknown("an answer was lost; the attempt after it was refused, which may pass")
         return GroupRefused(tuple(refused))
@@ -320,15 +313,7 @@ def check_members(group: GroupRequest) -> None:
     for index, request in enumerate(group.commits):
         with _naming(index):
             check_request(request)
-    for index, read in enumerate(group.reads):
-        if not 0 <= read.version <= MAX_VERSION:
-            raise InvalidRequest(f"{read.version} is no version", field=f"reads[{index}].version")
-        if not 0 <= read.slack <= SLACK_MAX:
-            raise InvalidRequest(
-                f"a slack of {read.slack} versions; it may be 0 to {SLACK_MAX}",
-                field=f"reads[{index}].slack",
-                remedy="leave it out where the read has to be of the latest version",
-            )
+    check_reads(group.reads)
 
 
 @contextmanager

@@ -23,13 +23,13 @@ import msgspec
 
 from turnstile.delta.core import journal_rows as rows
 from turnstile.delta.core.journal_rows import ABORTED, COMMITTED, OPEN, JournalRow
+from turnstile.delta.group_reads import ReadVersion
 from turnstile.delta.groups import (
     EntryRefused,
     GroupRatified,
     GroupRatifier,
     GroupRefused,
     GroupRequest,
-    ReadVersion,
     check_group,
     check_members,
 )

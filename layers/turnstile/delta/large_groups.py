@@ -41,6 +41,7 @@ from turnstile.delta.core.undecided import (
     remove,
     undecided_of,
 )
+from turnstile.delta.group_reads import GroupReads
 from turnstile.delta.ratify import Prepared, Ratifier
 from turnstile.delta.undecided import settle
 from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileError
@@ -55,13 +56,6 @@ if TYPE_CHECKING:
 
 _BEGINS: Final = 4
 """How often one request looks at a group's row that changes under it."""
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """The group was not committed by this request. ``stale``: HEADs of tables that were only read and refused, by their place
-    among the reads."""
-
-    stale: Mapping[int, TableHead] = {}
 
 
 class LargeGroups:
@@ -84,23 +78,24 @@ class LargeGroups:
         self,
         group: GroupRequest,
         members: list[Member],
+        reads: GroupReads,
         decide: Callable[[Mapping[int, TableHead]], None],
-    ) -> Lost | None:
-        """Steps 1 to 4, of members that are all to be written. None: the group is committed, and ``members`` are as they
-        were prepared. Otherwise it is aborted, or was committed for another request, as the HEADs tell; ``members`` has
-        decisions in place of those that refused, where ``decide`` puts them.
+    ) -> bool:
+        """Steps 1 to 4, of members that are all to be written. Whether this request committed the group; ``members`` are as they
+        were prepared then. Otherwise it is aborted, or was committed for another request, as the HEADs tell; ``members`` has
+        decisions in place of those that refused, where ``decide`` puts them, and ``reads`` knows which do not hold.
 
         Raises Throttled and what else the store raises if the group is aborted, OutcomeUnknown if that is not known."""
         beginning = self._begin(group)
         if beginning is None:
-            return Lost()
-        run = _Run(self._world, self._ratifier, beginning, group=group, members=members, decide=decide)
+            return False
+        run = _Run(self._world, self._ratifier, beginning, group=group, members=members, reads=reads, decide=decide)
         self._faults("group.begun")
         try:
-            lost = self._prepare(run)
-            if lost is None:
+            is_committed = self._prepare(run)
+            if is_committed:
                 self._faults("group.prepared")
-                lost = None if self._decide(run.beginning, COMMITTED) else Lost()
+                is_committed = self._decide(run.beginning, COMMITTED)
         except OutcomeUnknown:
             raise
         except TurnstileError as error:
@@ -109,14 +104,14 @@ class LargeGroups:
                 raise
             # Another request, of the same group, has committed it.
             raise OutcomeUnknown(f"the group is ratified, and then: {error.message}") from error
-        if lost is None:
+        if is_committed:
             self._faults("group.decided")
             self._finish(run, lambda key, packed: fold(key, packed, self._world.clock.now_ms()))
-            return None
+            return True
         if self._decide(run.beginning, ABORTED):
             self._faults("group.decided")
             self._finish(run, remove)
-        return lost
+        return False
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -138,31 +133,30 @@ class LargeGroups:
             write = begin_anew(row, token, now)
         raise Throttled("the group was begun and aborted by others during every attempt")
 
-    def _prepare(self, run: _Run) -> Lost | None:
-        """Step 2; None when every table is prepared."""
+    def _prepare(self, run: _Run) -> bool:
+        """Step 2; whether every table is prepared."""
         for positions in batched(run.order(), self._part):
-            lost = self._prepare_some(run, set(positions))
-            if lost is not None:
-                return lost
+            if not self._prepare_some(run, set(positions)):
+                return False
             self._faults("group.part")
-        return None
+        return True
 
-    def _prepare_some(self, run: _Run, left: set[int]) -> Lost | None:
+    def _prepare_some(self, run: _Run, left: set[int]) -> bool:
         for _ in range(self._limits.attempts):
             order = sorted(left)
             answer = self._world.refs.transact([run.change(at) for at in order], self._world.ids.uuid())
             if isinstance(answer, AllAccepted):
-                return None
+                return True
             heads = {order[at]: head_of(row, run.table_id(order[at])) for at, row in answer.failed.items()}
             for at, head in list(heads.items()):
                 if run.beginning.owns(undecided_of(head)):  # its answer was lost, or another request prepared it
                     run.entries[at] = head.undecided
                     left.discard(at)
                     del heads[at]
-            lost = run.refused(settle(self._world, heads, self._pause))
-            if lost is not None or not left:
-                return lost
-        return Lost()
+            may_go_on = run.may_go_on(settle(self._world, heads, self._pause))
+            if not may_go_on or not left:
+                return may_go_on
+        return False
 
     def _decide(self, beginning: Beginning, target: GroupState) -> bool:
         """Step 3: whether the group is ``target`` now; it is not committed where its row is of another beginning. Raises OutcomeUnknown where the store does not say."""
@@ -202,10 +196,11 @@ class _Run:
         *,
         group: GroupRequest,
         members: list[Member],
+        reads: GroupReads,
         decide: Callable[[Mapping[int, TableHead]], None],
     ) -> None:
         self._world, self._ratifier, self.beginning = world, ratifier, beginning
-        self._group, self._members, self._decide = group, members, decide
+        self._group, self._members, self._reads, self._decide = group, members, reads, decide
         self.entries: dict[int, bytes] = {}  # by position: what was sent, or seen, as its undecided entry
 
     def order(self) -> list[int]:
@@ -222,8 +217,9 @@ class _Run:
     def change(self, at: int) -> Change:
         """The write that prepares the table at ``at``."""
         if at >= len(self._members):
-            read = self._group.reads[at - len(self._members)]
-            change = hold(self.beginning, self.key(at), read.version, read.slack)
+            index = at - len(self._members)
+            slack = self._group.reads[index].slack
+            change = hold(self.beginning, self.key(at), self._reads.version(index), slack)
         else:
             member = self._members[at]
             assert isinstance(member, Prepared)
@@ -232,16 +228,12 @@ class _Run:
         self.entries[at] = change.actions[0].value  # type: ignore[union-attr]
         return change
 
-    def refused(self, heads: Mapping[int, TableHead]) -> Lost | None:
-        """Decides the members at these positions from their HEADs; None if all of them may be prepared after all."""
+    def may_go_on(self, heads: Mapping[int, TableHead]) -> bool:
+        """Decides the members at these positions from their HEADs; whether all of them may be prepared after all."""
         own = len(self._members)
         self._decide({at: head for at, head in heads.items() if at < own})
-        stale = {
-            at - own: head for at, head in heads.items() if at >= own and self._group.reads[at - own].refuses(head)
-        }
-        if stale or any(not isinstance(self._members[at], Prepared) for at in heads if at < own):
-            return Lost(stale)
-        return None
+        self._reads.refused({at - own: head for at, head in heads.items() if at >= own})
+        return not self._reads.stale and all(isinstance(self._members[at], Prepared) for at in heads if at < own)
 
 
 def _identity(group: GroupRequest) -> bytes:
@@ -253,5 +245,5 @@ def _identity(group: GroupRequest) -> bytes:
         )
         for commit in sorted(group.commits, key=lambda commit: commit.table_id)
     )  # fmt: skip
-    reads = sorted((read.table_id, read.version, *([read.slack] if read.slack else [])) for read in group.reads)
+    reads = sorted((read.table_id, read.version, *filter(None, (read.slack, read.predicate))) for read in group.reads)
     return msgspec.msgpack.encode((group.id, list(commits), reads))

@@ -11,9 +11,6 @@ gone, the log is read (I16).
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -29,13 +26,13 @@ from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import open_state
 from turnstile.planning.appends import Appended, appended
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
-from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics, Position, PredicateOf
-from turnstile.planning.core.predicates import And, Predicate, TableColumns
+from turnstile.planning.core.plans import MAX_FILES, Plan, PredicateOf
+from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
 from turnstile.planning.index import ROW_BATCH, read_leaf
 from turnstile.planning.judging import may_match
-from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, summaries_of
-from turnstile.planning.totals import Totals
+from turnstile.planning.leaves import Leaf, LeafMaker, path_lists, summaries_of
+from turnstile.planning.pages import Question, expired, position_of, token_of
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled
@@ -58,29 +55,6 @@ NEAR: Final = 16
 """Versions that a remembered root may be behind before the newest one is asked for: more than upkeep lets it fall behind (``Sizes.every``), few
 enough that their commits are read at once."""
 _LOG: Final = "log"
-
-
-class _Question(msgspec.Struct, frozen=True):
-    """What is asked for, and where the page begins."""
-
-    predicate: PredicateOf
-    position: Position | None
-    limit: int
-    stats: bool
-    explain: bool
-
-    def files(self, columns: TableColumns) -> tuple[str, _Files]:
-        """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest for a page of another predicate."""
-        predicate = self.predicate(columns) if callable(self.predicate) else self.predicate
-        digest = _digest(predicate)
-        if self.position is not None and self.position.predicate != digest:
-            raise _expired()
-        return digest, _Files(predicate, self)
-
-    @property
-    def start(self) -> tuple[int, int]:
-        """The leaf and the row in it that the page begins with."""
-        return (0, 0) if self.position is None else (self.position.leaf, self.position.row)
 
 
 class _View(msgspec.Struct):
@@ -130,21 +104,17 @@ class Planner:
     ) -> Plan:
         """As ``turnstile.planning.core.plans.ScanPlanner``."""
         check_readable(table)
-        position = _position(page)
-        question = _Question(predicate, position, limit, stats, explain)
+        position = position_of(page)
+        question = Question(predicate, position, limit, stats, explain)
         at = self._version(table, version, at_ms) if position is None else position.version
         if at > table.latest or at < 0:
             remedy = f"name a version up to {table.latest}"
             raise NotFound("commit", f"version {at} of {table.name}", field="version", remedy=remedy)
-        remembered = None if position is not None else self._remembered(table, at)
-        plan = None if remembered is None else self._planned(table, remembered, at, question)
-        if plan is None:
-            stored = self._root(table, at, None if position is None else position.source)
-            plan = None if stored is None else self._planned(table, stored, at, question)
+        plan = self._by_index(table, at, question)
         if plan is not None:
             return plan
         if position is not None and not position.source.startswith(_LOG):
-            raise _expired()
+            raise expired()
         try:
             return _LogPage(self._world, table, at, question, self._readers).plan()
         except TooMany:
@@ -156,6 +126,19 @@ class Planner:
     ) -> Plan:  # fmt: skip
         """As ``turnstile.planning.core.plans.ScanPlanner``."""
         return appended(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
+
+    def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
+        """Returns the first files of ``plan``, as far as an index has them; None where none serves, and the log would be read."""
+        return self._by_index(table, version, Question(predicate, None, limit=MAX_FILES, stats=False, explain=False))
+
+    def _by_index(self, table: TableHead, version: int, question: Question) -> Plan | None:
+        position = question.position
+        remembered = None if position is not None else self._remembered(table, version)
+        plan = None if remembered is None else self._planned(table, remembered, version, question)
+        if plan is None:
+            stored = self._root(table, version, None if position is None else position.source)
+            plan = None if stored is None else self._planned(table, stored, version, question)
+        return plan
 
     def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, remembered or read at once. Raises StorageFault."""
@@ -178,7 +161,7 @@ class Planner:
 
     # -- the version as leaves ----------------------------------------------------------------------------------------
 
-    def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> Plan | None:
+    def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> Plan | None:
         """The page by an index; None if it does not serve: it is too far behind, of another history, or a file of it is gone or is not what was
         written."""
         try:
@@ -188,7 +171,7 @@ class Planner:
             self._used.drop(table.table_id)
             return None
 
-    def _view(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> _View | None:
+    def _view(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
         """The version by an index; None if it is too far behind, or of another history."""
         if version - stored.root.version > MAX_BEHIND:
             return None
@@ -238,7 +221,7 @@ class Planner:
                 self._roots.put(id, stored)
         return stored
 
-    def _opened(self, table: TableHead, stored: StoredRoot, version: int, question: _Question) -> _View | None:
+    def _opened(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another history."""
         root, storage = stored.root, self._world.storages.open(table.location)
         reads: list[Callable[[], Any]] = [
@@ -259,7 +242,7 @@ class Planner:
         count = version - root.version
         return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
 
-    def _read_ahead(self, table: TableHead, root: Root, question: _Question) -> None:
+    def _read_ahead(self, table: TableHead, root: Root, question: Question) -> None:
         """Reads leaves at once with what decides which of them are needed: those that are by the root's own columns, which the commits since rarely change. What it does not read, or
         cannot, is read when it is needed."""
         if question.explain:
@@ -294,88 +277,10 @@ def _tail(changes: Changes, schema: TableSchema) -> Leaf:
     return Leaf(LeafMaker(schema, columns_of_table(schema)).table(changes.adds, changes.removes))
 
 
-class _Files:
-    """The files of a page, as they are leaves, and what an explained plan counts."""
-
-    def __init__(self, predicate: Predicate | None, question: _Question) -> None:
-        self.predicate, self.explain = predicate, question.explain
-        self._limit, self._stats = question.limit, question.stats
-        self.files = list[PlannedFile]()
-        self.next: tuple[int, int] | None = None
-        self._totals, self._matched = Totals(), [0, 0]
-        self._parts = predicate.parts if isinstance(predicate, And) else () if predicate is None else (predicate,)
-        self._dropped: dict[str, int] = {str(part): 0 for part in self._parts}
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing more has to be looked at."""
-        return self.next is not None and not self.explain
-
-    def take(
-        self, leaves: Sequence[Leaf], alive: Sequence[Any], at: Sequence[int], schema: TableSchema, row: int
-    ) -> None:
-        """Takes what may match of the leaves at positions ``at``, of the first from ``row`` on."""
-        if not leaves:
-            return
-        of_column, ones = (
-            bounds_of(leaves, schema),
-            pa.repeat(pa.scalar(value=True), sum(map(len, leaves))),
-        )
-        lives = pa.chunked_array(list(alive))
-        mask = lives if self.predicate is None else compute.and_(lives, may_match(self.predicate, of_column, ones))
-        if self.explain:
-            self._count(leaves, alive, mask)
-            for part in self._parts:
-                excluded = compute.and_(lives, compute.invert(may_match(part, of_column, ones)))
-                self._dropped[str(part)] += compute.sum(excluded).as_py() or 0
-        start = 0
-        for leaf, position in zip(leaves, at, strict=True):
-            rows = compute.indices_nonzero(mask.slice(start, len(leaf)).combine_chunks()).to_pylist()
-            start += len(leaf)
-            if self.next is None:
-                self._add(leaf, position, [index for index in rows if index >= row])
-            row = 0
-
-    def _add(self, leaf: Leaf, position: int, rows: list[int]) -> None:
-        room = self._limit - len(self.files)
-        self.files += leaf.planned(rows[:room], stats=self._stats)
-        if len(rows) > room:
-            self.next = (position, rows[room])
-
-    def _count(self, leaves: Sequence[Leaf], alive: Sequence[Any], mask: Any) -> None:
-        for leaf, files in zip(leaves, alive, strict=True):
-            self._totals.add(leaf, files)
-        sizes = pa.chunked_array([leaf.table["size"].combine_chunks() for leaf in leaves])
-        matched = (compute.sum(mask), compute.sum(sizes.filter(mask)))
-        self._matched = [before + (value.as_py() or 0) for before, value in zip(self._matched, matched, strict=True)]
-
-    def statistics(self, leaves: int, read: int, tail_versions: int, index_version: int) -> PlanStatistics:
-        """What was looked at."""
-        if not self.explain:
-            size = sum(file.size for file in self.files)
-            return PlanStatistics(len(self.files), size, leaves, read, tail_versions, index_version)
-        (files, size), totals = self._matched, self._totals
-        return PlanStatistics(
-            files,
-            size,
-            leaves,
-            read,
-            tail_versions,
-            index_version,
-            total_files=totals.files,
-            total_bytes=totals.bytes,
-            total_records=totals.records,
-            files_without_records=totals.without_records,
-            total_deleted_rows=totals.deleted_rows,
-            total_partitions=totals.partitions,
-            dropped=self._dropped,
-        )
-
-
 class _Page:
     """One page of one version, from an index."""
 
-    def __init__(self, planner: Planner, table: TableHead, view: _View, version: int, question: _Question) -> None:
+    def __init__(self, planner: Planner, table: TableHead, view: _View, version: int, question: Question) -> None:
         assert view.root is not None
         self._planner, self._table, self._view, self._root, self._version = planner, table, view, view.root, version
         self._digest, self._files = question.files(view.columns)
@@ -402,7 +307,7 @@ class _Page:
             ]
             self._files.take(changed, alive, small, self._view.columns.schema, row if small[0] == first else 0)
         statistics = self._files.statistics(len(leaves), read, self._view.tail_versions, self._root.version)
-        token = _token(self._view.source, self._version, self._digest, self._files.next)
+        token = token_of(self._view.source, self._version, self._digest, self._files.next)
         return Plan(self._version, self._files.files, statistics, token, self._view.protocol, self._view.metadata)
 
     def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
@@ -428,13 +333,13 @@ def _chosen(root: Root, schema: TableSchema, predicate: Predicate | None) -> lis
 class _LogPage:
     """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
 
-    def __init__(self, world: World, table: TableHead, version: int, question: _Question, readers: int) -> None:
+    def __init__(self, world: World, table: TableHead, version: int, question: Question, readers: int) -> None:
         self._version, published = version, min(version, table.floor)
         self._state = open_state(world.storages.open(table.location), published)
         self._changes = changes_of(world, table, published + 1, version, readers)
         self._source = f"{_LOG}:{published}:{self._state.identity}"
         if question.position is not None and question.position.source != self._source:
-            raise _expired()
+            raise expired()
         self._protocol = self._changes.protocol or self._state.protocol
         self._metadata = self._changes.metadata or self._state.metadata
         upkeep_of(self._protocol, self._metadata)
@@ -454,7 +359,7 @@ class _LogPage:
                 alive = leaf.alive(*overridden) if at else leaf.alive(*path_lists(()))
                 self._files.take([leaf], [alive], [at], self._schema, row if at == first else 0)
         statistics = self._files.statistics(0, 0, 0, -1)
-        token = _token(self._source, self._version, self._digest, self._files.next)
+        token = token_of(self._source, self._version, self._digest, self._files.next)
         return Plan(self._version, self._files.files, statistics, token, self._protocol, self._metadata)
 
     def _leaves(self) -> Iterator[Leaf]:
@@ -463,33 +368,3 @@ class _LogPage:
         yield Leaf(maker.table(self._changes.adds, self._changes.removes))
         for adds in batched(self._state.files(), ROW_BATCH):
             yield Leaf(maker.table(adds))
-
-
-# -- pages ------------------------------------------------------------------------------------------------------------
-
-
-def _digest(predicate: Predicate | None) -> str:
-    """What tells a predicate from others."""
-    return hashlib.blake2b(repr(predicate).encode(errors="backslashreplace"), digest_size=8).hexdigest()
-
-
-def _token(source: str, version: int, predicate: str, following: tuple[int, int] | None) -> str | None:
-    if following is None:
-        return None
-    packed = msgspec.msgpack.encode(Position(source, version, predicate, *following))
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
-
-
-def _position(page: str | None) -> Position | None:
-    if page is None:
-        return None
-    try:
-        packed = base64.urlsafe_b64decode(page + "=" * (-len(page) % 4))
-        return msgspec.msgpack.decode(packed, type=Position)
-    except (binascii.Error, ValueError, msgspec.DecodeError, UnicodeError):
-        raise _expired() from None
-
-
-def _expired() -> InvalidRequest:
-    problem = "the page is of another plan, or its index is not kept any more"
-    return InvalidRequest(problem, field="page_token", remedy="begin with the first page again")

@@ -13,15 +13,15 @@ match where none does: then a transaction runs again without need, and nothing e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 from urllib.parse import unquote
 
+from turnstile_predicates.conflicts import Action, ReadJudge, definition_change
 from turnstile_predicates.file_stats import TableSchema
-from turnstile_predicates.predicates import TRUE, Column, Predicate, outcomes
+from turnstile_predicates.predicates import Column, Predicate
 
-Action = Mapping[str, Any]
 Isolation = Literal["snapshot", "serializable"]
 ISOLATION: Final = ("snapshot", "serializable")
 #: The domain in which a table with row tracking keeps the highest row id that was given out.
@@ -114,55 +114,11 @@ def judge(read: Read, commits: Iterable[Winner], schema: TableSchema) -> Conflic
     if read.is_stale_allowed:
         return None
     files = None if read.files is None else Paths(read.files)
-    arrived: dict[tuple[str, str], Action] = {}
+    reads = ReadJudge(read.predicate, schema, lambda file: files is None or file["path"] in files)
     for commit in commits:
-        if commit.version > read.version and (conflict := _judge_commit(read, files, arrived, commit, schema)):
-            return conflict
-    return None
-
-
-def _judge_commit(
-    read: Read, files: Paths | None, arrived: dict[tuple[str, str], Action], commit: Winner, schema: TableSchema
-) -> Conflict | None:
-    """``arrived``: the adds of the commits before this one, by logical file; its own are put in."""
-    if conflict := _definition(commit):
-        return replace(conflict, read=read)
-    for kind, verb in (("remove", "removed"), ("add", "added")):
-        for action in commit.actions:
-            file = action.get(kind)
-            if file is None:
-                continue
-            earlier = arrived.get(_key(file))
-            if kind == "add":
-                arrived[_key(file)] = file
-            elif earlier is None and files is not None and file["path"] not in files:
-                continue  # it was there, and was not read
-            if file.get("dataChange", True) and all(
-                _may_match(read.predicate, x, schema) for x in (file, earlier) if x
-            ):
-                reason = f"a row of a file that it {verb} may satisfy what this transaction read"
-                return Conflict("read", commit.version, reason, file["path"], read)
-    return None
-
-
-def _key(file: Action) -> tuple[str, str]:
-    """What identifies a logical file: its path and its deletion vector. Its rows never change."""
-    vector = file.get("deletionVector") or {}
-    return file["path"], json.dumps([vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset")])
-
-
-def _may_match(predicate: Predicate | None, file: Action, schema: TableSchema) -> bool:
-    """Whether a row of the file may satisfy the predicate."""
-    range_of = schema.ranges_of(file)
-    if range_of is None:
-        return False
-    return predicate is None or bool(outcomes(predicate, range_of) & TRUE)
-
-
-def _definition(commit: Winner) -> Conflict | None:
-    for kind, what in (("metaData", "the table's definition"), ("protocol", "the table's protocol")):
-        if any(kind in action for action in commit.actions):
-            return Conflict("metadata", commit.version, f"it changed {what}")
+        if commit.version > read.version and (change := reads.change(commit.version, commit.actions)) is not None:
+            kind: Literal["read", "metadata"] = "metadata" if change.path is None else "read"
+            return Conflict(kind, change.version, change.reason, change.path, read)
     return None
 
 
@@ -221,8 +177,8 @@ def _redefines(actions: Iterable[Action]) -> bool:
 
 def _write_conflicts(own: Sequence[Action], winner: Winner) -> list[Conflict]:
     conflicts = []
-    if conflict := _definition(winner):
-        conflicts.append(conflict)
+    if change := definition_change(winner.version, winner.actions):
+        conflicts.append(Conflict("metadata", change.version, change.reason))
     added = next((a["add"]["path"] for a in winner.actions if "add" in a and a["add"].get("dataChange", True)), None)
     if added is not None and _redefines(own):
         reason = "it added rows, which were not checked against the definition that this transaction gives the table"

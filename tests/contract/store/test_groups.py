@@ -23,7 +23,8 @@ from turnstile.delta.core.decide import Conflict
 from turnstile.delta.core.head import TableHead, new_head_row, positioned
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.core.undecided import LARGE_MAX
-from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier

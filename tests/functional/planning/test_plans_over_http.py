@@ -202,3 +202,73 @@ def test_a_load_has_the_totals_of_the_index_if_they_are_asked_for(site) -> None:
         "version": version - 1, "files": 2, "bytes": 12, "rows": 20, "files_without_records": 0, "partitions": 1,
     }  # fmt: skip
     refused(site.commits.get(path, statistics="maybe"), 400, "InvalidRequest", "statistics")
+
+
+# -- what was read, judged --------------------------------------------------------------------------------------------
+
+
+def judged(site: Site, **body: Any) -> list[Any]:
+    answer = site.plans.post(f"/v1/tables/{site.id}/judge", body)
+    assert answer.status == 200, answer.text
+    check(operations()["judgeReads"], answer)
+    return list(answer.json["changes"])
+
+
+def remove(site: Site, *names: str) -> int:
+    """A commit that removes files, and says no statistics of them."""
+    head = site.commits.get(f"/v1/tables/{site.id}/head").json
+    version, stamp = head["latest"] + 1, max(site.world.clock.now_ms(), head["timestamp"] + 1)
+    content = delta.lines(delta.info(f"c-{version}", stamp), *map(delta.remove, names)).decode()
+    path = f"/v1/tables/{site.id}/commits"
+    assert site.commits.post(path, {"version": version, "inline": {"content": content}}).status == 200
+    return int(version)
+
+
+def test_i20_each_predicate_is_answered_with_the_first_commit_that_may_have_changed_its_rows(site) -> None:
+    read = site.append(0, 10)
+    site.append(20)
+    site.append(30)
+    no, at_20, whole = judged(site, after=read, predicates=["id = 5", "id BETWEEN 15 AND 35", ""])
+    assert no is None
+    assert (at_20["version"], at_20["path"]) == (read + 1, "f20") and "added" in at_20["reason"]
+    assert whole["version"] == read + 1
+    assert judged(site, after=read + 1, predicates=["id < 25", "id > 25"], version=read + 1) == [None, None]
+
+
+def test_i20_the_index_says_what_was_in_files_that_were_removed_without_statistics(site) -> None:
+    site.append(0, 10)
+    read = site.append(20)
+    site.index()
+    removed = remove(site, "f10")
+    low, high = judged(site, after=read, predicates=["id < 5", "id = 12"])
+    assert low is None
+    assert (high["version"], high["path"]) == (removed, "f10")
+    remove(site, "f%30")  # in no index
+    (unknown,) = judged(site, after=removed, predicates=["id < 5"])
+    assert unknown["path"] == "f%30"
+
+
+def test_i20_without_an_index_a_removed_file_may_have_had_any_row(site) -> None:
+    read = site.append(0, 10)
+    remove(site, "f10")
+    assert judged(site, after=read, predicates=["id < 5"])[0]["path"] == "f10"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"after": 0, "predicates": ["id ="]}, "predicates[0]"),
+        ({"after": 0, "predicates": ["id = 1", "nothing = 1"]}, "predicates[1]"),
+        ({"after": 0, "predicates": []}, "predicates"),
+        ({"predicates": [""]}, "after"),
+    ],
+)
+def test_what_is_no_question_is_refused_by_its_place(site, body: dict[str, Any], field: str) -> None:
+    site.append(0)
+    refused(site.plans.post(f"/v1/tables/{site.id}/judge", body), 400, "InvalidRequest", field)
+
+
+@pytest.mark.parametrize(("body", "field"), [({"after": 9}, "after"), ({"after": 0, "version": 9}, "version")])
+def test_versions_that_are_not_there_are_not_judged(site, body: dict[str, Any], field: str) -> None:
+    site.append(0)
+    refused(site.plans.post(f"/v1/tables/{site.id}/judge", {**body, "predicates": [""]}), 404, "NoSuchCommit", field)

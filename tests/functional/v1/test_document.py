@@ -108,6 +108,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "changeNamespacePolicy": policies.PolicyChange,
     "changeTablePolicy": policies.PolicyChange,
     "planScan": planning.PlanRequest,
+    "judgeReads": planning.JudgeRequest,
     "beginRun": maintenance.Begin,
     "updateRun": maintenance.RunUpdate,
 }

@@ -74,6 +74,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "changeNamespacePolicy": lambda site: {"set": {"enabled": "true"}},
     "changeTablePolicy": lambda site: {"set": {"enabled": "true", "vacuum": "true"}},
     "planScan": lambda site: {"predicate": "id < 5"},
+    "judgeReads": lambda site: {"after": 0, "predicates": ["id < 5", ""]},
     "beginRun": lambda site: {},
     "updateRun": lambda site: {"outcome": "stopped", "version": 1},
 }
@@ -409,7 +410,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("updateRun", 200): lambda site: with_run(good, site, "updateRun"),
     ("beginRun", 503): lambda site: with_run(storage_away, site, "beginRun"),
     ("changeTablePolicy", 409): lambda site: recovering(site, "changeTablePolicy"),
-    **{(id, 409): lambda site, one=id: recovering(site, one) for id in ("planScan", "describeTable")},
+    **{(id, 409): lambda site, one=id: recovering(site, one) for id in ("planScan", "judgeReads", "describeTable")},
     ("updateRun", 409): lambda site: good(site, "updateRun"),
     **{(id, 500): lambda site, one=id: with_run(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
        ("beginRun", "updateRun")},

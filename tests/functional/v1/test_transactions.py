@@ -93,6 +93,30 @@ def test_i8_a_read_with_slack_may_be_behind_by_it_and_no_further(site: Pair) -> 
     assert site.latest(site.table, site.second) == [3, 1]
 
 
+def test_i20_a_read_with_a_predicate_is_judged_by_the_commits_since(site: Pair) -> None:
+    def read(predicate: str) -> list[dict[str, Any]]:
+        return [{"table_id": site.second, "version": 0, "predicate": predicate}]
+
+    stats = '{"numRecords":1,"minValues":{"id":5},"maxValues":{"id":7},"nullCount":{"id":0}}'
+    content = delta.lines(delta.info("w", site.now()), delta.add("five-to-seven", stats=stats)).decode()
+    one = {"table_id": site.second, "version": 1, "inline": {"content": content}}
+    assert site.transact(one).status == 200
+    before = site.state()
+    refusal = site.transact(site.inline(site.third, 1, "b"), reads=read("id = 6"))
+    (member,) = refusal.error["members"]
+    assert (refusal.status, member["type"], member["because"]) == (409, "CommitVersionConflict", "read")
+    assert member["message"] == (
+        "version 0 was read, and version 1 may have changed it: a row of a file that it added may satisfy what this transaction read "
+        "(file five-to-seven)"
+    )
+    for predicate in ("id =", "abs(id) = 6", "other = 6"):
+        answer = site.transact(site.inline(site.third, 1, "b"), reads=read(predicate))
+        assert (answer.status, answer.error["field"]) == (400, "reads[0].predicate"), answer.text
+    assert site.state() == before
+    assert site.transact(site.inline(site.third, 1, "b"), reads=read("id = 8 OR id IS NULL")).status == 200
+    assert site.latest(site.second, site.third) == [1, 1]
+
+
 class Thousand(Pair):
     """A site with a thousand tables more, at version 0."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import uuid
+import zlib
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,13 +19,18 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import Client, Sandbox, world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
+from tests.support.fakes import delta
 from turnstile.delta.core.decide import Conflict, Refused
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow
 from turnstile.delta.cuts import Cuts
-from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import TimestampAhead
+from turnstile.planning.reads import CommitJudge
 from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import TRANSACT_MAX
@@ -53,13 +60,16 @@ class GroupSandbox(Sandbox):
     def __init__(self, process: Process, limits: Limits | None = None, part: int = TRANSACT_MAX) -> None:
         super().__init__(process, limits)
         world = world_of(process)
-        self.groups = GroupRatifier(world, self.ratifier, limits, part=part)
+        judge = CommitJudge(world, MetadataStore(world.objs, world.space))
+        self.groups = GroupRatifier(world, self.ratifier, limits, part=part, judge=judge)
         self.journal = Journal(world, self.groups)
 
 
 class GroupWriter(Writer):
     """Commits transactions over two or three tables, and names those that it only read. ``part``: tables that one conditional
     write changes."""
+
+    kinds: tuple[str, ...] = EVERY
 
     def __init__(
         self,
@@ -80,7 +90,7 @@ class GroupWriter(Writer):
     def _transaction(self, txn: str) -> None:
         tables = self._rng.sample(self._tables, self._rng.choice((2, 2, 3)))
         written = tables[:-1] if self._rng.random() < (0.1 if self._impatient else 0.4) else tables
-        kinds = [self._rng.choice(PATIENT if self._impatient else EVERY) for _ in written]
+        kinds = [self._rng.choice(PATIENT if self._impatient else self.kinds) for _ in written]
         for attempt in range(1, 13):
             group = self._group(tables, kinds, txn, f"a{attempt}")
             if group is not None and self._settle_group(group, txn, f"a{attempt}"):
@@ -161,6 +171,46 @@ class GroupWriter(Writer):
     def _told_never(self, group: GroupRequest, txn: str, attempt: str, why: str) -> None:
         for request in group.commits:
             self._state.auditor.told_never(request.table_id, txn, attempt, why, request.version or 0)
+
+
+class JudgedWriter(GroupWriter):
+    """Commits groups whose reads have predicates, of files that say which rows they have."""
+
+    kinds = ("inline", "inline", "ticket")
+
+    def _build(self, head: TableHead, txn: str, attempt: str, stamp: int) -> CommitRequest | None:
+        request = super()._build(head, txn, attempt, stamp)
+        if request is None or request.content is None:
+            return request
+        actions = [json.loads(line) for line in request.content.splitlines()]
+        for action in actions:
+            for kind in ("add", "remove"):
+                if kind in action:
+                    action[kind]["stats"] = _stats_of(value_of(txn))
+        return replace(request, content=delta.lines(*actions))
+
+    def _group(self, tables: Sequence[str], kinds: Sequence[str], txn: str, attempt: str) -> GroupRequest | None:
+        group = super()._group(tables, kinds, txn, attempt)
+        if group is None:
+            return None
+        reads = (
+            replace(read, predicate=f"id = {self._rng.randrange(VALUES)}") if self._rng.random() < 0.9 else read
+            for read in group.reads
+        )
+        return replace(group, reads=tuple(reads))
+
+
+VALUES = 4
+"""Different values of the files that ``JudgedWriter`` adds and removes."""
+
+
+def value_of(txn: str) -> int:
+    """The ``id`` of all rows in the files of a transaction of ``JudgedWriter``."""
+    return zlib.crc32(txn.encode()) % VALUES
+
+
+def _stats_of(value: int) -> str:
+    return json.dumps({"numRecords": 2, "minValues": {"id": value}, "maxValues": {"id": value}, "nullCount": {"id": 0}})
 
 
 class JournalWriter(GroupWriter):

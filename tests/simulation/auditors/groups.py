@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.auditors.record import Violation, audits
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import ABORTED, COMMITTED
 from turnstile.delta.core.undecided import GroupRow
+from turnstile.delta.group_reads import ReadVersion
 from turnstile.delta.groups import GroupRequest
 
 if TYPE_CHECKING:
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 class GroupAuditor:
     """Watches the HEADs of tables; a transaction's rows are all changed when it is told of the first."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, value_of: Callable[[str], int] = len) -> None:
+        """``value_of``: by transaction id, the value of the rows that a commit changed, where reads have predicates."""
+        self._state, self.value_of = state, value_of
         self._proposed: dict[str, tuple[list[GroupRequest], str]] = {}
         self._transactions: set[tuple[str, str]] = set()
         self._ratified: set[str] = set()
@@ -147,13 +149,28 @@ class GroupAuditor:
         if id in self._announced and rows[self._state.space.transaction(id)]["state"] != COMMITTED:
             raise Violation("I8", f"group {id} was ratified without its entry in the journal")
         latest = {id: rows[self._state.space.table(id)]["latest"] for id in self._state.auditor.tables}
-        behind = [[latest[read.table_id] - read.version for read in group.reads] for group in groups]
+        behind = [[self._behind(read, latest[read.table_id]) for read in group.reads] for group in groups]
         slack = [[read.slack for read in group.reads] for group in groups]
         within = [all(0 <= b <= s for b, s in zip(*one, strict=True)) for one in zip(behind, slack, strict=True)]
         if not any(within):
-            raise Violation("I8", f"group {id} read {groups[-1].reads} of tables at {latest}")
+            invariant = "I20" if any(read.predicate for read in groups[-1].reads) else "I8"
+            raise Violation(invariant, f"group {id} read {groups[-1].reads} of tables at {latest}")
         if any(behind[within.index(True)]):
             self._state.auditor.seen["group behind within its slack"] += 1
+
+    def _behind(self, read: ReadVersion, latest: int) -> int:
+        """By how many versions a read is behind; of one with a predicate those that changed no such row do not count, once one that did
+        is not among them (I20)."""
+        if not read.predicate:
+            return latest - read.version
+        value = int(read.predicate.removeprefix("id = "))
+        versions = self._state.auditor.tables[read.table_id].versions
+        matter = [
+            version for txn, version in versions.items() if version > read.version and self.value_of(txn) == value
+        ]
+        if latest > read.version + read.slack and latest - read.slack < min(matter, default=latest + 1):
+            self._state.auditor.seen["group moved on by its predicate"] += 1
+        return 0 if not matter else latest - min(matter) + 1
 
     @audits
     def cut(self, versions: Mapping[str, int]) -> None:

@@ -16,6 +16,7 @@ from tests.simulation.scenarios.fleet import FLEET_MISTAKES, Fleet
 from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowedUp
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
+from tests.simulation.scenarios.judged_reads import JUDGED_MISTAKES, JudgedReads, LargeJudgedReads
 from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
 from tests.simulation.scenarios.light_work import LIGHT_WORK_MISTAKES, LightWork
 from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, CleanedUp
@@ -32,6 +33,8 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         TABLES,
         Groups(),
         LargeGroups(),
+        JudgedReads(),
+        LargeJudgedReads(),
         Crowded(),
         Reused(),
         Pasts(),
@@ -53,6 +56,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     TABLES.name: MISTAKES,
     Groups.name: GROUP_MISTAKES,
     LargeGroups.name: LARGE_GROUP_MISTAKES,
+    JudgedReads.name: JUDGED_MISTAKES,
     Crowded.name: CROWDED_MISTAKES,
     Reused.name: REUSED_MISTAKES,
     Pasts.name: PAST_MISTAKES,

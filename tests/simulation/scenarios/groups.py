@@ -10,7 +10,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.actors.catalog import create, prepare
-from tests.simulation.actors.groups import CutReader, GroupWriter, JournalWriter, Recoverer
+from tests.simulation.actors.groups import CutReader, GroupWriter, JournalWriter, JudgedWriter, Recoverer, value_of
 from tests.simulation.actors.maintenance import Engine, Gc, Reader, StreamPump, Sweeps
 from tests.simulation.actors.mixed import MixedWriter
 from tests.simulation.actors.writers import Writer
@@ -33,7 +33,7 @@ ALONE: Final = {"pump": StreamPump, "sweeper": Sweeps, "gc": Gc}
 """Those who work with all tables."""
 
 
-GROUP_WRITERS: Final = {"group": GroupWriter, "journal": JournalWriter}
+GROUP_WRITERS: Final = {"group": GroupWriter, "journal": JournalWriter, "judged": JudgedWriter}
 
 
 class Groups(Tables):
@@ -98,7 +98,7 @@ class Groups(Tables):
         """A catalog with three tables, and who works with them."""
         prepare(state)
         tables = [create(state, name) for name in ("t", "u", "v")]
-        auditor = GroupAuditor(state)
+        auditor = GroupAuditor(state, value_of)
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = name.split("-", maxsplit=1)[0]
@@ -141,7 +141,7 @@ def _one_after_the_other() -> Any:
 
 
 def _reads_are_not_checked() -> Any:
-    return swapped("turnstile.delta.groups.unchanged", lambda _: lambda key, version, slack=0: Check(key, ()))
+    return swapped("turnstile.delta.group_reads.unchanged", lambda _: lambda key, version, slack=0: Check(key, ()))
 
 
 def _every_refusal_is_final() -> Any:
@@ -221,7 +221,7 @@ def _changes_are_computed_once() -> Any:
 GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: one part after the other": (_one_after_the_other, "I8"),
     "group: reads are not checked": (_reads_are_not_checked, "I8"),
-    "group: slack has no bound": (without("turnstile.delta.groups.unchanged", "within slack"), "I8"),
+    "group: slack has no bound": (without("turnstile.delta.group_reads.unchanged", "within slack"), "I8"),
     "group: every refusal is final": (_every_refusal_is_final, "I3"),
     "journal: an aborted group is ratified": (_state_not_looked_at, "I3"),
     "journal: abort of what is committed": (without("turnstile.delta.journal.rows.abort_entry", "undecided"), "I3"),

@@ -239,6 +239,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "maintenance": lambda realm: Ask("GET", _by_id(realm, "maintenance")),
     "describe table": lambda realm: Ask("GET", _by_id(realm, "detail")),
     "plan scan": lambda realm: Ask("POST", _by_id(realm, "plan"), {}),
+    "judge reads": lambda realm: Ask("POST", _by_id(realm, "judge"), {"after": 0, "predicates": [""]}),
     "begin run": lambda realm: Ask("POST", _by_id(realm, "maintenance-runs"), {}),
     "update run": _run,
     "catalog policy": lambda _: Ask("GET", f"/v1/catalogs/main{POLICY}"),

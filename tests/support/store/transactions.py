@@ -12,7 +12,8 @@ from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.services import CatalogServices
 from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, earlier
-from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError

@@ -13,7 +13,8 @@ from tests.support.delta_table import Killed, kill_at
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import copied
-from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.log import listed
 from turnstile.delta.past import version_at

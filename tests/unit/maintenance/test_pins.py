@@ -16,7 +16,8 @@ from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier

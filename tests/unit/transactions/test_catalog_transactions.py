@@ -21,7 +21,8 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.catalog.transactions import Applied
 from turnstile.delta.core.decide import Conflict
 from turnstile.delta.core.ratify_writes import Keep
-from turnstile.delta.groups import GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRequest
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

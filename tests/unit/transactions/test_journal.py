@@ -14,7 +14,8 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.groups import appends, groups, journal, latest, ratified
 from turnstile.delta.core import journal_rows
 from turnstile.delta.core.journal_rows import JournalRow
-from turnstile.delta.groups import GroupRefused, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRefused, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict

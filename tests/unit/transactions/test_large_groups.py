@@ -30,7 +30,8 @@ from turnstile.delta.core.undecided import (
     verdict,
 )
 from turnstile.delta.cuts import Cuts
-from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.sweep import Sweeper

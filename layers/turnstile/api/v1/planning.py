@@ -17,6 +17,7 @@ from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import Finder
+from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead
 from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
@@ -100,6 +101,62 @@ def plan(table_id: str) -> ShownPlan:
     if not request.definition:
         return shown
     return msgspec.structs.replace(shown, definition=TableDefinition(answer.protocol, answer.metadata))
+
+
+class JudgeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../judge``: what was read at version ``after``; an empty predicate stands for the whole table. ``version``: the last one that is looked at, by default the
+    latest."""
+
+    after: NonNegativeExact
+    predicates: Annotated[list[str], msgspec.Meta(min_length=1, max_length=100)]
+    version: NonNegativeExact | None = None
+
+
+class ShownChange(msgspec.Struct, frozen=True):
+    """The first commit that may have changed what was read; ``path`` null: it changed the table's definition, or is one of too many."""
+
+    version: int
+    reason: str
+    path: str | None
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """For each predicate the change, or null: what was read is the same at ``version``."""
+
+    table_id: str
+    after: int
+    version: int
+    changes: list[ShownChange | None]
+
+
+@routes.route(TABLE_BY_ID + "/judge", methods=["POST"])
+@needs_table(read_table, of=uuid_of_path)
+def judge(table_id: str) -> Judged:
+    from turnstile.planning.reads import IndexedFiles, checked_predicate  # with the parser, which takes long to import
+
+    Query()
+    request, here = body(JudgeRequest), services()
+    predicates = [text and checked_predicate(text, f"predicates[{at}]") for at, text in enumerate(request.predicates)]
+    table = here.commits.head(check_uuid(table_id))
+    check_readable(table)
+    version = table.latest if request.version is None else request.version
+    if not request.after <= version <= table.latest:
+        field = "after" if request.after > version else "version"
+        problem, remedy = (
+            f"versions {request.after} to {version} of {table.name}",
+            f"name versions up to {table.latest}",
+        )
+        raise NotFound("commit", problem, field=field, remedy=remedy)
+    files, changes = IndexedFiles(here.planner, table, request.after), list[ShownChange | None]()
+    for at, text in enumerate(predicates):
+        try:
+            change = here.commit_judge(table, text, request.after, version, files.was_read)
+        except InvalidRequest as error:
+            error.field = f"predicates[{at}]"
+            raise
+        changes.append(None if change is None else ShownChange(change.version, change.reason, change.path))
+    note(table_id=table_id, version=version, changed=len(changes) - changes.count(None))
+    return Judged(table_id, request.after, version, changes)
 
 
 class TableDetail(msgspec.Struct, frozen=True):

@@ -16,7 +16,8 @@ from turnstile.api.services import services
 from turnstile.api.v1.commits import Commit, CommitBody, committed, conflict_details, refused, to_request
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.reservations import holder_of
-from turnstile.delta.groups import GroupRatified, GroupRefused, GroupRequest, ReadVersion, RefusedMember, check_group
+from turnstile.delta.group_reads import ReadVersion
+from turnstile.delta.groups import GroupRatified, GroupRefused, GroupRequest, RefusedMember, check_group
 from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.names import check_uuid
 
@@ -33,9 +34,9 @@ class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?}]}``: ``id`` a uuid that
+    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?, "predicate"?}]}``: ``id`` a uuid that
     the client makes, one for each transaction; ``reads`` the tables whose latest version must still be the one that was read,
-    or no more than ``slack`` versions later;
+    or no more than ``slack`` versions later; with a ``predicate`` later ones may be there, too, that changed no row which satisfies it (I20);
     ``journal`` whether it was announced, and is committed together with its entry; ``reservation`` the id of the caller's reservation of
     tables."""
 
@@ -85,8 +86,16 @@ def group_of(
     return GroupRequest(
         check_uuid(id, "id"),
         tuple(msgspec.structs.replace(request, holder=holder) for request in requests),
-        tuple(ReadVersion(check_uuid(read.table_id), read.version, read.slack) for read in reads),
+        tuple(_read(index, read) for index, read in enumerate(reads)),
     )
+
+
+def _read(index: int, read: ReadVersion) -> ReadVersion:
+    if read.predicate:
+        from turnstile.planning.reads import checked_predicate  # with the parser, which takes long to import
+
+        checked_predicate(read.predicate, f"reads[{index}].predicate")
+    return msgspec.structs.replace(read, table_id=check_uuid(read.table_id))
 
 
 class GroupGuards(msgspec.Struct, frozen=True):
@@ -164,11 +173,10 @@ def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> di
     where: dict[str, Any] = {"table_id": member.table_id}
     if member.was_read and isinstance(member.decision, Conflict):
         read = group.reads[member.index]
-        behind = f", more than its slack of {read.slack} later" if read.slack else ""
         return {
             **where,
             "type": ErrorType.COMMIT_VERSION_CONFLICT,
-            "message": f"version {read.version} was read, and version {member.decision.latest} is the latest{behind}",
+            "message": f"version {read.version} was read, and {_later(read, member)}",
             "field": f"reads[{member.index}].version",
             **conflict_details(services(), member.table_id, member.decision, may_read=may_read),
         }
@@ -176,3 +184,14 @@ def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> di
     place = f"{'reads' if member.was_read else 'commits'}[{member.index}]"
     field = f"{place}.{error.field}" if error.field else place
     return {**where, "type": error.type, "message": error.message, "field": field, **error.details}
+
+
+def _later(read: ReadVersion, member: RefusedMember) -> str:
+    """What came after a version that was read."""
+    change = member.change
+    if change is not None:
+        file = f" (file {change.path})" if change.path else ""
+        return f"version {change.version} may have changed it: {change.reason}{file}"
+    assert isinstance(member.decision, Conflict)
+    behind = f", more than its slack of {read.slack} later" if read.slack else ""
+    return f"version {member.decision.latest} is the latest{behind}"

@@ -25,6 +25,11 @@ def file_field(column: Column) -> str | None:
     return column[1] if column[:1] == (_FILE,) else None
 
 
+def path_column() -> Column:
+    """Returns the column of files' paths."""
+    return (_FILE, "path")
+
+
 class FileColumns(TableColumns):
     """The columns of a table, and before them those of its files. A name in backquotes, or of several parts, is the table's."""
 

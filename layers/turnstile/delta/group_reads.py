@@ -1,0 +1,121 @@
+"""The tables that a group of commits only read, while it is decided: what each has to be like, and what a changed one means (I8, I20).
+
+    reads = GroupReads(group.reads, judge)
+    reads.check(at, key)                    # the condition of the group's write
+    reads.refused({at: head})               # from the rows that refused it: what still holds is checked at its later version from now on
+    reads.stale                             # what does not hold: the group is refused
+
+A read without a predicate holds while its table has not changed (I8). One with a predicate holds while no later commit may have changed a row that satisfies it (I20): when
+the table has moved on, the commits since are judged, and the group is sent again with the version that was judged last. The answer follows from the commits alone,
+so a read that was refused once is refused for ever: no earlier attempt whose answer was lost can be accepted any more. Source: TreeCat, precision locking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from turnstile.delta.core.decide import Conflict, Refused, changed_since
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.ratify_writes import unchanged
+from turnstile.delta.core.undecided import has_changed
+from turnstile.store.core.errors import InvalidRequest, TurnstileError
+from turnstile.store.core.names import MAX_VERSION
+from turnstile.store.core.writes import Check
+from turnstile_predicates.conflicts import ChangedRead
+
+SLACK_MAX = 1_000_000
+"""By how many versions a read may be declared to be behind: more than any transaction lasts."""
+
+
+class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A table that the transaction read and does not write: no more than ``slack`` commits may have been ratified since ``version`` (LakeVilla, rule R1, section
+    4.3). With a ``predicate`` those before count only where they may have changed a row that satisfies it."""
+
+    table_id: str
+    version: int
+    slack: int = 0
+    predicate: str = ""
+
+
+Judge = Callable[[TableHead, str, int, int], ChangedRead | None]
+"""Judges a predicate on a table by its commits after one version up to another: ``judge(head, predicate, after, upto)``. Raises what reading them raises."""
+
+
+class StaleRead(msgspec.Struct, frozen=True):
+    """Why a read does not hold: the HEAD that refused it, and the commit that may have changed its rows, where it was judged."""
+
+    head: TableHead
+    change: ChangedRead | None = None
+
+
+class GroupReads:
+    """The reads of one group. ``stale``: by index, those that do not hold."""
+
+    def __init__(self, reads: Sequence[ReadVersion], judge: Judge | None = None) -> None:
+        self._read, self._judge = tuple(reads), judge
+        self._holds = [read.version for read in reads]
+        self.stale: dict[int, StaleRead] = {}
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def version(self, at: int) -> int:
+        """The last version in which a read is known to hold."""
+        return self._holds[at]
+
+    def checks(self, key: Callable[[str], str]) -> list[Check]:
+        """The conditions of the group's write."""
+        return [self.check(at, key(read.table_id)) for at, read in enumerate(self._read)]
+
+    def check(self, at: int, key: str) -> Check:
+        """The condition on the row of one table: it is as in the version in which the read holds, or behind by its slack."""
+        return unchanged(key, self._holds[at], self._read[at].slack)
+
+    def refused(self, heads: Mapping[int, TableHead]) -> None:
+        """Decides the reads whose rows refused the group, by their index. Raises InvalidRequest for a predicate that is none of the table's, and what reading commits raises."""
+        self.stale = {}
+        for at, head in sorted(heads.items()):
+            read, upto = self._read[at], head.latest - self._read[at].slack
+            if read.predicate and self._judge is not None and upto > self._holds[at]:
+                with_field = _named(at)
+                try:
+                    change = self._judge(head, read.predicate, read.version, upto)
+                except TurnstileError as error:
+                    error.field = with_field
+                    raise
+                if change is not None:
+                    self.stale[at] = StaleRead(head, change)
+                    continue
+                self._holds[at] = upto
+            if has_changed(head, self._holds[at], read.slack):
+                self.stale[at] = StaleRead(head)
+
+    def decision(self, at: int) -> Conflict | Refused:
+        """Why a stale read refuses the group."""
+        stale, read = self.stale[at], self._read[at]
+        since = read.version if stale.change is not None else self._holds[at]
+        return changed_since(stale.head, since, 0 if stale.change is not None else read.slack)
+
+    def is_final(self, at: int) -> bool:
+        """Whether a stale read can never hold again, nor have held in an attempt whose answer was lost."""
+        stale = self.stale[at]
+        return stale.change is not None or stale.head.latest > self._holds[at] + self._read[at].slack
+
+
+def check_reads(reads: Sequence[ReadVersion]) -> None:
+    """Checks ranges; raises InvalidRequest naming the read."""
+    for index, read in enumerate(reads):
+        if not 0 <= read.version <= MAX_VERSION:
+            raise InvalidRequest(f"{read.version} is no version", field=f"reads[{index}].version")
+        if not 0 <= read.slack <= SLACK_MAX:
+            raise InvalidRequest(
+                f"a slack of {read.slack} versions; it may be 0 to {SLACK_MAX}",
+                field=f"reads[{index}].slack",
+                remedy="leave it out where the read has to be of the latest version",
+            )
+
+
+def _named(at: int) -> str:
+    return f"reads[{at}].predicate"

@@ -1,0 +1,95 @@
+"""Whether commits of a table may have changed what was read of it by a predicate. Pure; the server and the Spark client judge by it.
+
+    judge = ReadJudge(predicate, TableSchema.of(metadata))       # of the version that was read
+    for version, actions in commits_after_it:                    # oldest first, none left out
+        change = judge.change(version, actions)                  # None: what was read is the same after this commit
+
+Only rows of files that a commit added or removed can change a read. A file matters if some row within its partition values and
+statistics can satisfy the predicate. The rule is sound: it never says that no row can match where one does. It may say that one could
+where none does. Source: TreeCat, precision locking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import TRUE, Predicate, outcomes
+
+Action = Mapping[str, Any]
+"""A line of a commit: one member, whose name is the action's."""
+_DEFINITIONS: Final = (("metaData", "the table's definition"), ("protocol", "the table's protocol"))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRead:
+    """What a commit may have changed of a read. ``path``: of the file; None: the commit changed the table's definition."""
+
+    version: int
+    reason: str
+    path: str | None = None
+
+
+def _was_there(_: Action) -> bool:
+    return True
+
+
+class ReadJudge:
+    """Judges one read by the commits after it. ``predicate`` None: every row was read. ``was_read``: whether a file that a commit removed, and that was there when
+    the table was read, may have had rows which satisfy the predicate; it is asked where the ``remove`` itself does not exclude it."""
+
+    def __init__(
+        self, predicate: Predicate | None, schema: TableSchema, was_read: Callable[[Action], bool] = _was_there
+    ) -> None:
+        self._predicate, self._schema, self._was_read = predicate, schema, was_read
+        self._arrived: dict[tuple[str, str], Action] = {}
+
+    @property
+    def held(self) -> int:
+        """How many added files are remembered."""
+        return len(self._arrived)
+
+    def change(self, version: int, actions: Sequence[Action]) -> ChangedRead | None:
+        """What the next commit may have changed; None for nothing. A file that only moved rows (``dataChange`` false) changes no read. A ``remove`` is judged by its own
+        statistics, and by those of the later commit that added the file."""
+        if (change := definition_change(version, actions)) is not None:
+            return change
+        for kind, verb in (("remove", "removed"), ("add", "added")):
+            for action in actions:
+                file = action.get(kind)
+                if file is None:
+                    continue
+                earlier = self._arrived.get(_key(file))
+                if kind == "add":
+                    self._arrived[_key(file)] = file
+                is_same = not file.get("dataChange", True)
+                if is_same or not all(self._may_match(each) for each in (file, earlier) if each):
+                    continue
+                if kind == "add" or earlier is not None or self._was_read(file):
+                    reason = f"a row of a file that it {verb} may satisfy what this transaction read"
+                    return ChangedRead(version, reason, file["path"])
+        return None
+
+    def _may_match(self, file: Action) -> bool:
+        """Whether a row of the file may satisfy the predicate."""
+        range_of = self._schema.ranges_of(file)
+        if range_of is None:
+            return False
+        return self._predicate is None or bool(outcomes(self._predicate, range_of) & TRUE)
+
+
+def definition_change(version: int, actions: Sequence[Action]) -> ChangedRead | None:
+    """What a commit changed of the table's definition or protocol; None for nothing. After it a name may be of another column."""
+    for kind, what in _DEFINITIONS:
+        if any(kind in action for action in actions):
+            return ChangedRead(version, f"it changed {what}")
+    return None
+
+
+def _key(file: Action) -> tuple[str, str]:
+    """What identifies a logical file: its path and its deletion vector. Its rows never change."""
+    vector = file.get("deletionVector") or {}
+    return file["path"], json.dumps([vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset")])

@@ -1,0 +1,94 @@
+"""The scenario of reads that are judged: as ``groups``, with transactions whose reads name the rows that they were of (I20)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+from unittest.mock import patch
+
+from tests.simulation.engine.plans import KINDS, Plan
+from tests.simulation.mistakes.tables import swapped
+from tests.simulation.scenarios.groups import Groups
+from turnstile.delta.group_reads import GroupReads
+from turnstile_predicates.conflicts import ReadJudge
+
+
+class JudgedReads(Groups):
+    """Three or four who commit groups, most of which read a table that others write; some are large groups."""
+
+    name = "judged-reads"
+
+    def plan(self, seed: int) -> Plan:
+        rng = random.Random(f"judged/{seed}")
+        writers = [f"judged-{number}" for number in range(rng.choice((3, 3, 4)))]
+        rest = [name for name in ("pump", "sweeper", "gc", "cut-1") if rng.random() < 0.5]
+        return Plan(
+            seed=seed,
+            actors=(*writers, *rest),
+            faults=tuple(kind for kind in KINDS if rng.random() < 0.5),
+            rate=rng.choice((0.0, 0.02, 0.08, 0.2)),
+            steps=rng.choice((200, 400)),
+            row_tracking=False,
+            keep=rng.choice((0, 1, 3)),
+            slow=False,
+        )
+
+
+class LargeJudgedReads(JudgedReads):
+    """The same where one write changes one table, so that reads are held until the group is decided."""
+
+    name = "large-judged-reads"
+    part = 1
+
+
+# -- planted mistakes -------------------------------------------------------------------------------------------------
+
+
+def _judged_from_the_last_version() -> Any:
+    """What came between the version that was read and the latest one is not looked at."""
+
+    def judging(refused: Callable[..., Any]) -> Callable[..., Any]:
+        def by_the_last(self: GroupReads, heads: Any) -> None:
+            judge = self._judge
+            assert judge is not None
+            self._judge = lambda head, predicate, after, upto: judge(head, predicate, max(after, upto - 1), upto)
+            refused(self, heads)
+
+        return by_the_last
+
+    return swapped("turnstile.delta.group_reads.GroupReads.refused", judging)
+
+
+def _adds_do_not_count() -> Any:
+    change = ReadJudge.change
+
+    def of_adds(self: ReadJudge, version: int, actions: Any) -> Any:
+        return change(self, version, [action for action in actions if "add" not in action])
+
+    return patch.object(ReadJudge, "change", of_adds)
+
+
+def _judged_and_then_unchecked() -> Any:
+    """A read that was judged once is taken to hold in whatever version comes."""
+
+    def checking(check: Callable[..., Any]) -> Callable[..., Any]:
+        def loosely(self: GroupReads, at: int, key: str) -> Any:
+            read = self._read[at]
+            if self.version(at) == read.version:
+                return check(self, at, key)
+            return unchanged(key, read.version, 1_000)
+
+        return loosely
+
+    from turnstile.delta.core.ratify_writes import unchanged
+
+    return swapped("turnstile.delta.group_reads.GroupReads.check", checking)
+
+
+JUDGED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+    "judged: only the last commit": (_judged_from_the_last_version, "I20"),
+    "judged: what is added does not count": (_adds_do_not_count, "I20"),
+    "judged: and then unchecked": (_judged_and_then_unchecked, "I20"),
+}
+"""What is planted, and the invariant that it breaks."""
