@@ -42,6 +42,14 @@ _RATIFIED = (
     "unit/delta/test_ratified_once_and_in_bounds.py",
     "unit/delta/test_late_and_doubled_writes.py",
 )
+_PLANNED = (
+    "unit/planning/test_remembered.py",
+    "unit/planning/test_index.py",
+    "unit/planning/test_totals.py",
+    "unit/planning/test_appends.py",
+    "functional/planning/*.py",
+    "functional/iceberg/test_delta_tables.py",
+)
 _CONTENT = (
     "unit/delta/test_content.py",
     "unit/delta/test_definition.py",
@@ -143,6 +151,31 @@ MODULES: Final = {
     "turnstile.planning.core.files": Mutated(("functional/planning/test_found_files.py",), writes=False, decides=True),
     "turnstile.planning.finding": Mutated(
         ("functional/planning/test_found_files.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.planning.planner": Mutated(_PLANNED, writes=False, decides=True, guards=True),
+    "turnstile.planning.pages": Mutated(_PLANNED, writes=False, decides=True),
+    "turnstile.planning.upkeep": Mutated(_PLANNED, writes=False, decides=True, guards=True),
+    "turnstile.planning.changes": Mutated(_PLANNED, writes=False, decides=True, guards=True),
+    "turnstile.planning.index": Mutated(_PLANNED, writes=False, decides=True, guards=True),
+    "turnstile.planning.leaves": Mutated(_PLANNED, writes=False, decides=True),
+    "turnstile.planning.reads": Mutated(
+        ("unit/transactions/test_judged_reads.py", "functional/planning/test_plans_over_http.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.delta.group_reads": Mutated(
+        (
+            "unit/transactions/test_judged_reads.py",
+            "unit/transactions/test_groups.py",
+            "unit/transactions/test_large_groups.py",
+        ),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile_predicates.conflicts": Mutated(
+        ("unit/transactions/test_judged_reads.py", "unit/spark_client/test_judging_*.py"), writes=False, decides=True
     ),
     "turnstile.planning.appends": Mutated(
         ("unit/planning/test_appends.py", "functional/iceberg/test_delta_tables.py"),
@@ -377,6 +410,15 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
+    "turnstile.planning.planner: _view: operand view is not None": (
+        "a root of another history is looked at again with each plan, and never believed: it saves the look"
+    ),
+    "turnstile.planning.planner: _read_ahead: branch question.explain": "an explained plan reads all leaves anyway",
+    "turnstile.planning.planner: _read_ahead: edge at >= first": "a leaf that is not read ahead is read when it is needed",
+    "turnstile.planning.planner: _chosen: operand predicate is None": (
+        "no predicate is judged as one that is not understood: it leaves all"
+    ),
+    "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
     "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",

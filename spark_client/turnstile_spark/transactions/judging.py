@@ -144,9 +144,7 @@ def assess(
     """
     if isolation not in ISOLATION:
         raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
-    # What was read of an earlier version by its number is what that version will always be.
-    current = [r for r in reads if not r.is_stale_allowed and not (r.is_time_travel and r.version < base)]
-    judged = [replace(read, version=min(read.version, base)) for read in current]
+    judged = [replace(read, version=min(read.version, base)) for read in judged_reads(reads, base)]
     first = min([base, *(read.version for read in judged)] if isolation == "serializable" else [base]) + 1
     _check_complete(winners, first)
     conflicts: list[Conflict] = []
@@ -163,6 +161,11 @@ def assess(
                 conflicts.append(conflict)
     unique = {(c.kind, c.version, c.path): c for c in reversed(conflicts)}
     return Assessment(tuple(sorted(unique.values(), key=lambda c: (c.version, c.kind, c.path or ""))))
+
+
+def judged_reads(reads: Iterable[Read], base: int) -> list[Read]:
+    """Those that later commits can have changed: not what was read of an earlier version by its number, which is what that version will always be."""
+    return [r for r in reads if not r.is_stale_allowed and not (r.is_time_travel and r.version < base)]
 
 
 def _check_complete(winners: Sequence[Winner], first: int) -> None:

@@ -8,14 +8,16 @@ The server compares versions. Here the commits that came in between are read and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import Or
+from turnstile_predicates.sql import sql_of
 from turnstile_spark.context import LakeContext
 from turnstile_spark.log_files import STAGED
 from turnstile_spark.transactions.groups import TransactionConflict
-from turnstile_spark.transactions.judging import Isolation, Read, Winner, assess, parse
+from turnstile_spark.transactions.judging import Isolation, Read, Winner, assess, judged_reads, parse
 from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased
 from turnstile_spark.transactions.scope import ScopedTable
 
@@ -23,10 +25,12 @@ from turnstile_spark.transactions.scope import ScopedTable
 @dataclass(frozen=True, slots=True)
 class Later:
     """Where a table's part of the transaction goes now: on top of ``base``. ``content``: its commit for the version after that;
-    None for a table that was only read, whose reads hold in ``base``."""
+    None for a table that was only read, whose reads hold in ``base``. ``predicate``: of the rows that these were of, by which the server judges
+    what comes after ``base``; empty: of any."""
 
     base: int
     content: str | None
+    predicate: str = ""
 
 
 class Reconciler:
@@ -83,7 +87,7 @@ class Reconciler:
         if not assessment.is_rebase:
             return [str(conflict) for conflict in assessment.conflicts[:5]]
         if content is None:
-            return Later(latest, None)
+            return Later(latest, None, predicate_of_reads(self._reads_in(table_id), table.base))
         base = TableHead.before(own, table.base)
         actions = rebased(own, base, base.after(winners))
         return Later(latest, "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
@@ -115,3 +119,12 @@ class Reconciler:
             raise CannotRebase("its log was not opened in the transaction")
         path = self._lake.jvm.new("org.apache.hadoop.fs.Path", f"{log.logPath().toString()}/{file}")
         return str(log.store().read(path, log.newDeltaHadoopConf()).mkString("\n"))
+
+
+def predicate_of_reads(reads: Sequence[Read], base: int) -> str:
+    """The rows that these reads of one table were of, as the server reads predicates; empty where they may have been any."""
+    of_now = judged_reads(reads, base)
+    predicates = [read.predicate for read in of_now if read.predicate is not None]
+    if not of_now or len(predicates) < len(of_now):
+        return ""
+    return sql_of(Or(tuple(dict.fromkeys(predicates)))) or ""

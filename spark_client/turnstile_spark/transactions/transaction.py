@@ -104,6 +104,7 @@ class Transaction(Scoped):
         self._group: Group | None = None
         self._parts: Parts | None = None
         self._read_at: dict[str, int] = {}
+        self._read_predicates: dict[str, str] = {}
         self._rebases = 0
         self._collector: Collector | None = None
         self._has_group_action = group_action
@@ -282,6 +283,7 @@ class Transaction(Scoped):
             moved = self._moved_and_not_read()
             unwritten = {id: table for id, table in scope.tables().items() if id not in written and id not in moved}
             self._read_at = {id: table.base for id, table in unwritten.items()}
+            self._read_predicates = {}
         parts = self._parts
         slack = {table_id: n for table_id in self._read_at if (n := self._slack_of(scope.tables()[table_id]))}
         reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collected, slack=slack)
@@ -305,6 +307,7 @@ class Transaction(Scoped):
                     raise conflict.explained([reason]) from None
             self._group = None
             self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
+            self._read_predicates |= {id: place.predicate for id, place in later.items() if place.content is None}
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
         for table_id, name in parts.names.items():
             await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or already_written())
@@ -363,6 +366,9 @@ class Transaction(Scoped):
             self._announce(self._group)
             return self._send(self._group, resent)
         except ApiError as e:
+            if not resent and self._read_predicates and str(e.body.get("field")).endswith("].predicate"):
+                self._group, self._read_predicates = None, {}  # the versions are named, and judged here
+                return self._ratified(parts, files, resent=False)
             if e.type != "TooLarge" or resent:
                 raise
         parts.write()
@@ -441,6 +447,8 @@ class Transaction(Scoped):
         body: dict[str, Any] = {"table_id": table_id, "version": version}
         if slack := self._slack_of(self._opened().tables()[table_id]):
             body["slack"] = slack
+        if predicate := self._read_predicates.get(table_id):
+            body["predicate"] = predicate
         return body
 
     def _slack_of(self, table: ScopedTable) -> int:

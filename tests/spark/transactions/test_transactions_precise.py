@@ -171,3 +171,26 @@ def test_i2_row_ids_follow_those_of_the_winners(lake: Any, sql: Any, name: str, 
     ids = sql(f"SELECT id, _metadata.row_id AS row, _metadata.row_commit_version AS version FROM lake.{table}")
     assert sorted(row.row for row in ids) == list(range(7))
     assert {row.id: row.version for row in ids} == {1: 1, 2: 1, 6: 2, 7: 2, 3: 3, 4: 3, 5: 3}
+
+
+def test_i20_a_read_that_is_overtaken_again_and_again_is_judged_by_the_server(
+    lake: Any, sql: Any, stock: str, sales: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody adds rows of another shop before each request. The first conflict is judged here, and from then on the server does."""
+    sent, transact = list[list[dict[str, Any]]](), lake.api.transact
+
+    def overtaken(body: dict[str, Any]) -> Any:
+        sent.append(body["reads"])
+        elsewhere(lambda: sql(f"INSERT INTO lake.{stock} VALUES ('c', 5)"))
+        return transact(body)
+
+    monkeypatch.setattr(lake.api, "transact", overtaken)
+    with lake.transaction(isolation="serializable") as txn:
+        (row,) = sql(f"SELECT sum(pieces) AS pieces FROM lake.{stock} WHERE shop = 'a'")
+        sql(f"INSERT INTO lake.{sales} VALUES ('a', {row.pieces})")
+    assert txn.state == "committed" and rows(sql, sales) == [("a", 1)]
+    (first,), (second,) = sent
+    assert "predicate" not in first
+    assert (
+        second["predicate"] == "(((NOT `shop` IS NULL) AND `shop` = 'a'))" and second["version"] == first["version"] + 1
+    )

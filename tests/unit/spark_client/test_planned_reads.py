@@ -27,8 +27,8 @@ from turnstile_predicates.predicates import (
     Value,
     outcomes,
 )
+from turnstile_predicates.sql import sql_of
 from turnstile_spark import planned_reads
-from turnstile_spark.planned_reads import sql_of
 
 SCHEMA = files.schema()
 
@@ -132,7 +132,7 @@ def test_a_predicate_that_the_server_would_refuse_for_its_length_is_not_sent(mon
     text = sql_of(asked)
     assert text is not None
     for most, kept in ((len(text), text), (len(text) - 1, None)):
-        monkeypatch.setattr(planned_reads, "MAX_CHARACTERS", most)
+        monkeypatch.setattr("turnstile_predicates.sql.MAX_CHARACTERS", most)
         assert sql_of(asked) == kept
 
 
