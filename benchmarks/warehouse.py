@@ -15,6 +15,7 @@ All are serializable. What a client does with a group that the server refuses, b
     file      reads the commits that won; a read conflicts with every file that was added to its table
     precise   as the Spark client does: only a file whose statistics allow a row that the predicate accepts conflicts
     tickets   the same, and commits that only add files ask for the next version instead of naming one
+    server    the same, and what was read of a table that is not written is sent as a predicate, which the server judges
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ from typing import Any
 from benchmarks.racing.table import RaceTable, create
 from benchmarks.server_commits import Connection
 from turnstile_predicates.file_stats import TableSchema
-from turnstile_predicates.predicates import And, Comparison, Predicate, Value
+from turnstile_predicates.predicates import And, Comparison, Or, Predicate, Value
+from turnstile_predicates.sql import sql_of
 from turnstile_server import Server
 from turnstile_spark.transactions.judging import Read, Winner, assess
 from turnstile_spark.transactions.rebasing import TableHead, rebased
 
 KINDS = {"fact insert": 144, "dimension insert": 12, "fact delete": 12, "optimize": 1}
-JUDGED = ("table", "file", "precise", "tickets")
+JUDGED = ("table", "file", "precise", "tickets", "server")
 SALES, CUSTOMERS = "sales", "customers"
 COLUMN = {SALES: "day", CUSTOMERS: "customer"}
 #: Values of each table's column, and how many a transaction's range has.
@@ -138,7 +140,7 @@ class Client:
         commits = dict(planned)
         group = str(uuid.uuid4())
         for _ in range(TRIES):
-            error = self._send(group, commits, versions)
+            error = self._send(group, commits, versions, reads)
             if error is None:
                 return "committed"
             if self._judged == "table":
@@ -162,9 +164,11 @@ class Client:
         return "refused"
 
     def _is_ticket(self, actions: list[Any]) -> bool:
-        return self._judged == "tickets" and all("add" in action for action in actions[1:])
+        return self._judged in ("tickets", "server") and all("add" in action for action in actions[1:])
 
-    def _send(self, group: str, commits: dict[str, list[Any]], versions: dict[str, int]) -> dict[str, Any] | None:
+    def _send(
+        self, group: str, commits: dict[str, list[Any]], versions: dict[str, int], reads: dict[str, list[Read]]
+    ) -> dict[str, Any] | None:
         """Sends until the group is ratified or lost to others: None, or the error."""
         members = [
             {
@@ -176,7 +180,7 @@ class Client:
             for name, actions in commits.items()
         ]
         read = [
-            {"table_id": self.views[name].table.table_id, "version": version}
+            {"table_id": self.views[name].table.table_id, "version": version, "predicate": self._predicate(reads[name])}
             for name, version in versions.items()
             if name not in commits
         ]
@@ -194,6 +198,13 @@ class Client:
                 time.sleep(self._rng.random() * 0.05)
                 continue
             raise RuntimeError(error)
+
+    def _predicate(self, reads: list[Read]) -> str:
+        """What is told of the rows that were read; empty: nothing."""
+        if self._judged != "server":
+            return ""
+        predicates = [read.predicate for read in reads if read.predicate is not None]
+        return sql_of(Or(tuple(predicates))) or ""
 
     def _statements(self, kind: str) -> tuple[dict[str, list[Any]], dict[str, list[Read]]]:
         """Actions to write, and what was read, by table."""

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
     from turnstile.maintenance.runs import MaintenanceRuns
+    from turnstile.maintenance.survey import SurveyedFiles
     from turnstile.maintenance.work import Maintainer
     from turnstile.planning.planner import Planner
     from turnstile.planning.reads import CommitJudge
@@ -363,7 +364,12 @@ class Services:
         """Policies, and heavy work by workers."""
         from turnstile.maintenance.runs import MaintenanceRuns
 
-        return MaintenanceRuns(self.world, self.open_reader, self.metadata)
+        def indexed(head: TableHead, version: int) -> SurveyedFiles | None:
+            from turnstile.planning.survey import IndexedSurvey
+
+            return IndexedSurvey(self.planner)(head, version)
+
+        return MaintenanceRuns(self.world, self.open_reader, self.metadata, indexed)
 
     @cached_property
     def holds(self) -> Holds:

@@ -13,6 +13,7 @@ fails, or on which workers die, is left alone for a while, twice as long each ti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ import msgspec
 from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import Path, dotted
-from turnstile.catalog.core.policies import EffectivePolicy, Level, policy_of
+from turnstile.catalog.core.policies import EffectivePolicy, Level, Policy, policy_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.core.rows import Task
 from turnstile.coordination.tasks import Busy, Tasks
@@ -33,9 +34,11 @@ from turnstile.maintenance.core.candidates import (
     LastRun,
     NotDue,
     Operation,
+    PartitionColumn,
     Plan,
     RunHistory,
     Sums,
+    Survey,
     held_up,
     partition_columns,
     plan,
@@ -44,8 +47,8 @@ from turnstile.maintenance.core.candidates import (
 )
 from turnstile.maintenance.core.due import pause_ms
 from turnstile.maintenance.state import open_state
-from turnstile.maintenance.survey import survey_of
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.maintenance.survey import Indexed, LoggedFiles, SurveyedFiles, survey_of
+from turnstile.store.core.errors import InvalidRequest, StateConflict, StorageFault
 from turnstile.store.ports import World
 
 Outcome = Literal["done", "stopped", "failed"]
@@ -105,10 +108,13 @@ class RunReport(msgspec.Struct, frozen=True):
 
 class MaintenanceRuns:
     """Plans and leases of heavy work. No state between calls. ``reader`` is not a request's: rights on a catalog do not change what
-    holds for a table in it."""
+    holds for a table in it. ``indexed``: finds a table's files without its checkpoint."""
 
-    def __init__(self, world: World, reader: CatalogReader, metadata: MetadataStore) -> None:
+    def __init__(
+        self, world: World, reader: CatalogReader, metadata: MetadataStore, indexed: Indexed = lambda *_: None
+    ) -> None:
         self._world, self._clock, self._reader, self._metadata = world, world.clock, reader, metadata
+        self._indexed = indexed
         self._tasks = Tasks(world)
 
     def overview(self, table_id: str, until_ms: int) -> Overview:
@@ -212,16 +218,7 @@ class MaintenanceRuns:
             return Overview(
                 head, effective, history, none, head.floor, Sums(), True, 0, task.attempt, running
             )  # fmt: skip
-        state = open_state(self._world.storages.open(head.location), head.floor)
-        columns = partition_columns(state.metadata)
-        survey = survey_of(
-            state,
-            columns,
-            target_bytes=effective.policy.target_file_bytes,
-            since_ms=max((history.runs[name].ended_ms for name in REWRITES if name in history.runs), default=0),
-            clock=self._clock,
-            until_ms=until_ms,
-        )
+        columns, survey = self._survey(head, effective.policy, history, until_ms)
         due_now = plan(effective.policy, survey, columns, history, version=head.floor, now_ms=now)
         return Overview(
             head,
@@ -235,6 +232,30 @@ class MaintenanceRuns:
             task.attempt,
             running,
         )
+
+    def _survey(
+        self, head: TableHead, policy: Policy, history: RunHistory, until_ms: int
+    ) -> tuple[Sequence[PartitionColumn], Survey]:
+        """The table's partition columns and the sums of its files: by its index, or by checkpoint and log where none serves."""
+        since_ms = max((history.runs[name].ended_ms for name in REWRITES if name in history.runs), default=0)
+
+        def of(files: SurveyedFiles) -> tuple[Sequence[PartitionColumn], Survey]:
+            columns = partition_columns(files.metadata)
+            survey = survey_of(
+                files,
+                columns,
+                target_bytes=policy.target_file_bytes,
+                since_ms=since_ms,
+                clock=self._clock,
+                until_ms=until_ms,
+            )
+            return columns, survey
+
+        with suppress(StorageFault):  # a leaf is gone
+            indexed = self._indexed(head, head.floor)
+            if indexed is not None:
+                return of(indexed)
+        return of(LoggedFiles(open_state(self._world.storages.open(head.location), head.floor)))
 
 
 def table_properties(metadata: DeltaMetadata) -> dict[str, str]:

@@ -205,6 +205,11 @@ class Leaf:
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Physical names of the partition columns whose values its rows have."""
+        return self._partitions
+
     def position(self, schema: TableSchema, column: Column) -> int | None:
         """Where the bounds of a column are that are still good for it; None for nowhere."""
         field = schema.fields.get(column)

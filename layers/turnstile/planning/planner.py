@@ -79,6 +79,18 @@ class _Used(msgspec.Struct, frozen=True):
     ict: int
 
 
+class IndexedVersion(msgspec.Struct, frozen=True):
+    """All files of a version, from an index; ``metadata``: the action's members."""
+
+    metadata: dict[str, Any]
+    _page: _Page
+
+    def leaves(self) -> Iterator[tuple[Leaf, Any]]:
+        """Yields each leaf with which of its rows are files. Raises StorageFault."""
+        for leaves, alive, _ in self._page.leaves():
+            yield from zip(leaves, alive, strict=True)
+
+
 class Planner:
     """Plans scans. One per process: it remembers leaves and roots, which never change."""
 
@@ -130,6 +142,15 @@ class Planner:
     def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
         """Returns the first files of ``plan``, as far as an index has them; None where none serves, and the log would be read."""
         return self._by_index(table, version, Question(predicate, None, limit=MAX_FILES, stats=False, explain=False))
+
+    def leaves_of(self, table: TableHead, version: int) -> IndexedVersion | None:
+        """Returns all files of a version as leaves; None where no index serves. Raises StorageFault for a leaf that is gone or is not what was written."""
+        question = Question(None, None, limit=1, stats=False, explain=True)
+        stored = self._remembered(table, version) or self._root(table, version, None)
+        with suppress(TooMany, StorageFault):
+            view = None if stored is None else self._view(table, stored, version, question)
+            return None if view is None else IndexedVersion(view.metadata, _Page(self, table, view, version, question))
+        return None
 
     def _by_index(self, table: TableHead, version: int, question: Question) -> Plan | None:
         position = question.position
@@ -288,27 +309,37 @@ class _Page:
 
     def plan(self) -> Plan:
         """The page."""
-        leaves, (first, row), read = self._root.leaves, self._start, 0
-        predicate = None if self._files.explain else self._files.predicate
-        chosen = [at for at in _chosen(self._root, self._view.columns.schema, predicate) if at >= first]
+        (first, row), read, files = self._start, 0, self._files
+        for leaves, alive, at in self.leaves(first):
+            files.take(leaves, alive, at, self._view.columns.schema, row if at[0] == first else 0)
+            read += sum(position < len(self._root.leaves) for position in at)
+            if files.full:
+                break
+        view, root = self._view, self._root
+        statistics = files.statistics(len(root.leaves), read, view.tail_versions, root.version)
+        token = token_of(view.source, self._version, self._digest, files.next)
+        return Plan(self._version, files.files, statistics, token, view.protocol, view.metadata)
+
+    def leaves(self, first: int = 0) -> Iterator[tuple[list[Leaf], list[Any], list[int]]]:
+        """Yields leaves from a position on, some at a time, with which of their rows are files and their positions: those that the predicate
+        does not exclude, and then what overrides them."""
+        view, refs, predicate = self._view, self._root.leaves, None if self._files.explain else self._files.predicate
+        chosen = [at for at in _chosen(self._root, view.columns.schema, predicate) if at >= first]
         size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
         for batch in batched(chosen, size):
-            if self._files.full:
-                break
-            opened = self._planner.leaves(self._table, [leaves[at] for at in batch])
-            alive = [self._alive(leaves[at].name, leaf) for at, leaf in zip(batch, opened, strict=True)]
-            self._files.take(opened, alive, batch, self._view.columns.schema, row if batch[0] == first else 0)
-            read += len(batch)
-        small = [at for at in range(len(leaves), len(leaves) + len(self._view.small)) if at >= first]
-        if small and not self._files.full:
-            changed = [self._view.small[at - len(leaves)] for at in small]
+            opened = self._planner.leaves(self._table, [refs[at] for at in batch])
+            yield (
+                opened,
+                [self._alive(refs[at].name, leaf) for at, leaf in zip(batch, opened, strict=True)],
+                list(batch),
+            )
+        small = [at for at in range(len(refs), len(refs) + len(view.small)) if at >= first]
+        if small:
+            changed = [view.small[at - len(refs)] for at in small]
             alive = [
-                self._alive(f"small/{at}", leaf, at - len(leaves) + 1) for at, leaf in zip(small, changed, strict=True)
+                self._alive(f"small/{at}", leaf, at - len(refs) + 1) for at, leaf in zip(small, changed, strict=True)
             ]
-            self._files.take(changed, alive, small, self._view.columns.schema, row if small[0] == first else 0)
-        statistics = self._files.statistics(len(leaves), read, self._view.tail_versions, self._root.version)
-        token = token_of(self._view.source, self._version, self._digest, self._files.next)
-        return Plan(self._version, self._files.files, statistics, token, self._view.protocol, self._view.metadata)
+            yield changed, alive, small
 
     def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
         """Which rows of a leaf are files: those that nothing later overrides."""

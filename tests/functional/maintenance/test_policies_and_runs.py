@@ -4,6 +4,7 @@ becomes of its worker."""
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -12,8 +13,11 @@ from tests.support.functions import Answer, Http, function
 from tests.support.lake import ORDERS
 from tests.support.openapi import check, operations
 from tests.support.v1 import CatalogApi, refused
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.events.append import Appender, behind
+from turnstile.planning.core.roots import Sizes
+from turnstile.planning.upkeep import IndexUpkeep
 
 MB = 2**20
 HOUR_MS = 3_600_000
@@ -410,3 +414,24 @@ def test_what_is_remembered_goes_with_the_table(due: Site) -> None:
     due.end(due.begin()["attempt"], "done", results=result())
     function("plans").services.maintainer.forget(due.id)
     assert due.plan()["runs"]["last"] == []
+
+
+# -- where the files are known from -------------------------------------------------------------------------------------
+
+
+def test_i16_what_is_due_is_known_from_the_files_index_and_from_the_log_where_that_does_not_serve(due: Site) -> None:
+    by_log = due.plan()
+    row = due.world.refs.read(due.world.space.table(due.id))
+    assert row is not None
+    head = TableHead.from_row(row)
+    IndexUpkeep(due.world, sizes=Sizes(every=1)).keep_up(head)
+    opened = patch("turnstile.maintenance.runs.open_state", side_effect=AssertionError("the log was read"))
+    with opened:
+        assert due.plan() == by_log
+        function("plans").use_world(due.world)  # a process that remembers no leaf
+        assert due.plan() == by_log
+    files = due.world.storages.files  # type: ignore[attr-defined]
+    for path in [path for path in files if "_turnstile_index" in path]:
+        del files[path]
+    function("plans").use_world(due.world)
+    assert due.plan() == by_log
