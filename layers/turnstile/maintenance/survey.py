@@ -20,18 +20,14 @@ from turnstile.store.ports import Clock
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SurveyedFile = tuple[Mapping[str, str | None], int, int, int | None, int | None]
-"""Partition values by physical name, bytes, time of modification in ms, and of a file with a deletion vector the rows that it deletes, and all rows where
-that is known."""
-
 
 class SurveyedFiles(Protocol):
     """The files of a version of a table; ``metadata``: the action's members."""
 
     metadata: dict[str, Any]
 
-    def chunks(self) -> Iterator[list[SurveyedFile]]:
-        """Yields the files, some at a time."""
+    def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
+        """Adds the files to ``survey``, some with each step."""
 
 
 Indexed = Callable[[TableHead, int], SurveyedFiles | None]
@@ -56,9 +52,7 @@ def survey_of(
 ) -> Survey:
     """Returns the sums over files; not ``complete`` if that took longer than until ``until_ms``. Raises what reading them raises."""
     survey = Survey(target_bytes, since_ms)
-    for chunk in files.chunks():
-        for values, size, modified_ms, deleted, rows in chunk:
-            survey.add(_key(columns, values), size, modified_ms, deleted, rows)
+    for _ in files.summed(survey, columns):
         if clock.now_ms() > until_ms:
             survey.complete = False
             break
@@ -71,42 +65,39 @@ class LoggedFiles:
     def __init__(self, state: TableState) -> None:
         self._state, self.metadata = state, state.metadata
 
-    def chunks(self) -> Iterator[list[SurveyedFile]]:
-        """Yields the files. Raises UnsupportedTable for a log that cannot be read."""
+    def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
+        """Adds the files. Raises UnsupportedTable for a log that cannot be read."""
         for chunk in self._state.chunks():
             if isinstance(chunk, Rows):
-                yield [_of_row(add) for add in chunk.adds]
+                for add in chunk.adds:
+                    _add_row(survey, columns, add)
             elif chunk.adds is not None:
-                yield _of_columns(chunk.adds)
+                _add_columns(survey, columns, chunk.adds)
+            yield
 
 
-def _of_row(add: Add) -> SurveyedFile:
+def _add_row(survey: Survey, columns: Sequence[PartitionColumn], add: Add) -> None:
     vector = add.deletionVector
     rows = None if vector is None else _records(add.stats)
     deleted = None if vector is None else vector.cardinality
-    return add.partitionValues, add.size, add.modificationTime, deleted, rows
+    survey.add(partition_key(columns, add.partitionValues), add.size, add.modificationTime, deleted, rows)
 
 
-def _of_columns(adds: pa.StructArray) -> list[SurveyedFile]:
+def _add_columns(survey: Survey, columns: Sequence[PartitionColumn], adds: pa.StructArray) -> None:
     from turnstile.maintenance.stats import stats_as_json
 
     sizes, times = adds.field("size").to_pylist(), adds.field("modificationTime").to_pylist()
-    partitions: list[Any] = adds.field("partitionValues").to_pylist()
+    keys: list[Any] = adds.field("partitionValues").to_pylist() if columns else [()] * len(adds)
     vectors = vectors_of(adds)
     stats = stats_as_json(adds).to_pylist() if any(vectors) else [None] * len(adds)
-    return [
-        (
-            dict(values or ()),
-            size,
-            time_ms,
-            None if vector is None else vector.cardinality,
-            None if vector is None else _records(text),
-        )
-        for values, size, time_ms, vector, text in zip(partitions, sizes, times, vectors, stats, strict=True)
-    ]
+    for size, time_ms, values, vector, text in zip(sizes, times, keys, vectors, stats, strict=True):
+        deleted = None if vector is None else vector.cardinality
+        rows = None if vector is None else _records(text)
+        survey.add(partition_key(columns, dict(values or ())), size, time_ms, deleted, rows)
 
 
-def _key(columns: Sequence[PartitionColumn], values: Mapping[str, str | None]) -> PartitionKey:
+def partition_key(columns: Sequence[PartitionColumn], values: Mapping[str, str | None]) -> PartitionKey:
+    """Returns a partition by its values, an empty text being none."""
     return tuple(values.get(column.physical) or None for column in columns)
 
 

@@ -58,13 +58,13 @@ class Totals:
         vectors = rows["vector"].drop_null().to_pylist()
         self.deleted_rows += sum(_VECTOR.decode(vector).cardinality for vector in vectors)
         if self._partitions is not None:
-            self._partitions |= _partitions_of(rows)
+            self._partitions |= set(compute.unique(partition_texts(rows)).to_pylist())
             if len(self._partitions) > MAX_PARTITIONS:
                 self._partitions = None
 
 
-def _partitions_of(rows: pa.Table) -> set[str]:
-    """A text for each partition that rows have: its values, each after its length, so that no two partitions have the same."""
+def partition_texts(rows: pa.Table) -> pa.Array:
+    """Returns a text for each row that names its partition: its values, each after its length, so that no two partitions have the same."""
     lists = rows["partition"].combine_chunks()
     values = lists.flatten()
     lengths = compute.cast(compute.utf8_length(values), pa.string())
@@ -72,5 +72,4 @@ def _partitions_of(rows: pa.Table) -> set[str]:
     offsets = pa.concat_arrays(
         [pa.array([0], pa.int64()), compute.cumulative_sum(compute.cast(compute.list_value_length(lists), pa.int64()))]
     )
-    joined = compute.binary_join(pa.LargeListArray.from_arrays(offsets, texts), "")
-    return set(compute.unique(joined).to_pylist())
+    return compute.binary_join(pa.LargeListArray.from_arrays(offsets, texts), "")

@@ -58,4 +58,4 @@ def test_without_an_index_and_with_one_that_lost_a_leaf_the_log_is_read() -> Non
     for path in [path for path in history.world.storages.files if "_turnstile_index" in path]:
         del history.world.storages.files[path]
     with pytest.raises(StorageFault):
-        list(found.chunks())
+        summed(history, found)

@@ -48,10 +48,10 @@ class Sums(msgspec.Struct):
 
 
 class Survey:
-    """Sums up the files of a table in bounded memory."""
+    """Sums up the files of a table in bounded memory. ``target_bytes`` of a file; ``since_ms``: files with a later modification time are new."""
 
     def __init__(self, target_bytes: int, since_ms: int) -> None:
-        self._target_bytes, self._since_ms = target_bytes, since_ms
+        self.target_bytes, self.since_ms = target_bytes, since_ms
         self.table = Sums()
         self.partitions: dict[PartitionKey, Sums] = {}
         self.new_bytes = 0
@@ -67,17 +67,12 @@ class Survey:
             deleted_rows: of its deletion vector; None: it has none.
             rows: of a file with a deletion vector; None: not known.
         """
-        if sum(len(value or "") for value in key) > KEY_BYTES:
-            self.left_out += 1
-            sums = Sums()
-        else:
-            sums = self.partitions.get(key) or self._new(key)
-        self.new_bytes += size if modified_ms > self._since_ms else 0
-        for each in (sums, self.table):
+        self.new_bytes += size if modified_ms > self.since_ms else 0
+        for each in (self._of(key, 1), self.table):
             each.files += 1
             each.bytes += size
-            each.small_files += size * 2 < self._target_bytes
-            if size < self._target_bytes:
+            each.small_files += size * 2 < self.target_bytes
+            if size < self.target_bytes:
                 each.below_files += 1
                 each.below_bytes += size
             if deleted_rows is not None:
@@ -86,6 +81,20 @@ class Survey:
                 if rows is not None:
                     each.vector_rows += rows
                     each.deleted_rows += deleted_rows
+
+    def add_sums(self, key: PartitionKey, sums: Sums, new_bytes: int) -> None:
+        """Counts files of one partition that were summed up already; ``new_bytes`` of them are new."""
+        self.new_bytes += new_bytes
+        for each in (self._of(key, sums.files), self.table):
+            for name in Sums.__struct_fields__:
+                setattr(each, name, getattr(each, name) + getattr(sums, name))
+
+    def _of(self, key: PartitionKey, files: int) -> Sums:
+        """The sums of a partition, to which so many files are added; of one with very long values they are forgotten."""
+        if sum(len(value or "") for value in key) > KEY_BYTES:
+            self.left_out += files
+            return Sums()
+        return self.partitions.get(key) or self._new(key)
 
     def _new(self, key: PartitionKey) -> Sums:
         if len(self.partitions) >= PARTITIONS:
