@@ -79,11 +79,10 @@ class GroupReads:
         for at, head in sorted(heads.items()):
             read, upto = self._read[at], head.latest - self._read[at].slack
             if read.predicate and self._judge is not None and upto > self._holds[at]:
-                with_field = _named(at)
                 try:
                     change = self._judge(head, read.predicate, read.version, upto)
                 except TurnstileError as error:
-                    error.field = with_field
+                    error.field = f"reads[{at}].predicate"
                     raise
                 if change is not None:
                     self.stale[at] = StaleRead(head, change)
@@ -100,8 +99,7 @@ class GroupReads:
 
     def is_final(self, at: int) -> bool:
         """Whether a stale read can never hold again, nor have held in an attempt whose answer was lost."""
-        stale = self.stale[at]
-        return stale.change is not None or stale.head.latest > self._holds[at] + self._read[at].slack
+        return self.stale[at].head.latest > self._holds[at] + self._read[at].slack
 
 
 def check_reads(reads: Sequence[ReadVersion]) -> None:
@@ -115,7 +113,3 @@ def check_reads(reads: Sequence[ReadVersion]) -> None:
                 field=f"reads[{index}].slack",
                 remedy="leave it out where the read has to be of the latest version",
             )
-
-
-def _named(at: int) -> str:
-    return f"reads[{at}].predicate"

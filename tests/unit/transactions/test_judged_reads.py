@@ -19,10 +19,12 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.planning import reads
+from turnstile.planning.core.plans import Plan, PlannedFile, PlanStatistics
 from turnstile.planning.reads import CommitJudge, checked_predicate
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, UnsupportedTable
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import AllAccepted, SomeRejected
+from turnstile_predicates.predicates import Comparison, Value
 
 
 def stats(low: int, high: int) -> str:
@@ -246,3 +248,62 @@ def test_i20_a_single_commit_may_have_judged_reads(world: FakeWorld, tables: lis
     one = appends([], reads=[ReadVersion(tables[2].id, 0, predicate="id = 5")])
     answer = judging(world).commit(type(one)(one.id, (ticket,), one.reads))
     assert [member.version for member in ratified(answer).members] == [1]
+
+
+def test_i8_a_read_without_a_predicate_is_of_a_version_also_where_rows_only_moved(
+    world: FakeWorld, tables: list[Table]
+) -> None:
+    change(tables[2], removal("moved", dataChange=False), ids(0, 9, dataChange=False))
+    assert refused(judging(world).commit(request(tables, predicate=""))) == [("read", 0, "read")]
+    ratified(judging(world).commit(request(tables)))
+
+
+def test_i20_a_column_that_is_gone_was_changed_and_is_no_error(world: FakeWorld, tables: list[Table]) -> None:
+    action = delta.metadata()["metaData"]
+    other = {"name": "other", "type": "long", "nullable": True, "metadata": {}}
+    change(tables[2], {"metaData": {**action, "schemaString": json.dumps({"type": "struct", "fields": [other]})}})
+    assert refused(judging(world).commit(request(tables))) == [("read", 0, "read")]
+
+
+def test_i20_what_is_added_counts_whatever_an_index_says_of_files_that_were_there(
+    world: FakeWorld, tables: list[Table]
+) -> None:
+    change(tables[2], ids(5, 5))
+    change(tables[2], removal("other"))
+    judge = CommitJudge(world, MetadataStore(world.objs, world.space))
+    added = judge(tables[2].head, "id = 5", 0, 2, was_read=lambda *_: False)
+    assert added is not None and added.version == 1
+    assert judge(tables[2].head, "id = 5", 1, 2, was_read=lambda *_: False) is None
+
+
+def test_i20_commits_are_counted_from_the_version_that_was_read(
+    world: FakeWorld, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        change(tables[2], ids(6, 9))
+    monkeypatch.setattr(reads, "MAX_VERSIONS", 2)
+    judge = CommitJudge(world, MetadataStore(world.objs, world.space))
+    assert judge(tables[2].head, "id = 5", 2, 4) is None
+    late = judge(tables[2].head, "id = 5", 1, 4)
+    assert late is not None and late.version == 4
+
+
+def test_no_more_files_than_that_are_looked_up_in_an_index(
+    world: FakeWorld, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    class Planner:
+        def indexed(self, table: Any, predicate: Any, version: int) -> Any:
+            asked.append((str(predicate), version))
+            return Plan(
+                version, [PlannedFile("f", 1, {}, 1)] if len(asked) % 2 else [], PlanStatistics(0, 0), None, {}, {}
+            )
+
+    monkeypatch.setattr(reads, "MAX_LOOKED_UP", 2)
+    files = reads.IndexedFiles(Planner(), tables[2].head, 7)
+    predicate = Comparison(("id",), "=", Value("integer", 5))
+    file = {"path": "f"}
+    assert files.was_read(None, file) and not asked
+    assert [files.was_read(predicate, file) for _ in range(3)] == [False, False, True]
+    assert len(asked) == 4 and {version for _, version in asked} == {7}
