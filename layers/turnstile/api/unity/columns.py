@@ -97,6 +97,7 @@ def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise InvalidRequest(f"{field} must be an object of type struct", field=field)
     check_numbers(struct, field)
+    check_nothing_hidden(None, struct.get("fields") or ())
     fields = _fields(struct, field, 0)
     if not fields:
         raise InvalidRequest(f"{field} must have at least one field", field=field)
@@ -184,6 +185,29 @@ class ColumnInfo(msgspec.Struct, frozen=True):
     comment: str | None = None
     nullable: bool | None = True
     partition_index: int | None = None
+
+
+class SentColumn(ColumnInfo, frozen=True):
+    """A column as a client sends it. ``mask``: what a reader is to see in place of its values."""
+
+    mask: Any = None
+
+
+def check_nothing_hidden(row_filter: Any, columns: Iterable[Any]) -> None:
+    """Raises InvalidRequest for a table of which readers are to see less than is in its files: readers get the files themselves (ADR 12)."""
+    masked = [
+        (column.name, column.mask) if isinstance(column, SentColumn) else (column.get("name"), column.get("mask"))
+        for column in columns
+        if isinstance(column, SentColumn | dict)
+    ]
+    name = next((name for name, mask in masked if mask is not None), None)
+    if row_filter is not None or name is not None:
+        what = "a row filter" if name is None else f"the mask of column {name!r}"
+        raise InvalidRequest(
+            f"{what} cannot be enforced: who may read a table reads its files",
+            field="row_filter" if name is None else "columns",
+            remedy="leave it out, and keep what some may not read in a table of its own",
+        )
 
 
 def to_infos(fields: Iterable[dict[str, Any]], partitions: Sequence[str]) -> list[ColumnInfo]:

@@ -13,6 +13,7 @@ from turnstile.api.http.authorization import TargetOf, metastore, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
 from turnstile.api.unity import contract, external, older_api, requests, responses
+from turnstile.api.unity.columns import check_nothing_hidden
 from turnstile.api.unity.delta_commits import shown
 from turnstile.api.unity.requests import SCHEMA, TABLE, schema_of_path, table_of_path
 from turnstile.catalog.core.entities import DELTA, External
@@ -51,6 +52,7 @@ def stage_delta_table(catalog: str, schema: str) -> responses.StagingTable:
 def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
     request = body(requests.CreateTable)
     check_identifier(request.name, "name")
+    check_nothing_hidden(request.row_filter, ())
     catalog, namespace = requests.find_schema(catalog, schema)
     names = (catalog, namespace, request.name)
     if request.table_type == "EXTERNAL":

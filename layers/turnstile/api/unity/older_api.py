@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from turnstile.api.unity.columns import ColumnInfo, to_infos
+from turnstile.api.unity.columns import ColumnInfo, SentColumn, to_infos
 from turnstile.api.unity.responses import external_properties, table_properties, timestamp_of
 from turnstile.catalog.core.entities import Catalog, External, Namespace, Table
 from turnstile.catalog.core.paths import dotted
@@ -149,11 +149,12 @@ class NewTable(NewStagingTable, frozen=True):
     """``POST /tables``."""
 
     table_type: str
-    columns: list[ColumnInfo] | None = None
+    columns: list[SentColumn] | None = None
     data_source_format: str | None = None
     storage_location: str | None = None
     comment: str | None = None
     properties: Map | None = None
+    row_filter: Any = None
 
 
 class TableCredentialsRequest(msgspec.Struct, frozen=True):

@@ -86,6 +86,7 @@ def unity_table(full_name: str) -> older_api.TableInfo:
 def create_unity_table() -> older_api.TableInfo:
     request = body(older_api.NewTable)
     check_identifier(request.name, "name")
+    columns.check_nothing_hidden(request.row_filter, request.columns or [])
     format = (request.data_source_format or "DELTA").upper()
     if request.storage_location is None or format not in _FORMATS:
         missing = "storage_location" if request.storage_location is None else "data_source_format"

@@ -179,6 +179,7 @@ class CreateTable(Body, frozen=True):
     partition_columns: list[str] | None = None
     domain_metadata: dict[str, dict[str, Any] | None] | None = None
     uniform: Uniform | None = None
+    row_filter: Any = None
 
 
 class Rename(Body, frozen=True):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.conformance.cases import covers
 from tests.support.functions import Answer
-from tests.support.unity import COLUMNS, FIXED, READER, SCHEMA, T1, B, Unity, api_protocol, refused
+from tests.support.unity import COLUMNS, FIXED, READER, SCHEMA, T1, B, Unity, api_protocol, refused, refused_old
 
 INVALID = "InvalidParameterValueException"
 ICEBERG = {"delta.universalFormat.enabledFormats": "iceberg"}
@@ -248,3 +248,28 @@ def test_i10_an_external_table_is_neither_a_bucket_nor_in_managed_storage(unity:
              "protocol": {"min-reader-version": 1, "min-writer-version": 2}, "last-commit-timestamp-ms": 7}  # fmt: skip
     refused(unity.post(f"{SCHEMA}/tables", asked), 400, INVALID)
     assert unity.get(f"{B}/tables", catalog_name="main", schema_name="sales").json["tables"] == []
+
+
+@covers(createTable=400, updateTable=400)
+def test_i12_nothing_is_created_that_some_readers_are_to_see_less_of_than_its_files(unity: Unity) -> None:
+    """Who may read a table gets its files, so neither could be enforced."""
+    masked = {**COLUMNS, "fields": [{**COLUMNS["fields"][0], "mask": {"function_name": "f"}}]}
+    for change in ({"row-filter": {"function_name": "f"}}, {"columns": masked}):
+        answer = create(unity, change)
+        refused(answer, 400, INVALID)
+        assert "cannot be enforced" in answer.text
+    unity.create()
+    refused(unity.update({"action": "set-columns", "columns": masked}), 400, INVALID)
+    older = {
+        "name": "old",
+        "catalog_name": "main",
+        "schema_name": "sales",
+        "table_type": "EXTERNAL",
+        "storage_location": "s3://other/old",
+        "data_source_format": "DELTA",
+    }
+    for change in (
+        {"row_filter": {"function_name": "f"}},
+        {"columns": [{"name": "id", "type_name": "LONG", "mask": {"function_name": "f"}}]},
+    ):
+        refused_old(unity.post(f"{B}/tables", {**older, **change}), 400, "INVALID_ARGUMENT")
