@@ -6,7 +6,8 @@ replaces a version is ensured by the bucket policy (conditional writes). It may 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
@@ -43,10 +44,12 @@ def open_credential_vendor(
     return VendorByLocation(StaticCredentialVendor(static, clock) if static is not None else None)
 
 
-def credentials_for(vendor: CredentialVendor, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
+def credentials_for(
+    vendor: CredentialVendor, location: str, operation: Operation, files: Sequence[str] = ()
+) -> tuple[VendedCredentials, ...]:
     """Returns credentials for a location; none where clients need none, or bring their own. Raises as ``vendor``."""
     try:
-        return vendor.vend(location, operation)
+        return vendor.vend(location, operation, files) if files else vendor.vend(location, operation)
     except PermissionDenied:
         return ()
 
@@ -57,7 +60,7 @@ class VendorByLocation:
     def __init__(self, s3: StaticCredentialVendor | StsCredentialVendor | None = None) -> None:
         self._s3 = s3
 
-    def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
+    def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
         if location.startswith("file:"):
             return ()
         if self._s3 is None or not location.startswith("s3://"):
@@ -66,7 +69,7 @@ class VendorByLocation:
                 field="location",
                 remedy="set a vending role or static credentials, or give clients credentials of their own",
             )
-        return self._s3.vend(location, operation)
+        return self._s3.vend(location, operation, files)
 
 
 class StaticCredentials(msgspec.Struct, frozen=True):
@@ -84,14 +87,14 @@ class StaticCredentialVendor:
     def __init__(self, static: StaticCredentials, clock: Clock) -> None:
         self._static, self._clock = static, clock
 
-    def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
+    def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
         static, expires_ms = self._static, self._clock.now_ms() + self._static.minutes * 60_000
         config = _config(static.id, static.secret, static.token)
         return (VendedCredentials(location, operation, expires_ms, config),)
 
 
 class StsCredentialVendor:
-    """One session of ``role`` (an ARN) for each location and operation, kept for three quarters of its life. ``key`` is the
+    """One session of ``role`` (an ARN) for each location, operation and scope of files, kept for three quarters of its life. ``key`` is the
     ARN of the KMS key that the lake is encrypted with; empty: none of the customer's."""
 
     def __init__(
@@ -100,22 +103,29 @@ class StsCredentialVendor:
         self._assume, self._role, self._clock, self._ids = assume, role, clock, ids
         self._key, self._life_s = key, life_s
         self._partition = role.split(":")[1]
-        self._sessions: dict[tuple[str, Operation], VendedCredentials] = {}
+        self._sessions: dict[tuple[str, Operation, str], VendedCredentials] = {}
 
-    def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
-        now = self._clock.now_ms()
-        session = self._sessions.get((location, operation))
-        if session is None or session.expires_ms - self._life_s * 1000 // _RENEWED <= now:
-            session = self._session(location, operation)
-            if len(self._sessions) > _SESSIONS:
-                self._sessions.clear()
-            self._sessions[(location, operation)] = session
-        return (session,)
-
-    def _session(self, location: str, operation: Operation) -> VendedCredentials:
-        policy = json.dumps(session_policy(location, operation, self._partition, self._key), separators=(",", ":"))
+    def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
+        if files and operation == "READ":
+            narrowed = narrowest_policy(location, files, self._partition, self._key)
+            with suppress(InvalidRequest):  # it does not fit as STS packs it
+                return (self._kept(location, operation, narrowed),)
+        policy = _text(session_policy(location, operation, self._partition, self._key))
         if len(policy) > MAX_POLICY:
             raise _too_long(location)
+        return (self._kept(location, operation, policy),)
+
+    def _kept(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
+        now = self._clock.now_ms()
+        session = self._sessions.get((location, operation, policy))
+        if session is None or session.expires_ms - self._life_s * 1000 // _RENEWED <= now:
+            session = self._session(location, operation, policy)
+            if len(self._sessions) > _SESSIONS:
+                self._sessions.clear()
+            self._sessions[(location, operation, policy)] = session
+        return session
+
+    def _session(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
         try:
             response = self._assume(
                 RoleArn=self._role,
@@ -182,6 +192,28 @@ def session_policy(location: str, operation: Operation, partition: str = "aws", 
             *_key_use(key, "kms:Decrypt", "kms:GenerateDataKey"),
         ]
     return {"Version": "2012-10-17", "Statement": statements}
+
+
+def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws", key: str = "") -> str:
+    """Returns the policy of a session that only reads, as a text: of these files alone if it is short enough, else of their folders, of the folders above
+    them, and so on up to the location. Files elsewhere cannot be read by it, as by any session for the location."""
+    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+    keys = {file.removeprefix(f"s3://{bucket}/") for file in files if file.startswith(f"{location}/")}
+    arn, patterns, folders = f"arn:{partition}:s3:::{_literal(bucket)}", {_literal(file) for file in keys}, keys
+    while keys:
+        read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": sorted(f"{arn}/{each}" for each in patterns)}
+        policy = _text({"Version": "2012-10-17", "Statement": [read, *_key_use(key, "kms:Decrypt")]})
+        if len(policy) <= MAX_POLICY:
+            return policy
+        folders = {folder.rpartition("/")[0] for folder in folders}
+        if any(len(folder) <= len(prefix) for folder in folders):
+            break
+        patterns = {f"{_literal(folder)}/*" for folder in folders}
+    return _text(session_policy(location, "READ", partition, key))
+
+
+def _text(policy: dict[str, Any]) -> str:
+    return json.dumps(policy, separators=(",", ":"))
 
 
 def _key_use(key: str, *actions: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -329,11 +330,13 @@ class Services:
 
         return self._vendor or VendorByLocation()
 
-    def credentials(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
-        """Returns credentials for a location; none where clients need none, or bring their own."""
+    def credentials(
+        self, location: str, operation: Operation, files: Sequence[str] = ()
+    ) -> tuple[VendedCredentials, ...]:
+        """Returns credentials for a location, or for ``files`` in it; none where clients need none, or bring their own."""
         from turnstile.adapters.credentials import credentials_for
 
-        return credentials_for(self.vendor, location, operation)
+        return credentials_for(self.vendor, location, operation, files)
 
     @cached_property
     def clients(self) -> Clients:

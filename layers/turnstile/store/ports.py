@@ -207,9 +207,11 @@ class VendedCredentials(msgspec.Struct, frozen=True):
 class CredentialVendor(Protocol):
     """Vends storage credentials to clients, for one location at a time (``adapters/credentials.py``)."""
 
-    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
-        """Credentials for a normalised location; none where none are needed. Raises StorageFault if the issuer did not give
-        any, PermissionDenied if this deployment vends none for such locations."""
+    def vend(
+        self, location: str, operation: Literal["READ", "READ_WRITE"], files: Sequence[str] = ()
+    ) -> tuple[VendedCredentials, ...]:
+        """Credentials for a normalised location; none where none are needed. ``files``: all that the client will read, by which the credentials are
+        narrowed as far as the issuer can. Raises StorageFault if the issuer did not give any, PermissionDenied if this deployment vends none for such locations."""
 
 
 class Clock(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -87,12 +88,20 @@ def test_iceberg_tables_and_unknown_names(client: Iceberg) -> None:
 
 
 class Vendor:
-    def vend(self, location: str, operation: Any) -> tuple[VendedCredentials, ...]:
+    def __init__(self) -> None:
+        self.files: list[str] = []
+
+    def vend(self, location: str, operation: Any, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
+        self.files = list(files)
         return (VendedCredentials(location, operation, 9, {"s3.access-key-id": operation, "s3.session-token": "s"}),)
 
 
 def test_credentials_are_in_the_plan_and_only_read() -> None:
-    client = Iceberg(vendor=Vendor())
+    vendor = Vendor()
+    client = Iceberg(vendor=vendor)
     table = plain(client)
-    (issued,) = planned(client).json["storage-credentials"]
+    assert "storage-credentials" not in planned(client).json, "there is nothing to read"
+    table.commit(add("a.parquet", 5, ids=(0, 4)), add("b%20c.parquet", 5, ids=(5, 9)))
+    (issued,) = planned(client, filter={"type": "gt", "term": "id", "value": 4}).json["storage-credentials"]
     assert (issued["prefix"], issued["config"]["s3.access-key-id"]) == (table.location, "READ")
+    assert vendor.files == [f"{table.location}/b c.parquet"]

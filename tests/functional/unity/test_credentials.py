@@ -13,10 +13,12 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from tests.support.fakes.storage import FakeClock, FakeIds
 from tests.support.unity import V1, Unity
 from turnstile.adapters.credentials import (
+    MAX_POLICY,
     StaticCredentials,
     StaticCredentialVendor,
     StsCredentialVendor,
     VendorByLocation,
+    narrowest_policy,
     session_policy,
 )
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault
@@ -187,3 +189,59 @@ def test_without_an_issuer_there_are_no_keys() -> None:
     assert VendorByLocation().vend("file:///x", "READ") == ()
     (found,) = VendorByLocation(StaticCredentialVendor(StaticCredentials("a", "s"), FakeClock())).vend(PLACE, "READ")
     assert "s3.session-token" not in found.config  # members that do not apply are left out, never null
+
+
+# -- keys that come with a plan -----------------------------------------------------------------------------------------
+
+
+def narrowed(*files: str, **more: Any) -> dict[str, Any]:
+    text = narrowest_policy(PLACE, [f"{PLACE}/{file}" for file in files], **more)
+    assert len(text) <= MAX_POLICY
+    return dict(json.loads(text))
+
+
+def test_i12_keys_of_a_plan_read_its_files_and_nothing_else() -> None:
+    policy = narrowed("day=1/a.parquet", "b*.parquet")
+    table = f"{LAKE}/main/sales/t1"
+    assert opens(policy, "s3:GetObject", f"{table}/day=1/a.parquet")
+    assert policy["Statement"][0]["Resource"] == [f"{table}/b${{*}}.parquet", f"{table}/day=1/a.parquet"]
+    for other in ("day=1/b.parquet", "_delta_log/00000000000000000000.json", "bc.parquet", ""):
+        assert not opens(policy, "s3:GetObject", f"{table}/{other}")
+    for action in ("s3:PutObject", "s3:DeleteObject", "s3:ListBucket"):
+        assert not opens(policy, action, f"{table}/day=1/a.parquet")
+    assert narrowed("a", key="arn:aws:kms:x:1:key/k")["Statement"][1]["Action"] == ["kms:Decrypt"]
+
+
+def test_i12_keys_of_a_plan_of_many_files_read_their_folders() -> None:
+    table = f"{LAKE}/main/sales/t1"
+    policy = narrowed(*(f"day=1/{n:036d}.parquet" for n in range(100)), "day=2/x")
+    assert policy["Statement"][0]["Resource"] == [f"{table}/day=1/*", f"{table}/day=2/*"]
+    months = narrowed(*(f"month={n % 3}/day={n:036d}/f" for n in range(100)))
+    assert months["Statement"][0]["Resource"] == [f"{table}/month={n}/*" for n in range(3)]
+    whole = session_policy(PLACE, "READ")
+    assert narrowed(*(f"{n:036d}.parquet" for n in range(100))) == whole, "its folder is the table's"
+    assert narrowed(*(f"day={n:036d}/f" for n in range(100))) == whole
+    assert json.loads(narrowest_policy(PLACE, ["s3://elsewhere/f"])) == whole, "no file is the table's"
+
+
+def test_i12_a_session_is_kept_for_each_scope_and_the_whole_table_is_vended_where_the_narrow_policy_does_not_pack() -> (
+    None
+):
+    policies: list[Any] = []
+
+    def assume(**request: Any) -> Any:
+        policies.append(json.loads(request["Policy"]))
+        return Sts().__call__(**request)
+
+    vendor = StsCredentialVendor(assume, ROLE, FakeClock(), FakeIds())
+    for files in ([f"{PLACE}/a"], [f"{PLACE}/a"], [f"{PLACE}/b"], []):
+        vendor.vend(PLACE, "READ", files)
+    assert len(policies) == 3
+    vendor.vend(PLACE, "READ_WRITE", [f"{PLACE}/a"])
+    assert policies[-1] == session_policy(PLACE, "READ_WRITE"), "what is written has no files yet"
+    short = len(json.dumps(session_policy(PLACE, "READ"), separators=(",", ":")))
+    many = [f"{PLACE}/{n:036d}" for n in range(20)]
+    policies.clear()
+    tight = StsCredentialVendor(Sts(packs=short), ROLE, FakeClock(), FakeIds())
+    (issued,) = tight.vend(PLACE, "READ", many)
+    assert issued.prefix == PLACE

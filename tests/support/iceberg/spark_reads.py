@@ -6,10 +6,11 @@ import json
 import sys
 
 from spark_story import session  # beside this file: the interpreter has none of our packages
+from tpc import shown
 
 if __name__ == "__main__":
     url, *queries = sys.argv[1:]
     spark = session(url)
-    found = [sorted(map(str, (tuple(row) for row in spark.sql(query).collect()))) for query in queries]
+    found = [shown(spark.sql(query).collect()) for query in queries]
     spark.stop()
     print(json.dumps(found))

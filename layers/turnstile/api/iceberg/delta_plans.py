@@ -15,7 +15,7 @@ from turnstile.api.http.request import note
 from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import body, query, reading
 from turnstile.api.iceberg.errors import DELTA_PREFIX
-from turnstile.api.iceberg.tables import credentials_of, path_of, table_of_path
+from turnstile.api.iceberg.tables import path_of, table_of_path
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import Table
 from turnstile.iceberg.delta_scans import NotPlanned, PlanRequest
@@ -51,5 +51,9 @@ def plan_delta_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
         raise NotPlanned(f"'{entity.name}' is an Iceberg table", field="table", remedy=remedy)
     page = services().delta_scans.plan_plain_files(entity, request)
     note(files=len(page.tasks.file_scan_tasks))
-    vended = credentials_of(entity, prefix, namespace, guard(), only_reads=True)
-    return responses.planned(page, f"{entity.table_id}.{page.version}", vended if vended.vended else None)
+    files = [task["data-file"]["file-path"] for task in page.tasks.file_scan_tasks]
+    vended = services().credentials(services().delta_scans.head(entity).location, "READ", files) if files else ()
+    credentials = responses.Credentials(
+        vended, responses.credentials_path(prefix, requests.namespace(namespace), entity.name)
+    )
+    return responses.planned(page, f"{entity.table_id}.{page.version}", credentials if vended else None)
