@@ -38,7 +38,7 @@ LIMIT = re.compile(r"\s+LIMIT\s+\d+\s*$", re.IGNORECASE)
 
 
 def generated(suite: str, folder: Path) -> tuple[list[str], list[str]]:
-    """The tables, written below the folder, and the queries without their last LIMIT: which of equal rows it leaves is anybody's."""
+    """The tables, written below the folder, and the queries as Spark's SQL, without their last LIMIT: which of equal rows it leaves is anybody's."""
     try:
         interpreter = tpc.python(suite)
     except Missing as missing:
@@ -46,7 +46,7 @@ def generated(suite: str, folder: Path) -> tuple[list[str], list[str]]:
     command = [interpreter, tpc.__file__, suite, folder, str(SCALE)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     tables, queries = json.loads(done.stdout)
-    return tables, [LIMIT.sub("", query.rstrip().rstrip(";")) for query in queries]
+    return tables, [LIMIT.sub("", query.rstrip().rstrip(";")).replace('"', "`") for query in queries]
 
 
 def fill(session: Any, folder: Path, tables: list[str]) -> None:

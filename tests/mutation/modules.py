@@ -47,6 +47,9 @@ _PLANNED = (
     "unit/planning/test_index.py",
     "unit/planning/test_totals.py",
     "unit/planning/test_appends.py",
+    "unit/planning/test_evolving.py",
+    "unit/planning/test_survey.py",
+    "unit/transactions/test_judged_reads.py",
     "functional/planning/*.py",
     "functional/iceberg/test_delta_tables.py",
 )
@@ -158,6 +161,9 @@ MODULES: Final = {
     "turnstile.planning.changes": Mutated(_PLANNED, writes=False, decides=True, guards=True),
     "turnstile.planning.index": Mutated(_PLANNED, writes=False, decides=True, guards=True),
     "turnstile.planning.leaves": Mutated(_PLANNED, writes=False, decides=True),
+    "turnstile.planning.survey": Mutated(
+        ("unit/planning/test_survey.py", "functional/maintenance/test_policies_and_runs.py"), writes=False, decides=True
+    ),
     "turnstile.planning.reads": Mutated(
         ("unit/transactions/test_judged_reads.py", "functional/planning/test_plans_over_http.py"),
         writes=False,
@@ -410,6 +416,8 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
+    "turnstile.delta.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
+    "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not understood",
     "turnstile.planning.planner: _view: operand view is not None": (
         "a root of another history is looked at again with each plan, and never believed: it saves the look"
     ),
