@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -180,3 +181,19 @@ def test_i13_events_hear_of_heads_and_runs_only_and_give_nothing_up(resources: d
     assert '"kind": {"S": ["table", "catalog"]}' in changed and "REMOVE" in removed
     prefix = runs["Fn::Sub"].replace("${Realm}", "default").partition('{"prefix": "')[2].partition('"')[0]
     assert prefix == Space("default").updateable(f"task/{runs_task('')}"), "as events.append.runs_key has it"
+
+
+def test_i1_a_bucket_that_the_stack_creates_keeps_versions_wants_tls_and_may_refuse_to_overwrite_versions_of_logs(
+    template: dict[str, Any], resources: dict[str, Any]
+) -> None:
+    bucket, policy = resources["LakeBucket"], resources["LakeBucketPolicy"]
+    assert bucket["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert bucket["Condition"] == policy["Condition"] == "WithLakeBucket"
+    tls, conditional = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert (tls["Effect"], tls["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    name, statement, _ = conditional["Fn::If"]
+    recommended = json.loads((ROOT / "infra/policies/log-conditional-writes.json").read_text())["Statement"][0]
+    same = ("Sid", "Effect", "Principal", "Action", "Condition")
+    assert name == "LogIsPutIfAbsent" and {m: statement[m] for m in same} == {m: recommended[m] for m in same}
+    assert statement["Resource"]["Fn::Sub"].endswith(recommended["Resource"].rpartition("LAKE_PREFIX")[2])
+    assert template["Parameters"]["LakePutIfAbsent"]["Default"] == "false"
