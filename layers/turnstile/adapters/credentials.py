@@ -5,7 +5,9 @@ replaces a version is ensured by the bucket policy (conditional writes). It may 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -31,16 +33,27 @@ _RENEWED: Final = 4
 again before the end (Java's do five minutes before) must get new ones."""
 _SESSIONS: Final = 1000
 
+SESSION_CHARACTERS: Final = 64
+"""Of the name of a session. Source: STS, ``AssumeRole``, parameter ``RoleSessionName``."""
+_NOT_IN_SESSIONS: Final = re.compile(r"[^A-Za-z0-9_=,.@-]")
+_OURS: Final = "turnstile-"
+
 
 def open_credential_vendor(
-    clock: Clock, ids: Ids, *, role: str = "", key: str = "", static: StaticCredentials | None = None
+    clock: Clock,
+    ids: Ids,
+    *,
+    role: str = "",
+    key: str = "",
+    static: StaticCredentials | None = None,
+    who: Callable[[], str] = str,
 ) -> VendorByLocation:
     """Returns the vendor that a deployment's settings ask for: a ``role``, whose sessions may use the KMS ``key``, or
-    ``static`` credentials, or none."""
+    ``static`` credentials, or none. ``who``: the name of the principal that asks."""
     if role:
         from turnstile.adapters.opening import sts
 
-        return VendorByLocation(StsCredentialVendor(sts().assume_role, role, clock, ids, key=key))
+        return VendorByLocation(StsCredentialVendor(sts().assume_role, role, clock, ids, key=key, who=who))
     return VendorByLocation(StaticCredentialVendor(static, clock) if static is not None else None)
 
 
@@ -94,16 +107,25 @@ class StaticCredentialVendor:
 
 
 class StsCredentialVendor:
-    """One session of ``role`` (an ARN) for each location, operation and scope of files, kept for three quarters of its life. ``key`` is the
-    ARN of the KMS key that the lake is encrypted with; empty: none of the customer's."""
+    """One session of ``role`` (an ARN) for each principal, location, operation and scope of files, kept for three quarters of its life. ``key`` is the
+    ARN of the KMS key that the lake is encrypted with; empty: none of the customer's. A session is named for the principal, so that what it does with
+    files is found by its name in the store's audit (CloudTrail, server access logs)."""
 
     def __init__(
-        self, assume: Callable[..., Any], role: str, clock: Clock, ids: Ids, *, key: str = "", life_s: int = 3600
+        self,
+        assume: Callable[..., Any],
+        role: str,
+        clock: Clock,
+        ids: Ids,
+        *,
+        key: str = "",
+        life_s: int = 3600,
+        who: Callable[[], str] = str,
     ) -> None:
-        self._assume, self._role, self._clock, self._ids = assume, role, clock, ids
+        self._assume, self._role, self._clock, self._ids, self._who = assume, role, clock, ids, who
         self._key, self._life_s = key, life_s
         self._partition = role.split(":")[1]
-        self._sessions: dict[tuple[str, Operation, str], VendedCredentials] = {}
+        self._sessions: dict[tuple[str, str, Operation, str], VendedCredentials] = {}
 
     def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
         if files and operation == "READ":
@@ -116,20 +138,20 @@ class StsCredentialVendor:
         return (self._kept(location, operation, policy),)
 
     def _kept(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
-        now = self._clock.now_ms()
-        session = self._sessions.get((location, operation, policy))
+        now, name = self._clock.now_ms(), session_name(self._who())
+        session = self._sessions.get((name, location, operation, policy))
         if session is None or session.expires_ms - self._life_s * 1000 // _RENEWED <= now:
-            session = self._session(location, operation, policy)
+            session = self._session(name, location, operation, policy)
             if len(self._sessions) > _SESSIONS:
                 self._sessions.clear()
-            self._sessions[(location, operation, policy)] = session
+            self._sessions[(name, location, operation, policy)] = session
         return session
 
-    def _session(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
+    def _session(self, name: str, location: str, operation: Operation, policy: str) -> VendedCredentials:
         try:
             response = self._assume(
                 RoleArn=self._role,
-                RoleSessionName=f"turnstile-{self._ids.uuid()}",
+                RoleSessionName=name or f"turnstile-{self._ids.uuid()}",
                 DurationSeconds=self._life_s,
                 Policy=policy,
             )["Credentials"]
@@ -138,6 +160,16 @@ class StsCredentialVendor:
         expires_ms = int(response["Expiration"].timestamp() * 1000)
         config = _config(response["AccessKeyId"], response["SecretAccessKey"], response["SessionToken"])
         return VendedCredentials(location, operation, expires_ms, config)
+
+
+def session_name(principal: str) -> str:
+    """Returns the name of the sessions of a principal, of the characters and the length that STS takes; empty for no principal. Names that have
+    others, or are too long, end with a digest of the whole, so that two principals never share one."""
+    plain = _NOT_IN_SESSIONS.sub("-", principal)
+    if principal and (plain != principal or len(principal) + len(_OURS) > SESSION_CHARACTERS):
+        digest = hashlib.sha256(principal.encode()).hexdigest()[:12]
+        plain = f"{plain[: SESSION_CHARACTERS - len(_OURS) - len(digest) - 1]}-{digest}"
+    return f"{_OURS}{plain}" if principal else ""
 
 
 def _too_long(location: str) -> InvalidRequest:

@@ -13,6 +13,7 @@ from turnstile.adapters.credentials import StaticCredentials, open_credential_ve
 from turnstile.adapters.opening import SystemClock
 from turnstile.api.auth.settings import AuthSettings, read
 from turnstile.api.http import env
+from turnstile.api.http.request import current
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.limits import ROW_BUDGET, Limits, SpillLimits
 from turnstile.store.faults import Faults, faults_from, no_faults
@@ -46,7 +47,17 @@ class Vending(msgspec.Struct, frozen=True):
     static: StaticCredentials | None = None
 
     def open(self, world: World) -> CredentialVendor:
-        return open_credential_vendor(world.clock, world.ids, role=self.role, key=self.lake_key, static=self.static)
+        return open_credential_vendor(
+            world.clock, world.ids, role=self.role, key=self.lake_key, static=self.static, who=_asking
+        )
+
+
+def _asking() -> str:
+    """The name of the principal whose request is being answered; empty where there is none."""
+    try:
+        return current().principal.name
+    except LookupError:
+        return ""
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from turnstile.adapters.credentials import (
     StsCredentialVendor,
     VendorByLocation,
     narrowest_policy,
+    session_name,
     session_policy,
 )
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault
@@ -245,3 +247,20 @@ def test_i12_a_session_is_kept_for_each_scope_and_the_whole_table_is_vended_wher
     tight = StsCredentialVendor(Sts(packs=short), ROLE, FakeClock(), FakeIds())
     (issued,) = tight.vend(PLACE, "READ", many)
     assert issued.prefix == PLACE
+
+
+def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_nobody_shares() -> None:
+    names, sessions = iter(["ann", "ann", "bob@example.org", "ann"]), list[str]()
+
+    def assume(**request: Any) -> Any:
+        sessions.append(request["RoleSessionName"])
+        return Sts()(**request)
+
+    vendor = StsCredentialVendor(assume, ROLE, FakeClock(), FakeIds(), who=lambda: next(names))
+    for _ in range(3):
+        vendor.vend(PLACE, "READ")
+    vendor.vend(PLACE, "READ_WRITE")
+    assert sessions == ["turnstile-ann", "turnstile-bob@example.org", "turnstile-ann"]
+    odd = [session_name(name) for name in ("a b", "a-b", "a/b", "é", "x" * 54, "x" * 55, "x" * 56)]
+    assert len(set(odd)) == len(odd) and all(re.fullmatch(r"[\w+=,.@-]{2,64}", name, re.ASCII) for name in odd)
+    assert session_name("x" * 54) == "turnstile-" + "x" * 54 and session_name("") == ""
