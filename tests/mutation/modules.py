@@ -189,6 +189,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.planning.core.generated": Mutated(("unit/planning/test_generated.py",), writes=False, decides=True),
     "turnstile.planning.core.roots": Mutated(("unit/planning/test_roots.py",), writes=False, decides=True),
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),

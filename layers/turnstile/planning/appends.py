@@ -25,6 +25,7 @@ from turnstile.planning.core.predicates import TableColumns
 from turnstile.planning.core.roots import columns_of_table
 from turnstile.planning.judging import may_match
 from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of
+from turnstile.planning.pages import resolved
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 from turnstile.store.core.opaque import Damaged, seal, unseal
 from turnstile.store.ports import World
@@ -69,7 +70,7 @@ def appended(world: World, planner: ScanPlanner, table: TableHead, question: App
     after, version = question.after, question.version
     definition = planner.plan(table, version=version, limit=1)
     columns = TableColumns(definition.metadata)
-    predicate = question.predicate(columns) if callable(question.predicate) else question.predicate
+    predicate = resolved(question.predicate, columns)
     digest = hashlib.sha256(str(predicate).encode()).hexdigest()[:16]
     first = 0 if question.page is None else _row(question.page, _Place(after, version, digest, 0))
     leaf = Leaf(LeafMaker(columns.schema, columns_of_table(columns.schema)).table(_added(world, table, after, version)))

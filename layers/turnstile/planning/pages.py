@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import compute
 
+from turnstile.planning.core.generated import with_generated
 from turnstile.planning.core.plans import PlannedFile, PlanStatistics, Position, PredicateOf
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.judging import may_match
@@ -25,6 +26,12 @@ from turnstile.planning.leaves import Leaf, bounds_of
 from turnstile.planning.totals import Totals
 from turnstile.store.core.errors import InvalidRequest
 from turnstile_predicates.file_stats import TableSchema
+
+
+def resolved(predicate: PredicateOf, columns: TableColumns) -> Predicate | None:
+    """Returns the predicate on a table's columns, with what it says of generated ones. Raises InvalidRequest for a column that is none."""
+    made = predicate(columns) if callable(predicate) else predicate
+    return None if made is None else with_generated(made, columns)
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -38,11 +45,15 @@ class Question(msgspec.Struct, frozen=True):
 
     def files(self, columns: TableColumns) -> tuple[str, PageFiles]:
         """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest for a page of another predicate."""
-        predicate = self.predicate(columns) if callable(self.predicate) else self.predicate
+        predicate = self.resolved(columns)
         digest = digest_of(predicate)
         if self.position is not None and self.position.predicate != digest:
             raise expired()
         return digest, PageFiles(predicate, self)
+
+    def resolved(self, columns: TableColumns) -> Predicate | None:
+        """The predicate on these columns, with what it says of generated ones. Raises InvalidRequest for a column that is none."""
+        return resolved(self.predicate, columns)
 
     @property
     def start(self) -> tuple[int, int]:

@@ -270,7 +270,7 @@ class Planner:
             return
         with suppress(InvalidRequest, StorageFault):
             columns = TableColumns(root.metadata)
-            predicate = question.predicate(columns) if callable(question.predicate) else question.predicate
+            predicate = question.resolved(columns)
             first, most = question.start[0], LISTED if predicate is None else ROUND
             chosen = [at for at in _chosen(root, columns.schema, predicate) if at >= first]
             self.leaves(table, [root.leaves[at] for at in chosen[:most]])

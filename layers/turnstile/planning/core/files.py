@@ -34,7 +34,7 @@ class FileColumns(TableColumns):
     """The columns of a table, and before them those of its files. A name in backquotes, or of several parts, is the table's."""
 
     def __init__(self, columns: TableColumns) -> None:
-        self._columns, self.schema = columns, columns.schema
+        self._columns, self.schema, self.generated = columns, columns.schema, columns.generated
 
     def named(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
         return self._columns.named(name, case_sensitive=case_sensitive)

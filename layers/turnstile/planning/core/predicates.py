@@ -60,6 +60,7 @@ MAX_EXPONENT: Final = 100
 _EXACT: Final = Context(prec=25_000)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_EXPRESSION: Final = "delta.generationExpression"
 _WILDCARDS: Final = re.compile(r"[%_\\]")
 
 
@@ -133,12 +134,17 @@ class TypedColumn(msgspec.Struct, frozen=True):
 
 
 class TableColumns:
-    """The columns of a table, by name. ``schema`` says what partition values and statistics of a file mean (``ranges_of``)."""
+    """The columns of a table, by name. ``schema`` says what partition values and statistics of a file mean (``ranges_of``); ``generated``: partition columns
+    with the expressions that their values are made by."""
+
+    generated: Sequence[tuple[str, str]] = ()
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         """Of the members of a ``metaData`` action."""
         self.schema = TableSchema.of(metadata)
-        self._other = frozenset(_other(msgspec.json.decode(metadata["schemaString"]), ()))
+        struct = msgspec.json.decode(metadata["schemaString"])
+        self.generated = _generated(struct, self.schema.partitions)
+        self._other = frozenset(_other(struct, ()))
         names = [*self.schema.fields, *self._other]
         self._folded: dict[Column, list[Column]] = {}
         for name in names:
@@ -164,6 +170,12 @@ class TableColumns:
         """Returns the stored names of a column; of a struct those of its fields. Raises as ``named``."""
         column = self.named(name).name
         return [field.physical for at, field in self.schema.fields.items() if at[: len(column)] == column]
+
+
+def _generated(struct: Any, partitions: frozenset[str]) -> list[tuple[str, str]]:
+    """The partition columns that are generated, with their expressions. Source: Delta protocol, "Generated Columns"."""
+    texts = [(field["name"], (field.get("metadata") or {}).get(_EXPRESSION)) for field in struct.get("fields", ())]
+    return [(name, text) for name, text in texts if name in partitions and isinstance(text, str)]
 
 
 def _other(kind: Any, path: Column) -> Iterable[Column]:
