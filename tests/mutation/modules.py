@@ -418,6 +418,19 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
     "turnstile.delta.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
+    **{
+        f"turnstile.planning.index: {name}": "how many leaves are rewritten, and when: plans show the same"
+        for name in (
+            "run: branch drained and left <= half",
+            "run: operand drained",
+            "run: operand left <= half",
+            "run: edge left <= half",
+            "forward: operand len(deltas) >= self.sizes.deltas",
+            "forward: edge len(deltas) >= self.sizes.deltas",
+            "forward: edge pending > self.sizes.most_pending(sum((ref.rows for ref in leaves)))",
+            "_rebound: member first=tuple((bounds[at][0] for at in cluster))",
+        )
+    },
     "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not understood",
     "turnstile.planning.planner: _view: operand view is not None": (
         "a root of another history is looked at again with each plan, and never believed: it saves the look"

@@ -81,9 +81,7 @@ class PageFiles:
     def take(
         self, leaves: Sequence[Leaf], alive: Sequence[Any], at: Sequence[int], schema: TableSchema, row: int
     ) -> None:
-        """Takes what may match of the leaves at positions ``at``, of the first from ``row`` on."""
-        if not leaves:
-            return
+        """Takes what may match of the leaves at positions ``at``, one at least, of the first from ``row`` on."""
         of_column, ones = (
             bounds_of(leaves, schema),
             pa.repeat(pa.scalar(value=True), sum(map(len, leaves))),

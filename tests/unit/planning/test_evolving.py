@@ -21,13 +21,15 @@ from turnstile.delta.core.actions import Add, DeletionVector
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.planning.changes import at_once
+from turnstile.planning import changes
+from turnstile.planning.changes import at_once, stamp_of
 from turnstile.planning.core.roots import columns_of_table
 from turnstile.planning.index import _runs
 from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep
 from turnstile.store.core.errors import UnsupportedTable
+from turnstile.store.core.names import published_path, staged_path
 from turnstile_predicates.file_stats import TableSchema
 
 TYPES = {"day": "integer", "id": "long", "price": "decimal(10,2)", "name": "string", "weight": "double"}
@@ -209,3 +211,46 @@ def test_at_once_uses_threads_only_for_several() -> None:
     assert at_once(lambda _: threading.get_ident(), [1], 8) == [here]
     assert at_once(lambda _: threading.get_ident(), [1, 2], 1) == [here, here]
     assert here not in at_once(lambda _: threading.get_ident(), [1, 2], 2)
+
+
+# -- commits since an index -----------------------------------------------------------------------------------------------
+
+
+def test_a_commit_without_a_file_has_no_stamp_and_empty_lines_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = Evolving(1)
+    assert stamp_of(history.table.storage, 99) is None and stamp_of(history.table.storage, 0) is not None
+    changed = changes.Changes({})
+    line = json.dumps(delta.add("f")).encode()
+    changes._apply(changed, [b"", b"  ", line], "version 1")
+    assert [path for path, _ in changed.files] == ["f"]
+    monkeypatch.setattr(changes, "MAX_CHANGES", 2)
+    changes._apply(changed, [json.dumps(delta.remove("g")).encode()], "version 2")
+    assert changed.removes == [("g", "")]
+    with pytest.raises(changes.TooMany):
+        changes._apply(changed, [json.dumps(delta.add("h")).encode()], "version 3")
+
+
+def test_a_large_commit_is_read_from_its_staged_file_or_from_the_log_that_it_was_copied_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Table(fake_world())
+    name = table.stage()
+    monkeypatch.setattr(changes, "is_large", lambda _: True)
+    (before,) = [path for path, _ in changes.changes_of(table.world, table.head, 1, 1).files]
+    content = table.storage.read(staged_path(name))
+    assert content is not None
+    table.storage.put_if_absent(published_path(1), content[0])
+    table.storage.delete(staged_path(name))
+    assert [path for path, _ in changes.changes_of(table.world, table.head, 1, 1).files] == [before]
+
+
+def test_only_an_explained_plan_counts_the_table() -> None:
+    history = Evolving(2)
+    for _ in range(6):
+        history.step()
+    planner = Planner(history.world)
+    plain, explained = (
+        planner.plan(history.table.head, limit=2, explain=explain).statistics for explain in (False, True)
+    )
+    assert (plain.files, plain.total_files, plain.dropped) == (2, None, {})
+    assert explained.total_files == explained.files == len(history.files) > 2
