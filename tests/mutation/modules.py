@@ -431,6 +431,14 @@ SURVIVORS: Final[dict[str, str]] = {
             "_rebound: member first=tuple((bounds[at][0] for at in cluster))",
         )
     },
+    "turnstile.planning.leaves: alive: branch not len(paths)": "of no paths none is named: it saves the look",
+    "turnstile.planning.leaves: alive: operand mask[at]": "a row that is no file stays none",
+    "turnstile.planning.leaves: planned: branch not rows": "of no rows no file is made: it saves the work",
+    "turnstile.planning.leaves: _summary: operand not len(low)": "the least of no values is not known",
+    "turnstile.planning.leaves: _summary: operand not len(high)": "the greatest of no values is not known",
+    "turnstile.planning.leaves: bounds_of: operand field is None": "no leaf has a place for a column that is none",
+    "turnstile.planning.leaves: __init__: operand len(name) == 1": "a partition column is no struct, so no field of one is named like it",
+    "turnstile.planning.leaves: summaries_of: edge len(name) == 1": "a partition column is no struct, so no field of one is named like it",
     "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not understood",
     "turnstile.planning.planner: _view: operand view is not None": (
         "a root of another history is looked at again with each plan, and never believed: it saves the look"

@@ -30,8 +30,8 @@ from turnstile_predicates.file_stats import TableSchema
 
 def resolved(predicate: PredicateOf, columns: TableColumns) -> Predicate | None:
     """Returns the predicate on a table's columns, with what it says of generated ones. Raises InvalidRequest for a column that is none."""
-    made = predicate(columns) if callable(predicate) else predicate
-    return None if made is None else with_generated(made, columns)
+    bound = predicate(columns) if callable(predicate) else predicate
+    return None if bound is None else with_generated(bound, columns)
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from turnstile.planning import changes
 from turnstile.planning.changes import at_once, stamp_of
 from turnstile.planning.core.roots import columns_of_table
 from turnstile.planning.index import _runs
-from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists
+from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, scale_of
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep
 from turnstile.store.core.errors import UnsupportedTable
@@ -254,3 +254,23 @@ def test_only_an_explained_plan_counts_the_table() -> None:
     )
     assert (plain.files, plain.total_files, plain.dropped) == (2, None, {})
     assert explained.total_files == explained.files == len(history.files) > 2
+
+
+def test_leaves_that_the_root_excludes_are_not_read() -> None:
+    history = Evolving(3)
+    for _ in range(20):
+        history.step()
+    Publisher(history.world).publish(history.table.id)
+    IndexUpkeep(history.world, sizes=SMALL).keep_up(history.table.head)
+    of_a_day = Planner(history.world).plan(history.table.head, lambda columns: columns.named("day").compare("=", 1))
+    assert 0 < of_a_day.statistics.leaves_read < of_a_day.statistics.leaves
+    everything = Planner(history.world).plan(history.table.head)
+    assert everything.statistics.leaves_read == everything.statistics.leaves > 3
+
+
+def test_only_decimals_have_a_scale() -> None:
+    scales = {
+        type: scale_of(type)
+        for type in ("decimal(10,2)", "decimal(38,0)", "boolean", "date", "double", "string", "long")
+    }
+    assert scales.pop("decimal(10,2)") == 2 and set(scales.values()) == {0}

@@ -97,8 +97,8 @@ def _derived(predicate: Predicate, generated: _Generated) -> Predicate | None:
     """What a predicate says of the partition column; None for nothing."""
     match predicate:
         case And(parts):
-            known = [each for part in parts if (each := _derived(part, generated)) is not None]
-            return None if not known else known[0] if len(known) == 1 else And(tuple(known))
+            bounding = [each for part in parts if (each := _derived(part, generated)) is not None]
+            return None if not bounding else bounding[0] if len(bounding) == 1 else And(tuple(bounding))
         case Or(parts):
             each_part = [_derived(part, generated) for part in parts]
             some = tuple(part for part in each_part if part is not None)
