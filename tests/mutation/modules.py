@@ -439,6 +439,11 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.leaves: bounds_of: operand field is None": "no leaf has a place for a column that is none",
     "turnstile.planning.leaves: __init__: operand len(name) == 1": "a partition column is no struct, so no field of one is named like it",
     "turnstile.planning.leaves: summaries_of: edge len(name) == 1": "a partition column is no struct, so no field of one is named like it",
+    "turnstile.planning.core.generated: _derived: operand some": "OR of nothing is satisfied by no row",
+    "turnstile.planning.core.generated: _any: operand some": "a list of nothing is satisfied by no row",
+    "turnstile.planning.core.generated: _derived: edge len(bounding) == 1": "AND of one part is the part",
+    "turnstile.planning.core.generated: _generated: operand partition.field is None": "a partition column is of a primitive type",
+    "turnstile.planning.core.generated: _within: operand generated.source.field is None": "its source has a type, as it was made",
     "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not understood",
     "turnstile.planning.planner: _view: operand view is not None": (
         "a root of another history is looked at again with each plan, and never believed: it saves the look"

@@ -16,14 +16,15 @@ from tests.unit.planning.tables import field
 from tests.unit.spark_client import judged_files as files
 from turnstile.planning.core.generated import with_generated
 from turnstile.planning.core.predicates import And, Not, Or, Predicate, TableColumns, outcomes
-from turnstile_predicates.predicates import TRUE
+from turnstile_predicates.predicates import TRUE, StartsWith
 
 NOW = datetime(2026, 11, 23, 10, 20, 30)
 
 
 def columns(source: str, partition: str, expression: str) -> TableColumns:
     generated = {**field("p", partition), "metadata": {"delta.generationExpression": expression}}
-    struct = {"type": "struct", "fields": [field("at", source), field("x", "long"), generated]}
+    inner = {**field("s", ""), "type": {"type": "struct", "fields": [field("d", "date")]}}
+    struct = {"type": "struct", "fields": [field("at", source), field("x", "long"), inner, generated]}
     action = {**delta.metadata()["metaData"], "schemaString": json.dumps(struct), "partitionColumns": ["p"]}
     return TableColumns(action)
 
@@ -161,12 +162,56 @@ def test_files_of_other_partitions_are_left_out(  # noqa: PLR0917 - a table
         ("x", "date", "date"),
         ("rand()", "date", "date"),
         ("date_format(at, 'dd-MM')", "date", "string"),
+        ("year(at)", "string", "integer"),
+        ("CAST(s AS DATE)", "date", "date"),
     ],
 )
 def test_of_other_expressions_nothing_is_derived(expression: str, source: str, partition: str) -> None:
     table = columns(source, partition, expression)
     predicate = table.named("at").compare("=", "2026-11-03")
     assert with_generated(predicate, table) == predicate
+    assert with_generated(table.named("s").is_null(), table) == table.named("s").is_null()
+
+
+def test_predicates_on_other_columns_say_nothing_of_it() -> None:
+    table = columns("long", "long", "at")
+    x = table.named("x")
+    for predicate in (
+        x.compare("=", 1),
+        x.is_null(),
+        x.is_in([1, 2]),
+        x.compare("<", 5),
+        table.named("at").compare("=", "10.5"),
+    ):
+        assert with_generated(predicate, table) == predicate
+    texts = columns("string", "string", "at")
+    other = StartsWith(("other",), "a")
+    assert with_generated(other, texts) == other
+
+
+@pytest.mark.parametrize(
+    ("type", "literal", "kept", "left_out"),
+    [
+        ("date", "2026-11-03", "2026-11-03", "2026-11-04"),
+        ("timestamp", "2026-11-03T10:00:00Z", "2026-11-03 10:00:00", "2026-11-05 10:00:00"),
+        ("timestamp_ntz", "2026-11-03 10:00:00", "2026-11-03 10:00:00", "2026-11-03 10:00:01"),
+        ("long", 7, "7", "8"),
+    ],
+)
+def test_a_copy_of_a_column_has_its_values(type: str, literal: Any, kept: str, left_out: str) -> None:
+    table = columns(type, type, "`at`")
+    predicate = table.named("at").compare("=", literal)
+    assert may_match(table, predicate, kept) and not may_match(table, predicate, left_out)
+
+
+def test_a_list_says_something_only_if_all_of_its_values_do() -> None:
+    table = columns("date", "string", "date_format(at, 'yyyy')")
+    column = table.named("at")
+    assert not may_match(table, column.is_in(["2026-01-01", "2024-01-01"]), "2025")
+    for values in (["2026-01-01", "0999-01-01"], ["2026-01-01", None]):
+        assert with_generated(column.is_in(values), table) == column.is_in(values)
+    hundred = column.is_in([date(2026, 1, 1) + timedelta(days=n) for n in range(100)])
+    assert not may_match(table, hundred, "2027")
 
 
 def test_values_that_have_no_partition_value_derive_nothing() -> None:
