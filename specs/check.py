@@ -27,7 +27,7 @@ INVARIANTS: Final = (
 STEPS: Final = ("I5_FloorNeverFalls", "I6_LatestNeverFalls")
 
 
-GROUP_INVARIANTS: Final = ("I3_Told", "I8_Whole", "I8_ReadsHold", "I8_Cut")
+GROUP_INVARIANTS: Final = ("I3_Told", "I8_Whole", "I8_ReadsHold", "I8_Cut", "I20_RowsHold")
 LARGE_GROUP_INVARIANTS: Final = ("I1_InPlace", "I2_Once", "I8_Whole", "I8_ReadsHold", "I8_Cut")
 CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
 
@@ -137,11 +137,13 @@ class GroupModel:
     mistakes: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
     singles: int = 1
+    judged: bool = False
 
     def config(self) -> str:
         """The configuration file."""
         mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
-        constants = f"CONSTANTS Singles = {self.singles} Mistakes = {{{mistakes}}}"
+        judged = str(self.judged).upper()
+        constants = f"CONSTANTS Singles = {self.singles} Judged = {judged} Mistakes = {{{mistakes}}}"
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(GROUP_INVARIANTS)}\n"
 
 
@@ -176,10 +178,21 @@ SOUND: Final = (
     Model("as it is, one entry kept", writers="{a, b}", tickets="{b}", keep=1, crashes=1, publishers="{p, q}"),
     Model("as it is: everything is published", writers="{a, b}", tickets="{b}", crashes=1, live=True),
 )
-GROUP_SOUND: Final = (GroupModel("groups as they are"),)
+GROUP_SOUND: Final = (
+    GroupModel("groups as they are"),
+    GroupModel("groups whose reads are judged", judged=True),
+)
 GROUP_BROKEN: Final = (
     GroupModel("groups: one part after the other", ("one part after the other",), ("I8",)),
-    GroupModel("groups: reads are not checked", ("reads are not checked",), ("I8",)),
+    GroupModel("groups: reads are not checked", ("reads are not checked",), ("I8", "I20")),
+    GroupModel(
+        "groups: judged by the last commit only",
+        ("judges the last commit only",),
+        ("I3", "I20"),
+        singles=2,
+        judged=True,
+    ),
+    GroupModel("groups: whatever moved is final", ("whatever moved is final",), ("I3",), judged=True),
     GroupModel("groups: a part that was ratified alone counts", ("a part counts",), ("I3",)),
     GroupModel("groups: every refusal is final", ("every refusal is final",), ("I3",)),
     GroupModel("groups: evicted before the index remembers", ("forgets",), ("I3",)),
