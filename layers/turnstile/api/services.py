@@ -60,10 +60,9 @@ if TYPE_CHECKING:
     from turnstile.maintenance.survey import SurveyedFiles
     from turnstile.maintenance.work import Maintainer
     from turnstile.planning.planner import Planner
-    from turnstile.planning.reads import CommitJudge
+    from turnstile.planning.reads import CommitJudge, ReadInCommits
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
-    from turnstile_predicates.conflicts import ChangedRead
 
 
 class Services:
@@ -121,8 +120,8 @@ class Services:
         """Commits of several tables at once."""
         from turnstile.delta.groups import GroupRatifier
 
-        def judge(head: TableHead, predicate: str, after: int, upto: int) -> ChangedRead | None:
-            return self.commit_judge(head, predicate, after, upto)
+        def judge(predicate: str, after: int) -> ReadInCommits:
+            return self.commit_judge(predicate, after)
 
         return GroupRatifier(self.world, self.ratifier, self.limits, judge=judge)
 

@@ -13,6 +13,7 @@ so a read that was refused once is refused for ever: no earlier attempt whose an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -39,8 +40,15 @@ class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     predicate: str = ""
 
 
-Judge = Callable[[TableHead, str, int, int], ChangedRead | None]
-"""Judges a predicate on a table by its commits after one version up to another: ``judge(head, predicate, after, upto)``. Raises what reading them raises."""
+class Judgement(Protocol):
+    """A read with a predicate, judged by the commits since (``planning.reads``)."""
+
+    def change(self, head: TableHead, upto: int) -> ChangedRead | None:
+        """Returns what the versions up to ``upto`` may have changed first; None for nothing. Raises what reading commits raises."""
+
+
+Judge = Callable[[str, int], Judgement]
+"""Makes the judgement of a read by its predicate and the version that was read."""
 
 
 class StaleRead(msgspec.Struct, frozen=True):
@@ -54,7 +62,10 @@ class GroupReads:
     """The reads of one group. ``stale``: by index, those that do not hold."""
 
     def __init__(self, reads: Sequence[ReadVersion], judge: Judge | None = None) -> None:
-        self._read, self._judge = tuple(reads), judge
+        self._read = tuple(reads)
+        self._judgements = {
+            at: judge(read.predicate, read.version) for at, read in enumerate(reads) if read.predicate and judge
+        }
         self._holds = [read.version for read in reads]
         self.stale: dict[int, StaleRead] = {}
 
@@ -78,9 +89,10 @@ class GroupReads:
         self.stale = {}
         for at, head in sorted(heads.items()):
             read, upto = self._read[at], head.latest - self._read[at].slack
-            if read.predicate and self._judge is not None and upto > self._holds[at]:
+            judgement = self._judgements.get(at)
+            if judgement is not None and upto > self._holds[at]:
                 try:
-                    change = self._judge(head, read.predicate, read.version, upto)
+                    change = judgement.change(head, upto)
                 except TurnstileError as error:
                     error.field = f"reads[{at}].predicate"
                     raise

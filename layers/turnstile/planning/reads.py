@@ -1,7 +1,7 @@
 """Judges what was read of a Delta table by the commits that were ratified since: by what they say of the files that they added and removed (I20).
 
-    judge = CommitJudge(world, metadata)
-    judge(head, "day = '2026-11-01'", 17, head.latest)       # None: no commit from version 18 on may have changed such a row
+    read = CommitJudge(world, metadata)("day = '2026-11-01'", 17)
+    read.change(head, head.latest)                           # None: no commit from version 18 on may have changed such a row
 
 A commit that removes a file without saying its statistics may have removed any row of the file's partition. Who has a file index can ask it what was in the file
 (``was_read``); a transaction is judged without one, so that the answer follows from the commits alone (``delta.group_reads``).
@@ -44,41 +44,52 @@ class CommitJudge:
     def __init__(self, world: World, metadata: MetadataStore) -> None:
         self._world, self._metadata = world, metadata
 
-    def __call__(
-        self,
-        head: TableHead,
-        text: str,
-        after: int,
-        upto: int,
-        was_read: WasRead | None = None,
-    ) -> ChangedRead | None:
-        """Returns what the versions after ``after``, up to ``upto``, may have changed first; None for nothing.
+    def __call__(self, text: str, after: int, was_read: WasRead | None = None) -> ReadInCommits:
+        """Returns the judgement of a read, of which nothing is judged yet.
 
         Args:
             text: the predicate; empty: every row was read.
+            after: the version that was read.
             was_read: whether a file that was there in version ``after`` may have rows that satisfy the predicate.
+        """
+        return ReadInCommits(self._world, self._metadata, text, after, was_read)
+
+
+class ReadInCommits:
+    """One read, and the commits that it was judged by so far: each is read once."""
+
+    def __init__(self, world: World, metadata: MetadataStore, text: str, after: int, was_read: WasRead | None) -> None:
+        self._world, self._metadata, self._text, self._after, self._was_read = world, metadata, text, after, was_read
+        self._judge: ReadJudge | None = None
+        self._upto = after
+
+    def change(self, head: TableHead, upto: int) -> ChangedRead | None:
+        """Returns what the versions after the one that was read, up to ``upto``, may have changed first; None for nothing. What was judged before changed nothing.
 
         Raises:
             InvalidRequest: the predicate is none of the table's columns.
             UnsupportedTable: a commit is missing, or cannot be read.
             StorageFault: a commit's bytes are not what was ratified.
         """
-        if head.epoch > after:
+        if head.epoch > self._after:
             return ChangedRead(head.epoch, "it changed the table's definition or protocol")
-        if upto - after > MAX_VERSIONS:
+        if upto - self._after > MAX_VERSIONS:
             return ChangedRead(upto, f"it is more than {MAX_VERSIONS} commits later, which are not judged")
-        columns = TableColumns(self._metadata.get(head.catalog, head.metadata).metadata)
-        predicate = _predicate(text, columns)
-        judge = ReadJudge(predicate, columns.schema, lambda file: was_read is None or was_read(predicate, file))
-        for version, pieces in commits_of(self._world, head, after + 1, upto):
+        judge = self._judge = self._judge or self._begun(head)
+        for version, pieces in commits_of(self._world, head, self._upto + 1, upto):
             where = f"version {version}"
-            actions = [_action(line, where) for line in lines(pieces, where) if line.strip()]
-            change = judge.change(version, actions)
+            change = judge.change(version, [_action(line, where) for line in lines(pieces, where) if line.strip()])
             if change is not None:
                 return change
             if judge.held > MAX_ADDED:
                 return ChangedRead(version, f"with the commits before it, it added more than {MAX_ADDED} files")
+            self._upto = version
         return None
+
+    def _begun(self, head: TableHead) -> ReadJudge:
+        columns, was_read = TableColumns(self._metadata.get(head.catalog, head.metadata).metadata), self._was_read
+        predicate = _predicate(self._text, columns)
+        return ReadJudge(predicate, columns.schema, lambda file: was_read is None or was_read(predicate, file))
 
 
 def _predicate(text: str, columns: TableColumns) -> Predicate | None:

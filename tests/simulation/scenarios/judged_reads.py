@@ -11,6 +11,7 @@ from tests.simulation.engine.plans import KINDS, Plan
 from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.groups import Groups
 from turnstile.delta.group_reads import GroupReads
+from turnstile.planning.reads import ReadInCommits
 from turnstile_predicates.conflicts import ReadJudge
 
 
@@ -45,19 +46,17 @@ class LargeJudgedReads(JudgedReads):
 # -- planted mistakes -------------------------------------------------------------------------------------------------
 
 
-def _judged_from_the_last_version() -> Any:
+def _judged_by_the_last_commit() -> Any:
     """What came between the version that was read and the latest one is not looked at."""
 
-    def judging(refused: Callable[..., Any]) -> Callable[..., Any]:
-        def by_the_last(self: GroupReads, heads: Any) -> None:
-            judge = self._judge
-            assert judge is not None
-            self._judge = lambda head, predicate, after, upto: judge(head, predicate, max(after, upto - 1), upto)
-            refused(self, heads)
+    def judging(change: Callable[..., Any]) -> Callable[..., Any]:
+        def by_the_last(self: ReadInCommits, head: Any, upto: int) -> Any:
+            self._upto = upto - 1
+            return change(self, head, upto)
 
         return by_the_last
 
-    return swapped("turnstile.delta.group_reads.GroupReads.refused", judging)
+    return swapped("turnstile.planning.reads.ReadInCommits.change", judging)
 
 
 def _adds_do_not_count() -> Any:
@@ -87,7 +86,7 @@ def _judged_and_then_unchecked() -> Any:
 
 
 JUDGED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
-    "judged: only the last commit": (_judged_from_the_last_version, "I20"),
+    "judged: only the last commit": (_judged_by_the_last_commit, "I20"),
     "judged: what is added does not count": (_adds_do_not_count, "I20"),
     "judged: and then unchecked": (_judged_and_then_unchecked, "I20"),
 }

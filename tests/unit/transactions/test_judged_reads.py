@@ -173,8 +173,9 @@ def test_i3_a_commit_that_cannot_be_read_after_a_lost_answer_leaves_the_outcome_
         assert not isinstance(answer, AllAccepted)
         if attempts == 1:
             change(tables[2], ids(6, 9))
+            Publisher(world).publish(tables[2].id)
             return SomeRejected(answer.failed, uncertain=True)
-        del world.storages.files[f"{tables[2].location}/{published_path(1)}"]
+        del world.storages.files[f"{tables[2].location}/{published_path(2)}"]
         return answer
 
     world.refs.transact = losing  # type: ignore[method-assign]
@@ -222,11 +223,11 @@ def test_i20_a_file_that_came_and_went_is_judged_by_what_it_had(world: FakeWorld
     change(tables[2], removal("6-9"))
     ratified(judging(world).commit(request(tables)))
     judge = CommitJudge(world, MetadataStore(world.objs, world.space))
-    assert judge(tables[2].head, "id = 5", 0, 2) is None
-    found = judge(tables[2].head, "id = 5", 1, 2)
+    assert judge("id = 5", 0).change(tables[2].head, 2) is None
+    found = judge("id = 5", 1).change(tables[2].head, 2)
     assert found is not None and found.path == "6-9", "nothing is known of a file that was there before"
-    assert judge(tables[2].head, "id = 5", 1, 2, was_read=lambda _, file: file["path"] != "6-9") is None
-    whole = judge(tables[2].head, "", 0, 2)
+    assert judge("id = 5", 1, lambda _, file: file["path"] != "6-9").change(tables[2].head, 2) is None
+    whole = judge("", 0).change(tables[2].head, 2)
     assert whole is not None and whole.version == 1
 
 
@@ -271,9 +272,9 @@ def test_i20_what_is_added_counts_whatever_an_index_says_of_files_that_were_ther
     change(tables[2], ids(5, 5))
     change(tables[2], removal("other"))
     judge = CommitJudge(world, MetadataStore(world.objs, world.space))
-    added = judge(tables[2].head, "id = 5", 0, 2, was_read=lambda *_: False)
+    added = judge("id = 5", 0, lambda *_: False).change(tables[2].head, 2)
     assert added is not None and added.version == 1
-    assert judge(tables[2].head, "id = 5", 1, 2, was_read=lambda *_: False) is None
+    assert judge("id = 5", 1, lambda *_: False).change(tables[2].head, 2) is None
 
 
 def test_i20_commits_are_counted_from_the_version_that_was_read(
@@ -283,8 +284,8 @@ def test_i20_commits_are_counted_from_the_version_that_was_read(
         change(tables[2], ids(6, 9))
     monkeypatch.setattr(reads, "MAX_VERSIONS", 2)
     judge = CommitJudge(world, MetadataStore(world.objs, world.space))
-    assert judge(tables[2].head, "id = 5", 2, 4) is None
-    late = judge(tables[2].head, "id = 5", 1, 4)
+    assert judge("id = 5", 2).change(tables[2].head, 4) is None
+    late = judge("id = 5", 1).change(tables[2].head, 4)
     assert late is not None and late.version == 4
 
 
@@ -307,3 +308,28 @@ def test_no_more_files_than_that_are_looked_up_in_an_index(
     assert files.was_read(None, file) and not asked
     assert [files.was_read(predicate, file) for _ in range(3)] == [False, False, True]
     assert len(asked) == 4 and {version for _, version in asked} == {7}
+
+
+def test_each_commit_is_read_once_however_often_a_group_is_sent_again(
+    world: FakeWorld, tables: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        change(tables[2], ids(6, 9))
+    opened, commits_of = list[tuple[int, int]](), reads.commits_of
+
+    def counted(world: Any, head: Any, first: int, last: int) -> Any:
+        opened.append((first, last))
+        return commits_of(world, head, first, last)
+
+    monkeypatch.setattr(reads, "commits_of", counted)
+    transact, left = world.refs.transact, [2]
+
+    def moving(writes: Any, token: str) -> Any:
+        if opened and left[0]:
+            left[0] -= 1
+            change(tables[2], ids(6, 9))
+        return transact(writes, token)
+
+    world.refs.transact = moving  # type: ignore[method-assign]
+    ratified(judging(world).commit(request(tables)))
+    assert opened == [(1, 3), (4, 4), (5, 5)]

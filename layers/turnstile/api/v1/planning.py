@@ -150,7 +150,7 @@ def judge(table_id: str) -> Judged:
     files, changes = IndexedFiles(here.planner, table, request.after), list[ShownChange | None]()
     for at, text in enumerate(predicates):
         try:
-            change = here.commit_judge(table, text, request.after, version, files.was_read)
+            change = here.commit_judge(text, request.after, files.was_read).change(table, version)
         except InvalidRequest as error:
             error.field = f"predicates[{at}]"
             raise
