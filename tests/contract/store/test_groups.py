@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+import pytest
 
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorages
@@ -26,9 +27,11 @@ from turnstile.delta.core.undecided import LARGE_MAX
 from turnstile.delta.group_reads import ReadVersion
 from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.undecided import settle_one
+from turnstile.planning.reads import CommitJudge
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.core.rows import METADATA, Space
 from turnstile.store.core.writes import Insert, new_row
@@ -137,6 +140,35 @@ def test_i8_of_groups_that_read_what_the_other_writes_one_is_refused(backend: Ba
         answers = together(write)[:2]
         assert sum(isinstance(answer, GroupRatified) for answer in answers) == 1, answers
         assert sorted(tables.head(id).latest for id in tables.ids) == [0, 1]
+
+
+@pytest.mark.parametrize(("predicate", "accepted"), [("id = 5", 1), ("id > 5", 2)])
+def test_i20_of_groups_that_read_rows_which_the_other_writes_one_is_refused(
+    backend: Backend, predicate: str, accepted: int
+) -> None:
+    """Both write rows of one id, and read the other's table: by that id, or by others."""
+    stats = '{"numRecords":1,"minValues":{"id":5},"maxValues":{"id":5},"nullCount":{"id":0}}'
+    for _ in range(5):
+        tables = Tables(backend, 2)
+        world = tables.world
+
+        def write(writer: int, tables: Tables = tables, world: World = world) -> GroupRatified | GroupRefused | None:
+            if writer > 1:
+                return None
+            judge = CommitJudge(world, MetadataStore(world.objs, world.space))
+            service = GroupRatifier(world, Ratifier(world), judge=judge)
+            content = delta.lines(delta.info(f"w{writer}", world.clock.now_ms()), delta.add("five", stats=stats))
+            commit = CommitRequest(tables.ids[writer], 1, content=content)
+            read = ReadVersion(tables.ids[1 - writer], 0, predicate=predicate)
+            while True:
+                try:
+                    return service.commit(GroupRequest(str(uuid.uuid4()), (commit,), (read,)))
+                except Throttled:
+                    continue
+
+        answers = [answer for answer in together(write) if answer is not None]
+        assert sum(isinstance(answer, GroupRatified) for answer in answers) == accepted
+        assert sum(tables.head(id).latest for id in tables.ids) == accepted
 
 
 def test_i1_i8_racing_large_groups_are_in_all_of_their_tables_or_in_none(backend: Backend) -> None:
