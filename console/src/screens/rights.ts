@@ -1,0 +1,90 @@
+// What a principal can do in a catalog, by the rules of docs/access-control.md: privileges are inherited, ownership is not, and
+// nothing is reached without the use of every level above it.
+import { type Schemas, call, v1 } from "../api/client";
+import { treeOf } from "./trees";
+
+type Kind = Schemas["SecurableType"];
+type Privilege = Schemas["Privilege"];
+type Rights = Schemas["Rights"];
+
+export interface Right {
+  name: string;
+  kind: Kind;
+  can: string[];
+  because: string[];
+}
+
+/** What holds for everything below a level: privileges from above with where they were granted, and whether the level is in use. */
+interface Level {
+  granted: Map<Privilege, string>;
+  inUse: boolean;
+  owns: boolean;
+}
+
+const MOST = 400;
+const AT_ONCE = 8;
+
+const ALLOWS: Partial<Record<Kind, [Privilege, string][]>> = {
+  metastore: [["CREATE CATALOG", "create catalogs"], ["CREATE EXTERNAL TABLE", "register tables by location"], ["CREATE REFERENCE", "create references"], ["READ FILES", "read files"], ["WRITE FILES", "write files"]],
+  catalog: [["CREATE SCHEMA", "create namespaces"]],
+  schema: [["CREATE TABLE", "create tables"], ["CREATE SCHEMA", "create namespaces"]],
+  table: [["SELECT", "read"], ["MODIFY", "commit"]],
+};
+
+async function rightsOn(kind: Kind, name: string): Promise<Rights> {
+  return call(v1.GET("/v1/permissions/{securable_type}/{full_name}", { params: { path: { securable_type: kind, full_name: name } } }));
+}
+
+/** What `names`, a principal and its roles, can do with each securable of the catalog; of the first `MOST` of them. */
+export async function rightsOf(catalog: string, names: string[]): Promise<{ rights: Right[]; complete: boolean }> {
+  const tree = await treeOf(catalog, "");
+  const securables: [Kind, string][] = [["metastore", "metastore"], ["catalog", catalog]];
+  for (const { kind, name } of tree.entries) securables.push([kind === "namespace" ? "schema" : "table", name]);
+  const asked = securables.slice(0, MOST);
+  const found: Rights[] = [];
+  for (let first = 0; first < asked.length; first += AT_ONCE) {
+    found.push(...(await Promise.all(asked.slice(first, first + AT_ONCE).map(([kind, name]) => rightsOn(kind, name)))));
+  }
+  const levels = new Map<string, Level>();
+  const rights: Right[] = [];
+  asked.forEach(([kind, name], place) => {
+    const above = kind === "metastore" || kind === "catalog" ? undefined : levels.get(name.slice(0, name.lastIndexOf(".")));
+    const level = levelOf(kind, name, found[place] as Rights, names, above);
+    levels.set(name, level);
+    const right = describe(kind, name, level, above);
+    if (right.can.length || right.because.length) rights.push(right);
+  });
+  return { rights, complete: tree.complete && asked.length === securables.length };
+}
+
+function levelOf(kind: Kind, name: string, { owner, grants }: Rights, names: string[], above?: Level): Level {
+  const granted = new Map(above?.granted);
+  for (const { principal, privileges } of grants) {
+    if (!names.includes(principal)) continue;
+    for (const privilege of privileges) if (!granted.has(privilege)) granted.set(privilege, `${privilege} to ${principal} on ${name}`);
+  }
+  const owns = owner !== null && names.includes(owner);
+  const use = kind === "catalog" ? granted.has("USE CATALOG") : kind === "schema" ? granted.has("USE SCHEMA") : true;
+  return { granted, owns, inUse: (above?.inUse ?? true) && (use || owns) };
+}
+
+function describe(kind: Kind, name: string, level: Level, above?: Level): Right {
+  const reached = kind === "metastore" || kind === "table" ? (above?.inUse ?? true) : level.inUse;
+  const can: string[] = [];
+  const because: string[] = [];
+  if (level.owns) {
+    because.push("owner");
+    if (reached) can.push(kind === "table" ? "read, commit" : "create, drop and grant in it");
+    if (reached) can.push("drop, grant");
+  }
+  if (reached && kind !== "metastore" && kind !== "table") can.push("see");
+  for (const [privilege, what] of ALLOWS[kind] ?? []) {
+    const source = level.granted.get(privilege);
+    if (!source) continue;
+    because.push(source);
+    if (reached && !(level.owns && kind === "table")) can.push(what);
+  }
+  if (!reached && because.length) because.push("but a level above is not in use: USE CATALOG or USE SCHEMA is missing");
+  if (reached && !because.length && can.length) because.push([...level.granted.values()].find((source) => source.startsWith("USE")) ?? "");
+  return { name, kind, can: [...new Set(can)], because };
+}

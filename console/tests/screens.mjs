@@ -1,0 +1,433 @@
+// The screens, when each is there, and what can be done on them.
+import assert from "node:assert/strict";
+
+const heading = (page, name) => page.getByRole("heading", { level: 1, name }).waitFor();
+/** A change by another client while the page is open. */
+async function send(page, world, method, path, data) {
+  const answer = await page.request[method](`${world.url}${path}`, { data, headers: { Authorization: `Bearer ${world.token}` } });
+  assert.ok(answer.ok(), await answer.text());
+}
+const section = (page, name) => page.locator("section", { has: page.getByRole("heading", { name, exact: true }) });
+const region = (page, name) => page.getByRole("region", { name, exact: true });
+const tab = (page, name) => page.getByRole("tab", { name }).click();
+const orders = () => "/table/main.sales.orders?catalog=main";
+
+export const SCREENS = [
+  { name: "login", anonymous: true, path: () => "/", ready: (page) => page.getByLabel(/^Token/).waitFor() },
+  {
+    name: "health",
+    path: () => "/",
+    ready: async (page, world) => {
+      await heading(page, "Health");
+      await region(page, "tables that need attention").getByText(world.stuck).waitFor();
+      await region(page, "all tables").getByText("main.sales.orders").waitFor();
+      await region(page, "conflicts").getByText("main.sales.orders").first().waitFor();
+    },
+  },
+  {
+    name: "browse",
+    path: () => "/browse?catalog=main&at=main.sales",
+    ready: (page) => page.getByRole("link", { name: "main.sales.orders" }).waitFor(),
+  },
+  {
+    name: "search",
+    path: () => `/browse?catalog=main&q=${encodeURIComponent("/main/*/*")}`,
+    ready: async (page) => {
+      await page.getByRole("link", { name: "main.web.clicks" }).waitFor();
+      await page.getByRole("link", { name: "main.sales.orders" }).waitFor();
+    },
+  },
+  {
+    name: "table",
+    path: orders,
+    ready: async (page) => {
+      await heading(page, "main.sales.orders");
+      await region(page, "columns").getByText("Number of the order").waitFor();
+    },
+  },
+  {
+    name: "table-commits",
+    path: orders,
+    ready: async (page) => {
+      await tab(page, "Commits");
+      await region(page, "commits").getByText("MERGE").first().waitFor();
+      await region(page, "conflicts").getByText("operator").first().waitFor();
+    },
+  },
+  {
+    name: "table-files",
+    path: orders,
+    ready: async (page) => {
+      await tab(page, "Files");
+      await page.getByText("deletion vectors").waitFor();
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await page.getByRole("img", { name: /Files by version/ }).waitFor();
+    },
+  },
+  {
+    name: "table-maintenance",
+    path: orders,
+    ready: async (page) => {
+      await tab(page, "Maintenance");
+      await region(page, "policy").waitFor();
+      await region(page, "pins").waitFor();
+    },
+  },
+  {
+    name: "table-outcome",
+    path: orders,
+    ready: async (page, world) => {
+      await tab(page, "Outcome");
+      await page.getByRole("textbox", { name: "Transaction id" }).fill(world.txn);
+      await page.getByRole("button", { name: "Look up" }).click();
+      await page.getByText("It is in the table.").waitFor();
+    },
+  },
+  {
+    name: "iceberg-table",
+    path: () => "/iceberg/main.web.clicks?catalog=main",
+    ready: async (page) => {
+      await region(page, "columns").getByText("page", { exact: true }).waitFor();
+      await region(page, "snapshots").getByText("append").first().waitFor();
+    },
+  },
+  {
+    name: "history",
+    path: () => "/history?catalog=main",
+    ready: async (page) => {
+      await region(page, "log of the catalog").getByText("grants on main.sales.orders").waitFor();
+      await region(page, "snapshots").getByText("Figures of the month").waitFor();
+      await page.getByLabel("From", { exact: false }).fill("snapshot:month_end");
+      await page.getByRole("button", { name: "Compare" }).click();
+      await page.getByText("main.ops.jobs → main.ops.runs").waitFor();
+    },
+  },
+  {
+    name: "transactions",
+    path: () => "/transactions?catalog=main",
+    ready: async (page, world) => {
+      const lease = { tables: [world.customers], lease_ms: 120_000 };
+      await send(page, world, "put", "/v1/reservations/0a1b2c3d-0000-4000-8000-000000000001", lease);
+      await region(page, "announced transactions").getByText("committed").waitFor();
+      await region(page, "reservations").getByText("held").waitFor();
+    },
+  },
+  { name: "events", path: () => "/events?catalog=main", idle: false, ready: (page) => region(page, "events").getByText("table.stuck").first().waitFor() },
+  {
+    name: "access",
+    path: () => "/access?catalog=main",
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await region(page, "grants on main").getByText("analysts").waitFor();
+      await page.getByLabel("User, client or role").fill("bob");
+      await page.getByLabel("With the roles").fill("analysts, writers");
+      await page.getByRole("button", { name: "Look", exact: true }).click();
+      await region(page, "what can be done").getByText("MODIFY to writers on main.sales.orders").waitFor();
+      await region(page, "clients").getByText("nightly loads").waitFor();
+    },
+  },
+  {
+    name: "connect",
+    path: () => "/connect?catalog=main",
+    ready: async (page, world) => {
+      await page.getByText(`uri="${world.url}", catalog="main"`).waitFor();
+    },
+  },
+  {
+    name: "operations",
+    path: () => "/operations?catalog=main",
+    ready: async (page) => {
+      await page.getByText("No server shares its work").waitFor();
+      await page.getByRole("button", { name: "Look for garbage" }).click();
+      await page.getByText("Found", { exact: true }).waitFor();
+      await page.getByRole("combobox", { name: "Delta table" }).or(page.getByLabel("Delta table")).first().fill("main.sales.orders");
+      await page.getByRole("button", { name: "What is due" }).click();
+      await region(page, "what is not due").or(region(page, "what is due")).first().waitFor();
+      await page.keyboard.press("Escape");
+    },
+  },
+  {
+    name: "import",
+    path: () => "/import?catalog=main",
+    ready: async (page, world) => {
+      await page.getByRole("textbox", { name: "Namespace" }).fill("sales");
+      await page.getByRole("textbox", { name: "Name", exact: true }).fill("old_events");
+      await page.getByRole("textbox", { name: "Location" }).fill(world.import);
+      await page.getByRole("button", { name: "Check" }).click();
+      await page.getByText("It can be imported").waitFor();
+    },
+  },
+];
+
+export const interactions = [
+  {
+    name: "a wrong token is refused in words, the right one goes on",
+    token: "",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/browse?catalog=main`);
+      await page.getByLabel(/^Token/).fill("wrong");
+      await page.keyboard.press("Enter");
+      await page.getByRole("alert").getByText("does not accept this token").waitFor();
+      await page.getByLabel(/^Token/).fill(world.token);
+      await page.keyboard.press("Enter");
+      await heading(page, "Browse");
+      assert.equal(await page.evaluate(() => sessionStorage.getItem("turnstile.token")), world.token);
+      await page.getByRole("button", { name: "Log out" }).click();
+      await page.getByLabel(/^Token/).waitFor();
+      assert.equal(await page.evaluate(() => sessionStorage.getItem("turnstile.token")), null);
+    },
+  },
+  {
+    name: "login by the issuer, code flow with PKCE, back to where one was",
+    token: "",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/browse?catalog=main&at=main.sales`);
+      await page.getByRole("button", { name: /^Log in with/ }).click();
+      await page.getByRole("link", { name: "main.sales.orders" }).waitFor();
+      assert.match(page.url(), /\/ui\/browse\?catalog=main&at=main\.sales$/);
+    },
+  },
+  {
+    name: "who may read sees the tables, and is told what is for others",
+    token: "",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/`);
+      await page.getByLabel(/^Token/).fill(world.reader);
+      await page.keyboard.press("Enter");
+      await page.getByText("The list of all tables is for administrators.").waitFor();
+      await axe();
+      await page.getByRole("link", { name: "Browse" }).last().click();
+      await page.getByRole("link", { name: "main.sales", exact: true }).click();
+      await page.getByRole("link", { name: "main.sales.orders" }).click();
+      await region(page, "columns").getByText("Number of the order").waitFor();
+      await page.getByRole("button", { name: /^Repair/ }).click();
+      await page.getByRole("dialog").getByText("Not permitted").waitFor();
+    },
+  },
+  {
+    name: "by the keyboard alone: past the menu, to a table",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/browse?catalog=main&at=main.sales`);
+      const link = page.getByRole("link", { name: "main.sales.orders" });
+      await link.waitFor();
+      await page.keyboard.press("Tab");
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "To the content");
+      await page.keyboard.press("Enter");
+      for (let step = 0; step < 30; step += 1) {
+        await page.keyboard.press("Tab");
+        if (await link.evaluate((element) => element === document.activeElement)) break;
+      }
+      await page.keyboard.press("Enter");
+      await heading(page, "main.sales.orders");
+      await page.getByRole("tab", { name: "Overview" }).focus();
+      await page.keyboard.press("ArrowRight");
+      await region(page, "commits").waitFor();
+    },
+  },
+  {
+    name: "publishing a stuck table says why it cannot be",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/`);
+      await page.getByRole("button", { name: `Publish ${world.stuck}` }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("1 ratified commit will be copied").waitFor();
+      await dialog.getByRole("button", { name: "Publish" }).click();
+      await dialog.getByText("Published 0 versions").waitFor();
+    },
+  },
+  {
+    name: "a stuck table: what is wrong, both sides, and the choice",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/`);
+      await page.getByRole("button", { name: `Repair ${world.stuck}` }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("differs", { exact: true }).waitFor();
+      await dialog.getByText("a writer past the catalog").waitFor();
+      await axe();
+      await dialog.getByRole("button", { name: "Keep the log" }).click();
+      await dialog.getByText("Now: healthy").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByText("Every table is published").waitFor();
+    },
+  },
+  {
+    name: "checks of the deployment",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/`);
+      await page.getByRole("button", { name: "Check now" }).click();
+      const checks = section(page, "Checks of the deployment");
+      await checks.getByText("ok", { exact: true }).first().waitFor();
+      assert.equal(await checks.getByText("failed", { exact: true }).count(), 0);
+    },
+  },
+  {
+    name: "a path query that cannot be read is refused with what to do",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/browse?catalog=main`);
+      await page.getByLabel("Path query").fill("/main/[name ==");
+      await page.keyboard.press("Enter");
+      await page.getByRole("alert").getByText("What to do").waitFor();
+      await page.getByLabel("Path query").fill('/main/*/[name = "clicks"]');
+      await page.keyboard.press("Enter");
+      await page.getByRole("link", { name: "main.web.clicks" }).click();
+      await heading(page, "main.web.clicks");
+    },
+  },
+  {
+    name: "dark and light by a button; the menu on a phone",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/`);
+      await page.getByRole("button", { name: "Change to dark colours" }).click();
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.mantineColorScheme), "dark");
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.getByRole("button", { name: "Open the menu" }).click();
+      await page.getByRole("link", { name: "Browse" }).click();
+      await heading(page, "Browse");
+    },
+  },
+  {
+    name: "a snapshot is taken, and its name dropped; a reset is previewed and done",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/history?catalog=main`);
+      await page.getByLabel("Name of a new snapshot").fill("before_all");
+      await page.getByRole("button", { name: "Take" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "Take" }).click();
+      await dialog.getByText(/before_all is number/).waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Reset to month_end" }).click();
+      await dialog.getByText("main.ops.runs → main.ops.jobs").waitFor();
+      await axe();
+      await page.keyboard.press("Escape");
+      await send(page, world, "post", "/v1/catalogs/main/namespaces", { name: "a_mistake" });
+      await page.getByRole("button", { name: "Reset to before_all" }).click();
+      await dialog.getByText("main.a_mistake", { exact: true }).waitFor();
+      await dialog.getByRole("button", { name: "Reset" }).click();
+      await dialog.getByText(/main is as it was/).waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Drop before_all" }).click();
+      await dialog.getByRole("button", { name: "Drop" }).click();
+      await dialog.getByText("The name is dropped.").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByText("before_all", { exact: true }).waitFor({ state: "detached" });
+    },
+  },
+  {
+    name: "a clone is previewed and made",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/history?catalog=main`);
+      await page.getByLabel("Namespace or table").fill("sales.orders");
+      await page.getByLabel("New name").fill("sales.orders_audit");
+      await page.getByRole("button", { name: "Clone" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("main.sales.orders", { exact: true }).waitFor();
+      await dialog.getByRole("button", { name: "Clone" }).click();
+      await dialog.getByText(/is there, by commit/).waitFor();
+      await page.keyboard.press("Escape");
+      await page.goto(`${world.url}/ui/table/main.sales.orders_audit?catalog=main`);
+      await page.getByText("pinned", { exact: true }).waitFor();
+    },
+  },
+  {
+    name: "of two announced transactions one is aborted, the other resumed",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/transactions`);
+      await page.getByRole("button", { name: /^Abort/ }).first().click();
+      await page.getByRole("dialog").getByRole("button", { name: "Abort" }).click();
+      await page.getByRole("dialog").getByText("It is aborted.").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByText("aborted", { exact: true }).waitFor();
+      await page.getByRole("button", { name: /^Resume/ }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText(world.orders).waitFor();
+      await dialog.getByRole("button", { name: "Resume" }).click();
+      await dialog.getByText("It is committed.").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: /^Resume/ }).waitFor({ state: "detached" });
+    },
+  },
+  {
+    name: "a right is granted, seen in what somebody can do, and revoked",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/access?catalog=main`);
+      await page.getByLabel("On", { exact: true }).selectOption("schema");
+      await page.getByLabel("Full name").fill("main.sales");
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await page.getByText("Nothing is granted here.").waitFor();
+      await page.getByLabel("User or role", { exact: true }).fill("carol");
+      await page.getByRole("checkbox", { name: "CREATE TABLE" }).check();
+      await page.getByRole("button", { name: "Grant", exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "Grant" }).click();
+      await dialog.getByText("It is granted.").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByLabel("User, client or role").fill("carol");
+      await page.getByRole("button", { name: "Look", exact: true }).click();
+      await page.getByText(/but a level above is not in use/).first().waitFor();
+      await page.getByRole("button", { name: "Revoke from carol" }).click();
+      await dialog.getByRole("button", { name: "Revoke" }).click();
+      await dialog.getByText("It is revoked.").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByText("Nothing is granted here.").waitFor();
+      await page.getByLabel("New owner").fill("dave");
+      await page.getByRole("button", { name: "Hand over" }).click();
+      await dialog.getByRole("button", { name: "Hand over" }).click();
+      await dialog.getByText("It belongs to dave.").waitFor();
+    },
+  },
+  {
+    name: "a client is registered, its secret told once, and deleted",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/access`);
+      await page.getByLabel("Name of a new client").fill("dashboard");
+      await page.getByRole("button", { name: "Register" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "Register" }).click();
+      await dialog.getByText("never told again").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "New secret for dashboard" }).click();
+      await dialog.getByRole("button", { name: "New secret" }).click();
+      await dialog.getByText("never told again").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Delete dashboard" }).click();
+      await dialog.getByRole("button", { name: "Delete" }).click();
+      await dialog.getByText("It is deleted.").waitFor();
+    },
+  },
+  {
+    name: "events come while one looks",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/events?catalog=main`);
+      await page.getByText(/of the last seven days, and what comes/).waitFor();
+      await send(page, world, "post", "/v1/catalogs/main/namespaces", { name: "came_later" });
+      const { seq } = (await (await page.request.get(`${world.url}/v1/catalogs/main/log?max_results=1`, { headers: { Authorization: `Bearer ${world.token}` } })).json()).commits[0];
+      await region(page, "events").getByText("catalog.changed").first().waitFor();
+      await region(page, "events").getByRole("cell", { name: String(seq), exact: true }).first().waitFor();
+    },
+  },
+  {
+    name: "a path-based table is imported",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/import?catalog=main`);
+      await page.getByRole("textbox", { name: "Namespace" }).fill("sales");
+      await page.getByRole("textbox", { name: "Name", exact: true }).fill("old_events");
+      await page.getByRole("textbox", { name: "Location" }).fill(world.import);
+      await page.getByRole("button", { name: "Check" }).click();
+      await page.getByRole("button", { name: "Import", exact: true }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Import" }).click();
+      await page.getByRole("dialog").getByRole("link", { name: "main.sales.old_events" }).click();
+      await heading(page, "main.sales.old_events");
+    },
+  },
+  {
+    name: "a snippet is copied",
+    work: async (page, world) => {
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      await page.goto(`${world.url}/ui/connect?catalog=main`);
+      await page.getByRole("tab", { name: "DuckDB" }).click();
+      await page.getByRole("button", { name: "Copy" }).click();
+      await page.getByRole("button", { name: "Copied" }).waitFor();
+      assert.match(await page.evaluate(() => navigator.clipboard.readText()), /ATTACH 'main' AS lake/);
+    },
+  },
+];

@@ -1,0 +1,26 @@
+"""The console of a deployment: this folder is the function's code, and the files beside this module are what it answers with.
+
+It reads no table and holds no secret: the page that it hands out asks the API, with the token of whoever logged in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from turnstile.api.console import Site, read_settings, to_gateway
+from turnstile.api.http import env
+from turnstile.api.http.handler import method_of, path_of
+
+site = Site(
+    Path(__file__).parent / "site",
+    read_settings(required=env.text("TURNSTILE_AUTHENTICATION", "required") != "none"),
+)
+
+
+def serve(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
+    """Answers a request of the gateway's, payload 2.0."""
+    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+    method = method_of(event)
+    return to_gateway(site.answer(method, path_of(event), headers), head=method == "HEAD")

@@ -1,0 +1,1 @@
+import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{M as t}from"./Box-D8fGfleu.js";var n=e(t(),1);function r(e){return Array.isArray(e)||e===null?!1:typeof e==`object`&&e.type!==n.Fragment}export{r as t};

@@ -1,0 +1,188 @@
+"""What the browser sees: tables of both formats with real files, filled over HTTP, one of them stuck; history, rights, transactions."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from tests.support.fakes import delta
+
+CATALOG = "/v1/catalogs/main"
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": "id", "type": "long", "nullable": False, "metadata": {"comment": "Number of the order"}},
+        {"name": "region", "type": "string", "nullable": True, "metadata": {}},
+        {"name": "amount", "type": "double", "nullable": True, "metadata": {"comment": "In euros"}},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "elementType": {
+                    "type": "struct",
+                    "fields": [
+                        {"name": "sku", "type": "string", "nullable": True, "metadata": {}},
+                        {"name": "pieces", "type": "integer", "nullable": True, "metadata": {}},
+                    ],
+                },
+                "containsNull": True,
+            },
+            "nullable": True,
+            "metadata": {},
+        },
+    ],
+}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Table:
+    """A Delta table with Parquet files, written as an engine writes it."""
+
+    def __init__(self, api: httpx.Client, namespace: str, name: str, comment: str | None = None) -> None:
+        self.api, self.version, self.name = api, 0, f"main.{namespace}.{name}"
+        path = f"{CATALOG}/namespaces/{namespace}"
+        staged = ask(api, "POST", f"{path}/staging-tables", {"name": name})
+        self.id = staged["table_id"]
+        self.folder = Path(unquote(urlsplit(staged["location"]).path))
+        metadata = delta.metadata(**staged["required_properties"], tier="gold")
+        metadata["metaData"] |= {"id": str(uuid.uuid4()), "schemaString": json.dumps(SCHEMA), "description": comment}
+        zero = delta.lines(delta.info(str(uuid.uuid4()), now_ms(), "CREATE TABLE"), delta.protocol(), metadata)
+        self.write(f"_delta_log/{0:020d}.json", zero)
+        ask(api, "POST", f"{path}/tables", {"name": name, "table_id": self.id})
+
+    def write(self, path: str, content: bytes) -> None:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+    def content(self, rows: int, operation: str = "WRITE", txn: str = "") -> bytes:
+        """A commit that adds one real file."""
+        name = f"part-{uuid.uuid4()}.parquet"
+        first = self.version * 1000
+        lines = [[{"sku": f"s{number % 7}", "pieces": number % 3}] for number in range(rows)]
+        data = {
+            "id": list(range(first, first + rows)),
+            "region": [("eu", "us", "asia")[number % 3] for number in range(rows)],
+            "amount": [number * 1.5 for number in range(rows)],
+            "lines": lines,
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(data), self.folder / name)
+        statistics = {"numRecords": rows, "minValues": {"id": first}, "maxValues": {"id": first + rows - 1}}
+        size = (self.folder / name).stat().st_size
+        add = delta.add(name, size=size, modificationTime=now_ms(), stats=json.dumps(statistics))
+        return delta.lines(delta.info(txn or str(uuid.uuid4()), now_ms(), operation), add)
+
+    def staged(self, content: bytes) -> dict[str, Any]:
+        name = f"{self.version + 1:020d}.{uuid.uuid4()}.json"
+        self.write(f"_delta_log/_staged_commits/{name}", content)
+        return {"name": name, "size": len(content), "modified": now_ms()}
+
+    def propose(self, content: bytes, version: int, *, staged: bool = False) -> httpx.Response:
+        how = {"staged": self.staged(content)} if staged else {"inline": {"content": content.decode()}}
+        return self.api.post(f"/v1/tables/{self.id}/commits", json={"version": version, **how})
+
+    def commit(self, rows: int, *, staged: bool = False, operation: str = "WRITE", txn: str = "") -> None:
+        answer = self.propose(self.content(rows, operation, txn), self.version + 1, staged=staged)
+        assert answer.status_code == 200, answer.text
+        self.version += 1
+
+
+def ask(api: httpx.Client, method: str, path: str, body: Any = None) -> Any:
+    answer = api.request(method, path, json=body)
+    assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+    return answer.json() if answer.content else None
+
+
+def fill(url: str, token: str) -> dict[str, str]:
+    """Makes everything; returns what the browser's script has to know."""
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as api:
+        for name, properties in (("sales", {"region": "eu", "owner": "sales team"}), ("sales.eu", {}), ("ops", {})):
+            ask(api, "POST", f"{CATALOG}/namespaces", {"name": name, "properties": properties})
+        orders = Table(api, "sales", "orders", "Orders of the web shop, one row each")
+        others = [Table(api, "sales.eu", "customers"), Table(api, "sales", "payments"), Table(api, "ops", "jobs")]
+        known = str(uuid.uuid4())
+        orders.commit(50, txn=known)
+        for number in range(2, 24):
+            orders.commit(20 * number, staged=number % 3 == 0, operation=("WRITE", "MERGE", "UPDATE")[number % 3])
+        for lost in range(3):  # three writers that come too late: conflicts
+            assert orders.propose(orders.content(5), 5 + lost).status_code == 409
+        for table in others:
+            table.commit(100)
+            table.commit(300, staged=True)
+        ask(api, "POST", f"{CATALOG}/snapshots", {"name": "month_end", "comment": "Figures of the month"})
+        ask(api, "POST", f"{CATALOG}/namespaces/ops/tables/jobs/rename", {"name": "runs"})
+        ask(api, "POST", f"{CATALOG}/clones", {"from": "sales.payments", "to": "sales.payments_audit"})
+        iceberg(url, token)
+        stuck = Table(api, "ops", "stuck_table")
+        stuck.write(f"_delta_log/{1:020d}.json", stuck.content(3, "a writer past the catalog"))
+        stuck.commit(10)
+        rights(api, orders)
+        transactions(api, orders, others[1])
+        old = path_table(orders.folder.parents[3] / "legacy" / "old_events")
+        wait_until_stuck(api, stuck)
+    return {"orders": orders.id, "customers": others[0].id, "txn": known, "stuck": stuck.name, "import": old}
+
+
+def wait_until_stuck(api: httpx.Client, table: Table) -> None:
+    deadline = time.monotonic() + 120
+    while ask(api, "GET", f"/v1/tables/{table.id}/head")["state"] != "stuck":
+        assert time.monotonic() < deadline, "the table did not become stuck"
+        time.sleep(0.1)
+
+
+def iceberg(url: str, token: str) -> None:
+    catalog = RestCatalog("main", uri=f"{url}/iceberg", warehouse="main", token=token)
+    catalog.create_namespace("web")
+    fields = (NestedField(1, "id", LongType(), required=False), NestedField(2, "page", StringType(), required=False))
+    table = catalog.create_table("web.clicks", Schema(*fields), properties={"owner": "web team"})
+    for number in range(3):
+        table.append(pa.table({"id": pa.array([number], pa.int64()), "page": [f"/page/{number}"]}))
+
+
+def rights(api: httpx.Client, orders: Table) -> None:
+    wide = {"principal": "analysts", "add": ["USE CATALOG", "USE SCHEMA", "SELECT"]}
+    ask(api, "PATCH", "/v1/permissions/catalog/main", {"changes": [wide]})
+    narrow = {"principal": "writers", "add": ["SELECT", "MODIFY"]}
+    ask(api, "PATCH", f"/v1/permissions/table/{orders.name}", {"changes": [narrow], "owner": "alice"})
+    ask(api, "POST", "/v1/clients", {"name": "nightly loads", "roles": ["writers"]})
+
+
+def transactions(api: httpx.Client, orders: Table, payments: Table) -> None:
+    for settled in (True, False, False):
+        commits = [
+            {"table_id": table.id, "version": table.version + 1, "inline": {"content": table.content(4).decode()}}
+            for table in (orders, payments)
+        ]
+        id = str(uuid.uuid4())
+        ask(api, "PUT", f"/v1/transactions/{id}", {"commits": commits, "isolation": "serializable"})
+        if settled:
+            ask(api, "POST", "/v1/transactions", {"id": id, "commits": commits, "journal": True})
+            orders.version, payments.version = orders.version + 1, payments.version + 1
+
+
+def path_table(folder: Path) -> str:
+    """A table that no catalog has, to be imported."""
+    (folder / "_delta_log").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2, 3]}), folder / "part-0.parquet")
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    metadata = delta.metadata()
+    metadata["metaData"] |= {"id": str(uuid.uuid4()), "configuration": {}}
+    add = delta.add("part-0.parquet", 3, size=(folder / "part-0.parquet").stat().st_size)
+    info = {"commitInfo": {"timestamp": now_ms(), "operation": "WRITE", "operationParameters": {}}}
+    (folder / "_delta_log" / f"{0:020d}.json").write_bytes(delta.lines(info, protocol, metadata, add))
+    return folder.as_uri()
