@@ -14,9 +14,10 @@ import os
 import re
 from typing import Any
 
-from turnstile_spark.api import Api
-from turnstile_spark.errors import ApiError, TurnstileError
-from turnstile_spark.http import Http
+from turnstile_http.api import Api
+from turnstile_http.errors import ApiError
+from turnstile_http.http import Http
+from turnstile_spark.errors import TurnstileError
 from turnstile_spark.lake import Lake, Table
 from turnstile_spark.session import session
 from turnstile_spark.transactions.groups import TransactionConflict, TransactionOutcomeUnknown

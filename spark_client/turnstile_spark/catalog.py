@@ -11,13 +11,15 @@ from __future__ import annotations
 import uuid
 from typing import Any, ClassVar
 
+from turnstile_http.api import TableState
+from turnstile_http.errors import ApiError
+from turnstile_http.names import checked, dotted
 from turnstile_spark import refusals
-from turnstile_spark.api import TableState
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delegate import Delegate, ScopeDelegate
-from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy
-from turnstile_spark.names import checked, dotted, is_path
+from turnstile_spark.names import is_path
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.catalog_changes import Name
 from turnstile_spark.transactions.scope import OPTION, Scope
@@ -37,6 +39,7 @@ _FORCED_SCHEMA = "spark.databricks.delta.hms.schema.forceAlterTableDataSchema"
 #: measurable time, but shut out readers that do not know them.
 _LEAN = {"delta.enableRowTracking": "false", "delta.checkpointPolicy": "classic"}
 _REPLACE = "REPLACE TABLE, or mode('overwrite') with saveAsTable"
+RELATION_CATALOG = "org.apache.spark.sql.connector.catalog.RelationCatalog"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 #: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
 _CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type"))
@@ -47,10 +50,12 @@ _OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedC
 
 class SparkCatalog(ViewsOfLake):
     """``StagingTableCatalog``, ``RelationCatalog`` (tables and views) and ``SupportsNamespaces`` for one session (a JVM
-    ``SparkSession``)."""
+    ``SparkSession``). Spark has ``RelationCatalog`` from 4.2 on; before, the views of a lake are not to be seen."""
 
     def __init__(self, lake: LakeContext, session: JavaObject) -> None:
         super().__init__(lake, session)
+        if session.version() < "4.2":
+            self.Java = _WithoutViews  # type: ignore[misc, assignment]
         self.inner = _delta_catalog(self.jvm, session, lake.name, Delegate(lake, session))
         self._of_scopes: JavaObject | None = None
         self._capabilities = self.inner.capabilities()
@@ -325,9 +330,15 @@ class SparkCatalog(ViewsOfLake):
     class Java:
         implements: ClassVar = [
             "org.apache.spark.sql.connector.catalog.StagingTableCatalog",
-            "org.apache.spark.sql.connector.catalog.RelationCatalog",
+            RELATION_CATALOG,
             "org.apache.spark.sql.connector.catalog.SupportsNamespaces",
         ]
+
+
+class _WithoutViews:
+    """What a catalog is in Spark before 4.2."""
+
+    implements: ClassVar = [name for name in SparkCatalog.Java.implements if name != RELATION_CATALOG]
 
 
 class NamedCatalog(Proxy):
@@ -364,9 +375,7 @@ def _parts(definition: tuple[Any, ...]) -> tuple[JavaObject, JavaObject, JavaObj
 def catalogs_of(jvm: Jvm, session: JavaObject) -> JavaObject:
     """The private map of a session's catalogs (name to catalog)."""
     manager = session.sessionState().catalogManager()
-    field = jvm.class_for_name("org.apache.spark.sql.connector.catalog.DefaultCatalogManager").getDeclaredField(
-        "catalogs"
-    )
+    field = manager.getClass().getDeclaredField("catalogs")
     field.setAccessible(True)
     return field.get(manager)
 

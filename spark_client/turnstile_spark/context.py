@@ -10,8 +10,8 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
+from turnstile_http.api import Api, TableState, spark_location
 from turnstile_spark import checksums
-from turnstile_spark.api import Api, TableState, spark_location
 from turnstile_spark.credentials import Credentials
 from turnstile_spark.delta_logs import DeltaLogs
 from turnstile_spark.errors import Throw
@@ -157,6 +157,9 @@ class V1Tables:
         schema = jvm.cls("org.apache.spark.sql.types.DataType").fromJson(json.dumps(state.metadata["schema"]))
         managed = jvm.module(_CATALOG + "CatalogTableType").MANAGED()
         table_class = jvm.cls(_CATALOG + "CatalogTable")
-        defaults = [getattr(table_class, f"$lessinit$greater$default${at}")() for at in range(6, 23)]
+        members = max(
+            len(one.getParameterTypes()) for one in jvm.class_for_name(_CATALOG + "CatalogTable").getConstructors()
+        )
+        defaults = [getattr(table_class, f"$lessinit$greater$default${at}")() for at in range(6, members + 1)]
         catalog_table = table_class(identifier, managed, storage, schema, jvm.some("delta"), *defaults)
         return jvm.scala_copy(catalog_table, createTime=state.created)

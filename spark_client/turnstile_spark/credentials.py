@@ -18,8 +18,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from turnstile_spark.api import Api
-from turnstile_spark.errors import ApiError
+from turnstile_http.api import Api
+from turnstile_http.errors import ApiError
 from turnstile_spark.jvm import JavaObject, Jvm
 
 log = logging.getLogger("turnstile_spark")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from turnstile_http.api import TableState
+from turnstile_http.errors import ApiError
+from turnstile_http.names import dotted
 from turnstile_spark import refusals
-from turnstile_spark.api import TableState
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Proxy, names_of
 from turnstile_spark.log_files import Write
-from turnstile_spark.names import dotted
 from turnstile_spark.transactions.catalog_changes import Name, NewNamespace
 from turnstile_spark.transactions.scope import Scope, catalog_of, over
 

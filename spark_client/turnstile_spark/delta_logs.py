@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from turnstile_spark.http import now_ms
+from turnstile_http.http import now_ms
 from turnstile_spark.jvm import JavaObject
 
 _KEPT = 64

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions import captured
 from pyspark.errors.exceptions.captured import CapturedException
 
+from turnstile_http.errors import ApiError
 from turnstile_spark.jvm import JavaObject, Jvm, throw
 
 #: Delta's words when the catalog of a table it still knows is gone from the session.
@@ -64,52 +65,9 @@ def turnstile_error(condition: str, text: str) -> TurnstileError:
     return TurnstileError(desc=f"[{condition}] {text}", stackTrace="")
 
 
-class ApiError(Exception):
-    """An error answer of the HTTP API, or no answer (``status`` 0).
-
-    ``status``: HTTP status; ``type``: the server's error type (``Unreachable`` when there was no answer);
-    ``body``: the whole ``error`` object; ``ambiguous``: the request may have been carried out although it failed.
-    """
-
-    def __init__(self, status: int, type: str, message: str, body: dict[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.type, self.message, self.body = status, type, message, body or {}
-
-    @property
-    def ambiguous(self) -> bool:
-        """True when the request may have been carried out: a 5xx, or a connection lost after sending."""
-        return self.type == "NoAnswer" or (self.status >= 500 and self.type != "StorageFault")
-
-    @property
-    def transient(self) -> bool:
-        """True when the same request may succeed a little later."""
-        return (
-            self.ambiguous or self.type in ("Unreachable", "StorageFault") or self.status == 429 or self.retry_after > 0
-        )
-
-    @property
-    def retry_after(self) -> float:
-        """Seconds the server asks to wait; 0 when it does not say. Of a group that several members refuse, all of them have to say so."""
-        answers = [self.body, *(self.body.get("members") or ())]
-        waits = [float(answer.get("retry_after_ms") or 0) / 1000 for answer in answers[1:] or answers]
-        return max(waits) if all(waits) else 0.0
-
-    def __str__(self) -> str:
-        remedy = self.body.get("remedy")
-        return f"{self.type}: {self.message}" + (f" ({remedy})" if remedy else "")
-
-    def as_turnstile_error(self) -> TurnstileError:
-        """The same for a caller of the Python API."""
-        return turnstile_error(self.condition, str(self))
-
-    @property
-    def condition(self) -> str:
-        """The ``TURNSTILE_...`` name of this error."""
-        if self.type == "OutcomeUnknown" and not self.status:
-            return "TURNSTILE_OUTCOME_UNKNOWN"
-        if self.status in (401, 403):
-            return "TURNSTILE_NOT_PERMITTED"
-        return "TURNSTILE_UNREACHABLE" if self.transient else "TURNSTILE_REFUSED"
+def as_turnstile_error(e: ApiError) -> TurnstileError:
+    """The same for a caller of the Python API."""
+    return turnstile_error(e.condition, str(e))
 
 
 class Throw:

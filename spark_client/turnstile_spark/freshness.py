@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from turnstile_spark.api import Tail
+from turnstile_http.api import Tail
 from turnstile_spark.jvm import JavaObject, Jvm
 
 T = TypeVar("T")

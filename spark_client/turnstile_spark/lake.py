@@ -12,11 +12,12 @@ from typing import Any, Self, TypeVar
 from pyspark.errors.exceptions import captured
 from pyspark.java_gateway import ensure_callback_server_started
 
+from turnstile_http.api import Api, Commit, Head, Outcome
+from turnstile_http.errors import ApiError
 from turnstile_spark import coordinator
-from turnstile_spark.api import Api, Commit, Head, Outcome
 from turnstile_spark.context import LakeContext
 from turnstile_spark.credentials import Credentials
-from turnstile_spark.errors import ApiError, install_converter, turnstile_error
+from turnstile_spark.errors import as_turnstile_error, install_converter, turnstile_error
 from turnstile_spark.jvm import Jvm, let_java_exceptions_through
 from turnstile_spark.maintenance import ATTEMPTS as REWRITE_ATTEMPTS
 from turnstile_spark.maintenance import TARGET_BYTES, Progress, Rewrite, rewrite
@@ -68,14 +69,14 @@ class Lake:
         try:
             return sorted(self.api.tables(namespace))
         except ApiError as e:
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
 
     def namespaces(self) -> list[str]:
         """The names of all namespaces, levels joined by dots, sorted."""
         try:
             return sorted(self.api.namespaces())
         except ApiError as e:
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
 
     def find(self, query: str) -> list[dict[str, Any]]:
         """What a path query leads to (docs/path-queries.md), each with ``name``, ``kind``, ``id`` and more. In a serializable transaction
@@ -86,7 +87,7 @@ class Lake:
                 return scope.catalog_reads.find(query)
             return list(self.api.find(query))
         except ApiError as e:
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
 
     def create(self, name: str) -> TableBuilder:
         """A builder for the new table ``namespace.table``, in the style of ``DeltaTable.create``."""
@@ -149,7 +150,7 @@ class Lake:
         try:
             return [AnnouncedTransaction.read(self.api, entry) for entry in self.api.entries(state)]
         except ApiError as e:
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
 
     def snapshot(self, *tables: str, at: str | datetime | int | None = None, spark: Any = None) -> Snapshot:
         """One cut over these tables (``namespace.table``), for a ``with`` statement: the statements of this thread inside read
@@ -407,7 +408,7 @@ class Table:
     def _error(self, e: ApiError) -> Exception:
         if e.type in ("NoSuchTable", "NoSuchNamespace"):
             return captured.convert_exception(self._context.throw.no_such_table(*self._full_name).java_exception)
-        return e.as_turnstile_error()
+        return as_turnstile_error(e)
 
     def __repr__(self) -> str:
         return f"Table({self.sql_name})"

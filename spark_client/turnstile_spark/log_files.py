@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnstile_spark.api import Commit, Tail
+from turnstile_http.api import Commit, Tail
 from turnstile_spark.jvm import JavaObject, Jvm
 
 STAGED = "_staged_commits"

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_http.errors import ApiError
+from turnstile_spark.errors import TurnstileError
 from turnstile_spark.lake import Lake, Table
 from turnstile_spark.maintenance import Progress
 

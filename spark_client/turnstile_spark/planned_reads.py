@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
+from turnstile_http.api import Api, TableState, spark_location
 from turnstile_predicates.predicates import Predicate
 from turnstile_predicates.sql import sql_of
-from turnstile_spark.api import Api, TableState, spark_location
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.transactions.catalyst_predicates import items, predicate_of
@@ -91,7 +91,7 @@ class PlannedReads:
 
 
 def planned(context: LakeContext, spark: Any, state: TableState, where: str | None, version: int | None) -> Any:
-    """The rows of a table that was just loaded, at a version, as a DataFrame. Raises :class:`turnstile_spark.errors.ApiError` where the server refuses,
+    """The rows of a table that was just loaded, at a version, as a DataFrame. Raises :class:`turnstile_http.errors.ApiError` where the server refuses,
     ``TURNSTILE_REFUSED`` for too many files, and what Spark raises for ``where``."""
     definition, files = _planned_files(context.api, spark, state.table_id, where, version)
     location = context.jvm.cls("org.apache.spark.sql.catalyst.catalog.CatalogUtils").stringToURI(state.location)

@@ -35,12 +35,10 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
         "Spark Connect has no JVM gateway; connect through the Unity Catalog API instead",
         lambda jvm, spark: spark._jsparkSession.getClass().getName() == "org.apache.spark.sql.classic.SparkSession",
     ),
-    "DefaultCatalogManager.catalogs": (
+    "CatalogManager.catalogs": (
         "putting a Python catalog into a session",
-        lambda jvm, spark: (
-            _field(jvm, "org.apache.spark.sql.connector.catalog.DefaultCatalogManager", "catalogs")
-            and spark._jsparkSession.sessionState().catalogManager().getClass().getSimpleName()
-            == "DefaultCatalogManager"
+        lambda jvm, spark: _field(
+            jvm, spark._jsparkSession.sessionState().catalogManager().getClass().getName(), "catalogs"
         ),
     ),
     "AbstractDeltaCatalog.isUnityCatalog": (
@@ -64,8 +62,11 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
     "RelationCatalog": (
         "tables and views in one catalog",
         lambda jvm, spark: (
-            _method(jvm, "org.apache.spark.sql.connector.catalog.RelationCatalog", "loadRelation", 1)
-            and _method(jvm, "org.apache.spark.sql.connector.catalog.View$Builder", "withQueryColumnNames", 1)
+            spark.version < "4.2"
+            or (
+                _method(jvm, "org.apache.spark.sql.connector.catalog.RelationCatalog", "loadRelation", 1)
+                and _method(jvm, "org.apache.spark.sql.connector.catalog.View$Builder", "withQueryColumnNames", 1)
+            )
         ),
     ),
     "CatalogOwnedCommitCoordinatorProvider.registerBuilder": (
@@ -82,8 +83,10 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
         ),
     ),
     "CatalogTable": (
-        "describing a table to Delta (a case class of 22 members)",
-        lambda jvm, spark: _method(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogTable", "copy", 22),
+        "describing a table to Delta (a case class of 22 members, before Spark 4.2 of 21)",
+        lambda jvm, spark: _method(
+            jvm, "org.apache.spark.sql.catalyst.catalog.CatalogTable", "copy", 21 if spark.version < "4.2" else 22
+        ),
     ),
     "SQLExecution.getQueryExecution": (
         "answering an INSERT's second look from its first",
@@ -142,7 +145,12 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
         lambda jvm, spark: (
             bool(jvm.class_for_name("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper"))
             and _method(
-                jvm, "org.apache.spark.sql.execution.streaming.runtime.StreamExecution", "sparkSessionForStream", 0
+                jvm,
+                "org.apache.spark.sql.execution.streaming."
+                + ("" if spark.version < "4.1" else "runtime.")
+                + "StreamExecution",
+                "sparkSessionForStream",
+                0,
             )
         ),
     ),
@@ -170,5 +178,7 @@ def failures(jvm: Jvm, spark: Any) -> list[str]:
 def check(jvm: Jvm, spark: Any) -> None:
     """Raises ``TURNSTILE_SELF_TEST`` naming every internal that is not as expected."""
     if problems := failures(jvm, spark):
-        text = "this package is built for Spark 4.2 and Delta 4.4.0; not as expected here: " + "; ".join(problems)
+        text = "this package is built for Spark 4.0 to 4.2 and Delta 4.4.0; not as expected here: " + "; ".join(
+            problems
+        )
         raise turnstile_error("TURNSTILE_SELF_TEST", text)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
-#: hadoop-aws must be of PySpark's Hadoop version. Its dependency, the whole AWS SDK (686 MB), is left out in favour of
-#: the modules that S3A uses (19 MB).
-HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
+DELTA_VERSION = "4.4.0"
+#: Spark's releases that are tried (docs/compatibility.md), each with the Hadoop in its jars: hadoop-aws must be of the same version.
+HADOOP = {"4.0": "3.4.1", "4.1": "3.4.2", "4.2": "3.5.0"}
 _SDK = "2.35.4"
-S3A = (
-    HADOOP_AWS,
+#: In the place of hadoop-aws's dependency, the whole AWS SDK (686 MB): the modules that S3A uses (19 MB).
+SDK_MODULES = (
     *(f"software.amazon.awssdk:{m}:{_SDK}" for m in ("s3", "s3-transfer-manager", "sts", "apache-client")),
     f"software.amazon.awssdk:netty-nio-client:{_SDK}",
 )
@@ -60,14 +59,14 @@ def session(
     ``session_token``, ``region``. ``small``: options for a laptop or a test. ``master``: Spark master URL. ``options``:
     more Spark options, which win over all others. Packages come from the Ivy cache or Maven; raises what Spark raises.
     """
+    import pyspark
     from pyspark.sql import SparkSession
 
     settings = dict(OPTIONS)
-    packages = [DELTA]
+    packages = packages_of(pyspark.__version__, s3=bool(s3))
     if small:
         settings.update(SMALL)
     if s3:
-        packages += S3A
         settings["spark.jars.excludes"] = ",".join(EXCLUDED)
         settings.update(_s3a(s3))
     user_options = dict(options or {})
@@ -80,6 +79,21 @@ def session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def packages_of(pyspark_version: str, *, s3: bool) -> list[str]:
+    """Returns the Maven packages of a session: Delta for that PySpark, and what S3 needs.
+
+    Raises ``ValueError`` for a PySpark that is none of ``HADOOP``.
+    """
+    release = ".".join(pyspark_version.split(".")[:2])
+    if release not in HADOOP:
+        raise ValueError(
+            f"turnstile_spark does not know PySpark {pyspark_version}: install one of {', '.join(HADOOP)}, "
+            "or build the session yourself and attach it"
+        )
+    delta = f"io.delta:delta-spark_{release}_2.13:{DELTA_VERSION}"
+    return [delta, *((f"org.apache.hadoop:hadoop-aws:{HADOOP[release]}", *SDK_MODULES) if s3 else ())]
 
 
 def _s3a(s3: str | Mapping[str, str] | bool) -> dict[str, str]:

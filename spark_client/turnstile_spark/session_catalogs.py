@@ -47,12 +47,12 @@ class SessionCatalogs:
     def join(self, spark: Any) -> None:
         """Puts the lake into a PySpark session, into its future streams, and into sessions made from it."""
         session = spark._jsparkSession
-        conf, name = session.conf(), self.lake.name
+        conf = session.conf()
         for key, value in DEFAULTS.items():
             if not conf.contains(key):
                 conf.set(key, value)
         for key, value in self._catalog_conf().items():
-            conf.set(_CONF + name + key, value)
+            conf.set(_CONF + key, value)
         self.put(session)
         listener = self.jvm.new(
             "org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper", _Listener(self, session)
@@ -85,18 +85,22 @@ class SessionCatalogs:
                 catalogs_of(self.jvm, session).remove(self.lake.name)
                 catalogs_of(self.jvm, session).remove(catalog_of(self.lake.name))
                 for key in self._catalog_conf():
-                    session.conf().unset(_CONF + self.lake.name + key)
+                    session.conf().unset(_CONF + key)
             except Exception as e:
                 log.debug("turnstile_spark: leaving a session: %s", e)
         self._joined.clear()
         self._python.clear()
 
     def _catalog_conf(self) -> dict[str, str]:
+        """What Delta finds of the lake, and of the catalog of its scopes, below ``spark.sql.catalog``. Neither has a client of Delta's
+        own: after every commit it would look for one to report to."""
+        name = self.lake.name
         return {
-            "": _UNITY,
-            ".uri": self.lake.api.http.url,
-            ".token": self._token or "none",
-            ".deltaRestApi.enabled": "false",
+            name: _UNITY,
+            f"{name}.uri": self.lake.api.http.url,
+            f"{name}.token": self._token or "none",
+            f"{name}.deltaRestApi.enabled": "false",
+            f"{catalog_of(name)}.deltaRestApi.enabled": "false",
         }
 
     def _follow(self, spark: Any) -> None:

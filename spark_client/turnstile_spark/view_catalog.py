@@ -6,9 +6,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from turnstile_http.errors import ApiError
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delegate import LakeCatalog
-from turnstile_spark.errors import ApiError
 from turnstile_spark.jvm import JavaObject, names_of
 from turnstile_spark.views import NO_VIEW, ViewNotForSpark, definition_of, from_java, to_java
 

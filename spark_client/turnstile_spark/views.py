@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnstile_spark.errors import ApiError
-from turnstile_spark.http import Http, now_ms, path
+from turnstile_http.errors import ApiError
+from turnstile_http.http import Http, now_ms, path
+from turnstile_http.names import checked
 from turnstile_spark.jvm import JavaObject, Jvm, names_of
-from turnstile_spark.names import checked
 
 DIALECT: Final = "spark"
 #: As Iceberg's Spark catalog writes it, in the properties of a view; here in the summary of its version as well.

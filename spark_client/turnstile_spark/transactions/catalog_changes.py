@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from turnstile_spark.api import Api
+from turnstile_http.api import Api
 
 #: Characters of the names in one query; a query may have 4,000 in all.
 _NAMES_MAX = 3_000
@@ -19,7 +19,7 @@ _NAMES_MAX = 3_000
 
 class CatalogReadLog:
     """The reads of one transaction. Thread-safe. Lists and queries are asked through it, and raise
-    :class:`turnstile_spark.errors.ApiError` as those of :class:`turnstile_spark.api.Api`."""
+    :class:`turnstile_http.errors.ApiError` as those of :class:`turnstile_http.api.Api`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

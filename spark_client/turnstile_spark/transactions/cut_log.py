@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from turnstile_spark.http import now_ms
+from turnstile_http.http import now_ms
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
 from turnstile_spark.transactions.scope import Scope, ScopedTable
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turnstile_spark.api import Api, Commit
-from turnstile_spark.errors import CONFLICT, ApiError, TurnstileError
-from turnstile_spark.proposals import outcome_of
+from turnstile_http.api import Api, Commit
+from turnstile_http.errors import ApiError
+from turnstile_http.proposals import outcome_of
+from turnstile_spark.errors import CONFLICT, TurnstileError
 
 #: Refusals of a group that another attempt, from a new cut, may not meet. Only the first has members.
 CONFLICTS = frozenset(

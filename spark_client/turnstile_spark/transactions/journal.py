@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from turnstile_spark.api import Api
-from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_http.api import Api
+from turnstile_http.errors import ApiError
+from turnstile_spark.errors import TurnstileError, as_turnstile_error
 from turnstile_spark.transactions.groups import CONFLICTS, Group, TransactionConflict, TransactionOutcomeUnknown
 
 
@@ -125,7 +126,7 @@ class AnnouncedTransaction:
         except ApiError as e:
             if e.type in CONFLICTS:
                 raise TransactionConflict(self.id, e) from None
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
 
     def abort(self) -> AnnouncedTransaction:
         """Undoes it: nothing of it is applied any more, also if its client lives and sends it. Returns it as it is then. Raises
@@ -133,4 +134,4 @@ class AnnouncedTransaction:
         try:
             return self.read(self._api, self._api.abort(self.id))
         except ApiError as e:
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None

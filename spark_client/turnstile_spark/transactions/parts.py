@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
+from turnstile_http.http import now_ms
 from turnstile_spark.checksums import Checksums
-from turnstile_spark.http import now_ms
 from turnstile_spark.log_files import LogFiles, Write
 from turnstile_spark.transactions.folding import commit_info, fold, with_participants, with_timestamp
 from turnstile_spark.transactions.scope import ScopedTable

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from turnstile_http.errors import ApiError
 from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_spark.errors import TurnstileError
 from turnstile_spark.transactions.folding import CannotFold, fold
 from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Winner

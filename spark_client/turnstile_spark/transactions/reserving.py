@@ -14,8 +14,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from turnstile_spark.api import Api
-from turnstile_spark.errors import CONFLICT, ApiError, turnstile_error
+from turnstile_http.api import Api
+from turnstile_http.errors import ApiError
+from turnstile_spark.errors import CONFLICT, as_turnstile_error, turnstile_error
 
 log = logging.getLogger("turnstile_spark")
 LEASE_MS = 30_000
@@ -95,5 +96,5 @@ def reserved(api: Api, names: Sequence[str]) -> Reservation | None:
         reservation.requests += 1
         reservation.begin()
     except ApiError as e:
-        raise e.as_turnstile_error() from None
+        raise as_turnstile_error(e) from None
     return reservation

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from turnstile_spark.api import Commit, TableState, Tail
-from turnstile_spark.errors import CONFLICT, ApiError, TurnstileError, turnstile_error
-from turnstile_spark.http import now_ms
+from turnstile_http.api import Commit, TableState, Tail
+from turnstile_http.errors import ApiError
+from turnstile_http.http import now_ms
+from turnstile_spark.errors import CONFLICT, TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject
 from turnstile_spark.log_files import Write
 from turnstile_spark.names import location_key
@@ -167,7 +168,7 @@ class Scope:
     def state(self, namespace: str, name: str) -> TableState:
         """The table as the scope has it; loads it, and brings it into the cut, when it is used for the first time.
 
-        Raises :class:`turnstile_spark.errors.ApiError` as loading does, and :class:`TurnstileError` when the table cannot join the cut.
+        Raises :class:`turnstile_http.errors.ApiError` as loading does, and :class:`TurnstileError` when the table cannot join the cut.
         """
         with self._lock:
             if not self.is_open:
@@ -333,7 +334,7 @@ class Scope:
 
     def at_cut(self, cut: Mapping[str, int]) -> Scope:
         """A fresh scope of the same tables at another cut, where nothing is held. ``cut``: their versions, by id. Tables whose version is
-        another are loaded anew. Raises :class:`turnstile_spark.errors.ApiError` as loading does, and :class:`TurnstileError` when a name is
+        another are loaded anew. Raises :class:`turnstile_http.errors.ApiError` as loading does, and :class:`TurnstileError` when a name is
         another table's now."""
         scope = Scope(
             self.lake,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from turnstile_spark.api import Tail
+from turnstile_http.api import Tail
 from turnstile_spark.context import LakeContext
 from turnstile_spark.coordinator import refuse_mirroring
 from turnstile_spark.errors import Throw, TurnstileError

@@ -11,9 +11,10 @@ from typing import Any, Self
 
 from pyspark.sql.functions import lit, unix_millis
 
-from turnstile_spark.api import TableState
+from turnstile_http.api import TableState
+from turnstile_http.errors import ApiError
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import ApiError, turnstile_error
+from turnstile_spark.errors import as_turnstile_error, turnstile_error
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.scope import Scope
 
@@ -36,7 +37,7 @@ class Scoped:
         try:
             cut = self._cut(list(self._named)) if self._named else {}
         except ApiError as e:
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
         self._scope = Scope(
             lake.name,
             self._session,

@@ -15,9 +15,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Self
 
-from turnstile_spark.api import Commit
+from turnstile_http.api import Commit
+from turnstile_http.errors import ApiError
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import ApiError, TurnstileError, turnstile_error
+from turnstile_spark.errors import TurnstileError, as_turnstile_error, turnstile_error
 from turnstile_spark.proposals import already_written, await_file
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.catalog_reads import CatalogReadLog
@@ -206,7 +207,7 @@ class Transaction(Scoped):
                 self._state = "aborted"
             elif self._withdraw(e):
                 return
-            raise e.as_turnstile_error() from None
+            raise as_turnstile_error(e) from None
         except TurnstileError as e:
             self._state = "conflict" if e.condition == "TURNSTILE_TRANSACTION_CONFLICT" else "refused"
             if self._withdraw(e):
@@ -229,7 +230,7 @@ class Transaction(Scoped):
                 self._state = "aborted"
             except ApiError as e:
                 self._state = "committed" if e.type == "TransactionCommitted" else "unknown"
-                raise e.as_turnstile_error() from None
+                raise as_turnstile_error(e) from None
             return
         if self._state not in ("open", "aborted"):
             raise turnstile_error(

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 
 #: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the client gives up.
 READ_TIMEOUT = 35.0

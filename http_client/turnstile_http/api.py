@@ -1,6 +1,6 @@
 """The calls of the HTTP API (``docs/api.md``) that the client makes, one method each, and their responses.
 
-All calls raise :class:`turnstile_spark.errors.ApiError`, ``InvalidName`` before anything is sent. Reads and idempotent calls are repeated while the failure is
+All calls raise :class:`turnstile_http.errors.ApiError`, ``InvalidName`` before anything is sent. Reads and idempotent calls are repeated while the failure is
 transient; so are changes of the catalog, under a key by which the server makes them once.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnstile_spark.errors import ApiError
-from turnstile_spark.http import Http, path
-from turnstile_spark.names import checked, dotted, is_uuid
+from turnstile_http.errors import ApiError
+from turnstile_http.http import Http, path
+from turnstile_http.names import checked, dotted, is_uuid
 
 _UNITY = ("api", "2.1", "unity-catalog")
 

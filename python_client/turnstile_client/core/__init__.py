@@ -1,0 +1,1 @@
+"""What is decided without files and requests."""

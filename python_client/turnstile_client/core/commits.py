@@ -1,0 +1,123 @@
+"""The content of commits, action by action. Source: Delta protocol, "Actions", "Commit Provenance Information", "In-Commit Timestamps"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnstile_client.core.definitions import Definition
+
+ENGINE: Final = "turnstile-client/0.1.0"
+#: Members of a removed file that its ``remove`` keeps.
+_KEPT: Final = ("partitionValues", "size", "deletionVector", "baseRowId", "defaultRowCommitVersion")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that was written. ``path``: relative to the table; ``stats``: JSON; ``modified_ms``: since the epoch."""
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    modified_ms: int
+    stats: str
+    rows: int
+
+    def add(self) -> dict[str, Any]:
+        """Its ``add`` action."""
+        added = {
+            "path": self.path,
+            "partitionValues": dict(self.partition_values),
+            "size": self.size,
+            "modificationTime": self.modified_ms,
+            "dataChange": True,
+            "stats": self.stats,
+        }
+        return {"add": added}
+
+
+def append(id: str, now_ms: int, base: int, files: Iterable[DataFile], partitions: Iterable[str]) -> str:
+    """The content of a commit that adds files to what version ``base``, or any later one, has."""
+    parameters = {"mode": "Append", "partitionBy": _json(list(partitions))}
+    info = _info(id, now_ms, "WRITE", parameters) | {"readVersion": base, "isBlindAppend": True}
+    return _lines([{"commitInfo": info}, *(file.add() for file in files)])
+
+
+def overwrite(
+    id: str,
+    now_ms: int,
+    base: int,
+    *,
+    files: Iterable[DataFile],
+    removed: Iterable[Mapping[str, Any]],
+    partitions: Iterable[str],
+    where: str | None,
+) -> str:
+    """The content of a commit that puts files in the place of those that version ``base`` has. ``removed``: as a plan shows them; ``where``: the
+    filter that they were chosen by, for people."""
+    parameters = {"mode": "Overwrite", "partitionBy": _json(list(partitions))} | (
+        {} if where is None else {"predicate": where}
+    )
+    info = _info(id, now_ms, "WRITE", parameters) | {"readVersion": base, "isBlindAppend": False}
+    return _lines([{"commitInfo": info}, *(_remove(file, now_ms) for file in removed), *(file.add() for file in files)])
+
+
+def _remove(file: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    kept = {name: file[name] for name in _KEPT if file.get(name) is not None}
+    return {
+        "remove": {
+            "path": file["path"],
+            "deletionTimestamp": now_ms,
+            "dataChange": True,
+            "extendedFileMetadata": True,
+            **kept,
+        }
+    }
+
+
+def version_zero(id: str, now_ms: int, metadata_id: str, definition: Definition, comment: str | None) -> str:
+    """The content of a new table's first commit."""
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": sorted(definition.reader_features),
+        "writerFeatures": sorted(definition.writer_features),
+    }
+    metadata = {
+        "id": metadata_id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": _json({"type": "struct", "fields": list(definition.fields)}),
+        "partitionColumns": list(definition.partitions),
+        "configuration": dict(definition.properties),
+        "createdTime": now_ms,
+    } | ({} if comment is None else {"description": comment})
+    parameters = {"partitionBy": _json(list(definition.partitions)), "isManaged": "true"}
+    info = _info(id, now_ms, "CREATE TABLE", parameters) | {"isBlindAppend": True}
+    return _lines([{"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata}])
+
+
+def adds(content: str) -> frozenset[str]:
+    """The paths of the files that a commit adds."""
+    actions = (json.loads(line) for line in content.split("\n") if line)
+    return frozenset(action["add"]["path"] for action in actions if "add" in action)
+
+
+def _info(id: str, now_ms: int, operation: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "inCommitTimestamp": now_ms,
+        "timestamp": now_ms,
+        "operation": operation,
+        "operationParameters": dict(parameters),
+        "engineInfo": ENGINE,
+        "txnId": id,
+    }
+
+
+def _lines(actions: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(_json(action) + "\n" for action in actions)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,158 @@
+"""Filters as pyarrow, pandas and Polars' readers write them: ``[("day", ">=", date(2026, 11, 1)), ("city", "in", ["Bern", "Basel"])]``.
+
+A list of conditions that all hold, or a list of such lists, of which one holds. A condition on a value that is null does not hold, whatever it is,
+but ``("day", "=", None)`` and ``("day", "!=", None)``, which ask for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from turnstile_client.errors import DataMismatch
+from turnstile_predicates.file_stats import kind_of
+from turnstile_predicates.predicates import (
+    UNKNOWN,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Kind,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Value,
+)
+from turnstile_predicates.sql import sql_of
+
+Condition = tuple[str, str, Any]
+Where = Sequence[Condition] | Sequence[Sequence[Condition]]
+_OPERATORS: Final = frozenset(("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"))
+
+
+class Filter:
+    """A filter on the columns of a table. ``fields``: these, as Delta's JSON has them, of ``schema`` in Arrow. Raises :class:`DataMismatch`, naming
+    the condition, for what is none."""
+
+    def __init__(self, where: Where, fields: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+        self._columns = {str(column["name"]).lower(): (column, schema.field(at)) for at, column in enumerate(fields)}
+        if not where:
+            raise DataMismatch("where: no condition; leave it out to mean all rows")
+        alternatives = [where] if isinstance(where[0], tuple) else where
+        parts = [[self._condition(each) for each in cast(Sequence[Any], conditions)] for conditions in alternatives]
+        if not all(parts):
+            raise DataMismatch("where: a list without conditions; leave it out to mean all rows")
+        self.columns = frozenset(name for conditions in parts for name, _, _ in conditions)
+        #: What Arrow judges rows by.
+        self.expression = _any([_all([expression for _, expression, _ in conditions]) for conditions in parts])
+        self._predicate: Predicate = Or(
+            tuple(And(tuple(predicate for _, _, predicate in conditions)) for conditions in parts)
+        )
+
+    @property
+    def sql(self) -> str | None:
+        """A predicate for the server's plans, true wherever the filter is; None where there is none."""
+        return sql_of(self._predicate)
+
+    def _condition(self, given: Any) -> tuple[str, pc.Expression, Predicate]:
+        if not (isinstance(given, tuple) and len(given) == 3 and isinstance(given[0], str) and given[1] in _OPERATORS):
+            operators = ", ".join(sorted(_OPERATORS))
+            raise DataMismatch(
+                f"where: {str(given)[:200]} is no condition (column, operator, value) with one of {operators}"
+            )
+        name, operator, value = given
+        if name.lower() not in self._columns:
+            raise DataMismatch(f"where: the table has no column {name[:200]!r}")
+        column, field = self._columns[name.lower()]
+        if not isinstance(column["type"], str):
+            raise DataMismatch(f"where: the column {name!r} is no single value, and is not compared")
+        operator = "=" if operator == "==" else operator
+        if operator in ("in", "not in"):
+            value = [None] if isinstance(value, str | bytes) or not hasattr(value, "__iter__") else list(value)
+            if any(each is None for each in value):
+                raise DataMismatch(f"where: {name!r} {operator}: give a list of values, without None")
+            return field.name, *_membership(
+                field, operator, _scalars(value, field), _values(column["type"], value, field)
+            )
+        if value is None:
+            if operator not in ("=", "!="):
+                raise DataMismatch(f"where: nothing is {operator} None, column {name!r}")
+            is_null, null = pc.field(field.name).is_null(), IsNull((field.name,))
+            return (field.name, is_null, null) if operator == "=" else (field.name, ~is_null, Not(null))
+        [scalar] = _scalars([value], field)
+        [literal] = _values(column["type"], [value], field)
+        return field.name, _compared(pc.field(field.name), operator, scalar), _comparison(field.name, operator, literal)
+
+
+def _scalars(values: list[Any], field: pa.Field) -> pa.Array:
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError, TypeError) as e:
+        raise DataMismatch(f"where: column {field.name!r} is {field.type}: {e}") from None
+
+
+def _values(type: str, values: list[Any], field: pa.Field) -> list[Value | None]:
+    """Literals of predicates; None for one that has no counterpart there."""
+    kind = kind_of(type)
+    return [_literal(kind, value) for value in _scalars(values, field)]
+
+
+def _literal(kind: Kind | None, value: pa.Scalar) -> Value | None:
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return Value(kind, value.value)
+    python = value.as_py()
+    return (
+        None if kind is None or (isinstance(python, float) and math.isnan(python)) else Value(kind, python)
+    )  # NaN compares otherwise in SQL
+
+
+def _compared(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expression:
+    match operator:
+        case "=":
+            return column == value
+        case "!=":
+            return column != value
+        case "<":
+            return column < value
+        case "<=":
+            return column <= value
+        case ">":
+            return column > value
+    return column >= value
+
+
+def _comparison(name: str, operator: str, value: Value | None) -> Predicate:
+    if value is None:
+        return UNKNOWN
+    if operator == "!=":
+        return Not(Comparison((name,), "=", value))
+    return Comparison((name,), cast(Operator, operator), value)
+
+
+def _membership(
+    field: pa.Field, operator: str, values: pa.Array, literals: list[Value | None]
+) -> tuple[pc.Expression, Predicate]:
+    column = pc.field(field.name)
+    member: Predicate = UNKNOWN if None in literals or not literals else In((field.name,), tuple(literals))
+    if operator == "in":
+        return column.isin(values), member
+    return column.is_valid() & ~column.isin(values), UNKNOWN if member is UNKNOWN else Not(member)
+
+
+def _all(parts: list[pc.Expression]) -> pc.Expression:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole & part
+    return whole
+
+
+def _any(parts: list[pc.Expression]) -> pc.Expression:
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole | part
+    return whole

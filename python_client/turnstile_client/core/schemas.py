@@ -1,0 +1,134 @@
+"""Schemas: Delta's JSON and Arrow's types.
+
+Source: Delta protocol, "Schema Serialization Format"; "Delta Data Type to Parquet Type Mappings".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from turnstile_client.errors import DataMismatch, Unsupported
+
+TIMESTAMP: Final = pa.timestamp("us", "UTC")
+_PRIMITIVES: Final[dict[str, pa.DataType]] = {
+    "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": TIMESTAMP, "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+_NAMES: Final = {type: name for name, type in _PRIMITIVES.items()}
+#: Arrow's types that Delta has not, and the next larger that it has.
+_WIDER: Final[dict[pa.DataType, str]] = {
+    pa.uint8(): "short", pa.uint16(): "integer", pa.uint32(): "long", pa.uint64(): "decimal(20,0)", pa.float16(): "float",
+    pa.large_string(): "string", pa.string_view(): "string", pa.large_binary(): "binary", pa.binary_view(): "binary",
+    pa.date64(): "date",
+}  # fmt: skip
+_DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+#: What a Delta column's name cannot have in it without column mapping.
+_NO_NAME: Final = re.compile(r"[ ,;{}()\n\t=]|\A\Z")
+
+
+def arrow_schema(schema: Mapping[str, Any]) -> pa.Schema:
+    """A table's schema in Arrow, every column nullable where Delta has it so. Raises :class:`Unsupported`, naming the column."""
+    return pa.schema([_arrow_field(field, "") for field in schema["fields"]])
+
+
+def _arrow_field(field: Mapping[str, Any], above: str) -> pa.Field:
+    name = f"{above}{field['name']}"
+    return pa.field(field["name"], _arrow_type(field["type"], name), nullable=bool(field.get("nullable", True)))
+
+
+def _arrow_type(type: Any, name: str) -> pa.DataType:
+    if isinstance(type, Mapping):
+        match type.get("type"):
+            case "struct":
+                return pa.struct([_arrow_field(field, f"{name}.") for field in type["fields"]])
+            case "array":
+                nullable = bool(type.get("containsNull", True))
+                return pa.list_(
+                    pa.field("element", _arrow_type(type["elementType"], f"{name}.element"), nullable=nullable)
+                )
+            case "map":
+                value = _arrow_type(type["valueType"], f"{name}.value")
+                nullable = bool(type.get("valueContainsNull", True))
+                return pa.map_(_arrow_type(type["keyType"], f"{name}.key"), pa.field("value", value, nullable=nullable))
+    elif type in _PRIMITIVES:
+        return _PRIMITIVES[type]
+    elif isinstance(type, str) and (match := _DECIMAL.fullmatch(type)):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    raise Unsupported(f"the column {name!r} has the type {type}, which this client does not know")
+
+
+def delta_schema(schema: pa.Schema) -> dict[str, Any]:
+    """Arrow's schema as Delta writes it, for a new table. Raises :class:`DataMismatch`, naming the column."""
+    check_names(schema.names, "column")
+    return {"type": "struct", "fields": [_delta_field(field, "") for field in schema]}
+
+
+def check_names(names: Iterable[str], what: str) -> None:
+    """Raises :class:`DataMismatch` for a name that Delta's tables cannot have, or two that differ in case only."""
+    seen = dict[str, str]()
+    for name in names:
+        if _NO_NAME.search(name):
+            raise DataMismatch(
+                f"{what} {name[:200]!r}: a name has none of ' ,;{{}}()=', no tab and no line feed, and is not empty"
+            )
+        if name.lower() in seen:
+            raise DataMismatch(f"{what} {name[:200]!r} is there twice: names are compared without regard to case")
+        seen[name.lower()] = name
+
+
+def _delta_field(field: pa.Field, above: str) -> dict[str, Any]:
+    name = f"{above}{field.name}"
+    return {"name": field.name, "type": _delta_type(field.type, name), "nullable": field.nullable, "metadata": {}}
+
+
+def _delta_type(type: pa.DataType, name: str) -> Any:
+    known = _NAMES.get(type) or _WIDER.get(type)
+    if known is not None:
+        return known
+    if types.is_timestamp(type):
+        return "timestamp_ntz" if type.tz is None else "timestamp"
+    if types.is_dictionary(type):
+        return _delta_type(type.value_type, name)
+    if types.is_fixed_size_binary(type):
+        return "binary"
+    if types.is_decimal(type) and type.precision <= 38 and 0 <= type.scale <= type.precision:
+        return f"decimal({type.precision},{type.scale})"
+    if types.is_struct(type):
+        check_names([member.name for member in type], f"{name}: field")
+        return {"type": "struct", "fields": [_delta_field(member, f"{name}.") for member in type]}
+    if is_list(type):
+        element = _delta_type(type.value_type, f"{name}.element")
+        return {"type": "array", "elementType": element, "containsNull": type.value_field.nullable}
+    if types.is_map(type):
+        key, value = _delta_type(type.key_type, f"{name}.key"), _delta_type(type.item_type, f"{name}.value")
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": type.item_field.nullable}
+    raise DataMismatch(f"column {name!r} has Arrow's type {type}, which no Delta table can hold: cast it")
+
+
+def is_list(type: pa.DataType) -> bool:
+    """Whether this is one of Arrow's kinds of list."""
+    return any(
+        is_kind(type)
+        for is_kind in (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+    )
+
+
+def type_names(type: Any) -> set[str]:
+    """The names of the primitive types in a type of Delta's JSON, without parameters."""
+    if isinstance(type, Mapping):
+        parts = [field["type"] for field in type.get("fields", ())]
+        parts += [type[member] for member in ("elementType", "keyType", "valueType") if member in type]
+        return set[str]().union(*map(type_names, parts))
+    return {str(type).partition("(")[0]}

@@ -1,0 +1,45 @@
+"""What goes wrong, by what a caller can do about it.
+
+Refusals of the server that have no class here are :class:`turnstile_http.errors.ApiError`: ``status``, ``type`` (``NoSuchTable``,
+``PermissionDenied``, ...) and the server's message and remedy.
+"""
+
+from __future__ import annotations
+
+from turnstile_http.errors import ApiError
+
+__all__ = ["ApiError", "ClientError", "Conflict", "DataMismatch", "OutcomeUnknown", "Unsupported"]
+
+
+class ClientError(Exception):
+    """Of what this client refuses or cannot tell. After any of its kinds but :class:`OutcomeUnknown` the table is as before."""
+
+
+class Unsupported(ClientError):
+    """The table, or a property of it, needs something that this client does not do. Use an engine that does, such as Spark."""
+
+
+class DataMismatch(ClientError, ValueError):
+    """The data, a filter or a schema does not fit the table. The message names the column."""
+
+
+class Conflict(ClientError):
+    """Another commit came first and decides against this one: read again, and run the operation again.
+
+    ``latest``: the table's newest version then, None where it is not known."""
+
+    def __init__(self, message: str, latest: int | None) -> None:
+        super().__init__(message)
+        self.latest = latest
+
+
+class OutcomeUnknown(ClientError):
+    """The commit may have happened or not: no final answer came before the deadline. Its files were left where they are.
+
+    ``table``, ``id``: what to ask with: ``lake.table(table).outcome(id)``. To append again under the same ``id`` is safe, whatever became of the
+    first attempt: one of them is committed at most.
+    """
+
+    def __init__(self, message: str, table: str, id: str) -> None:
+        super().__init__(message)
+        self.table, self.id = table, id

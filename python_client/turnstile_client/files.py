@@ -1,0 +1,138 @@
+"""Writing the rows of one commit as Parquet files, with their statistics.
+
+Files lie beside one another in the table's folder, under names that nobody else chooses: partition values are in the log, and a folder
+named after one would need its characters escaped and its length bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from turnstile_client.core.commits import DataFile
+from turnstile_client.core.definitions import Definition
+from turnstile_client.core.partitions import Texts, split
+from turnstile_client.core.statistics import Statistics, indexed_columns
+from turnstile_client.storage import Storage
+
+log = logging.getLogger("turnstile_client")
+
+#: Bytes after which a file is ended, unless the table's property says otherwise.
+TARGET_BYTES: Final = 128 * 1024 * 1024
+#: Bytes of rows that wait, for all files together; and rows of a row group at most.
+_WAITING_BYTES: Final = 256 * 1024 * 1024
+_GROUP_ROWS: Final = 1_048_576
+_GROUP_BYTES: Final = 64 * 1024 * 1024
+#: Files that are written at once: each keeps a connection or a descriptor.
+_OPEN: Final = 64
+
+
+class _OpenFile:
+    """A file that is being written. Rows wait until they are a row group."""
+
+    def __init__(self, name: str, texts: Texts, statistics: Statistics) -> None:
+        self.name, self.texts, self.statistics = name, texts, statistics
+        self.waiting = list[pa.RecordBatch]()
+        self.waiting_bytes = 0
+        self.sink: Any = None
+        self.writer: pq.ParquetWriter | None = None
+
+
+class Writer:
+    """Writes rows of a table's schema below ``storage``. After :meth:`close`, ``files`` are what was written; :meth:`discard` removes everything,
+    whenever it is called."""
+
+    def __init__(self, storage: Storage, definition: Definition, target_bytes: int = TARGET_BYTES) -> None:
+        self._storage, self._partitions, self._target = storage, definition.partitions, target_bytes
+        # Nullable in the file, whatever the table says: readers take a column of the log's schema from either.
+        self._schema = pa.schema([column.with_nullable(nullable=True) for column in definition.data_schema])
+        self._indexed = indexed_columns(definition)
+        self._open = dict[Texts, _OpenFile]()
+        self._names = list[str]()
+        self.files = list[DataFile]()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Writes rows. Raises :class:`OSError`, and :class:`turnstile_client.errors.DataMismatch` for a partition value that cannot be kept."""
+        for texts, part in split(batch, self._partitions):
+            file = self._open.pop(texts, None) or self._begun(texts)
+            self._open[texts] = file  # the latest last
+            rows = pa.RecordBatch.from_arrays(part.columns, schema=self._schema)
+            file.waiting.append(rows)
+            file.waiting_bytes += rows.nbytes
+            file.statistics.add(rows)
+            if file.waiting_bytes >= _GROUP_BYTES:
+                self._flush(file)
+            while sum(each.waiting_bytes for each in self._open.values()) > _WAITING_BYTES:
+                self._flush(max(self._open.values(), key=lambda each: each.waiting_bytes))
+            if file.sink is not None and file.sink.tell() >= self._target:
+                self._end(self._open.pop(texts))
+
+    def close(self) -> None:
+        """Ends all files."""
+        while self._open:
+            self._end(self._open.pop(next(iter(self._open))))
+
+    def discard(self) -> None:
+        """Removes what was written. A file that cannot be removed now is left to VACUUM: no commit names it."""
+        for file in self._open.values():
+            with suppress(Exception):
+                if file.writer is not None:
+                    file.writer.close()
+                    file.sink.close()
+        self._open.clear()
+        for name in self._names:
+            try:
+                self._storage.remove(name)
+            except OSError as e:
+                log.warning(
+                    "turnstile_client: %s is left in the table's folder, and is no part of the table: %s", name, e
+                )
+        self._names.clear()
+        self.files.clear()
+
+    def _begun(self, texts: Texts) -> _OpenFile:
+        if len(self._open) >= _OPEN:
+            self._end(self._open.pop(next(iter(self._open))))
+        return _OpenFile(f"part-{uuid.uuid4()}.snappy.parquet", texts, Statistics(self._indexed))
+
+    def _flush(self, file: _OpenFile) -> None:
+        if file.writer is None:
+            self._names.append(file.name)
+            file.sink = self._storage.system().open_output_stream(self._storage.path(file.name))
+            file.writer = pq.ParquetWriter(file.sink, self._schema, compression="snappy", store_schema=False)
+        file.writer.write_table(pa.Table.from_batches(file.waiting, self._schema), row_group_size=_GROUP_ROWS)
+        file.waiting.clear()
+        file.waiting_bytes = 0
+
+    def _end(self, file: _OpenFile) -> None:
+        if file.waiting or file.writer is None:
+            self._flush(file)
+        assert file.writer is not None
+        file.writer.close()
+        size = file.sink.tell()
+        file.sink.close()
+        values = dict(zip(self._partitions, file.texts, strict=True))
+        written = DataFile(
+            file.name, values, size, int(time.time() * 1000), file.statistics.text(), file.statistics.rows
+        )
+        self.files.append(written)
+
+
+def target_bytes(definition: Definition) -> int:
+    """The size at which files of a table are ended: its property ``delta.targetFileSize``, if that is a number of bytes, or with a unit."""
+    text = definition.properties.get("delta.targetFileSize", "").strip().lower()
+    units = {"kb": 2**10, "k": 2**10, "mb": 2**20, "m": 2**20, "gb": 2**30, "g": 2**30, "b": 1, "": 1}
+    number = text.rstrip("kmgb")
+    return int(number) * units.get(text[len(number) :], 1) if number.isdecimal() and int(number) else TARGET_BYTES
+
+
+def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream that have rows."""
+    return (batch for batch in reader if batch.num_rows)

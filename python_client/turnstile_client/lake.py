@@ -1,0 +1,177 @@
+"""The connection to a server: tables by name, new tables, and the server's credentials for their files."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from turnstile_client.core import commits
+from turnstile_client.core.definitions import new_definition
+from turnstile_client.core.schemas import delta_schema
+from turnstile_client.errors import ApiError, DataMismatch
+from turnstile_client.storage import Storage, Vended, checked_options
+from turnstile_client.table import Table, stream_of
+from turnstile_http.api import Api
+from turnstile_http.http import Http, now_ms, path
+from turnstile_http.names import checked, dotted
+
+_UNITY = ("api", "2.1", "unity-catalog")
+
+
+def connect(
+    url: str | None = None,
+    token: str | None = None,
+    *,
+    catalog: str = "main",
+    s3: Mapping[str, str] | None = None,
+    deadline: float = 60.0,
+) -> Lake:
+    """Returns a catalog of a server; nothing is sent yet.
+
+    Args:
+        url: of the server, without ``/v1``; by default ``TURNSTILE_URL``.
+        token: bearer token; by default ``TURNSTILE_TOKEN``, or none.
+        catalog: whose tables.
+        s3: ``endpoint``, ``region``, and ``access_key``, ``secret_key``, ``session_token``, for tables on S3. Without keys the
+            server is asked for some, for each table; where it vends none, those of the environment are taken.
+        deadline: seconds that one commit may take, with everything that is tried again.
+
+    Raises:
+        ValueError: there is no address, or ``s3`` has other members.
+    """
+    url = url or os.environ.get("TURNSTILE_URL", "")
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} is not the address of a server: give url, or set TURNSTILE_URL")
+    secret = token if token is not None else os.environ.get("TURNSTILE_TOKEN", "")
+    return Lake(Api(Http(url, secret or None, deadline), checked(catalog, "catalog")), checked_options(s3), deadline)
+
+
+class Lake:
+    """A catalog of a server. Made by :func:`connect`; ends its connections when it is closed, or with its ``with``."""
+
+    def __init__(self, api: Api, s3: Mapping[str, str], deadline: float) -> None:
+        self._api, self._s3, self._deadline = api, s3, deadline
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections. Idempotent."""
+        self._api.http.close()
+
+    def table(self, name: str) -> Table:
+        """The table ``namespace.table``; nothing is sent yet. Raises :class:`DataMismatch` for what is no such name."""
+        return Table(self._api, _full_name(name), self._storage, self._deadline)
+
+    def tables(self, namespace: str) -> list[str]:
+        """The names of the Delta tables in a namespace. Raises :class:`ApiError`."""
+        return [name for name, _ in self._api.delta_tables(namespace)]
+
+    def create(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        exist_ok: bool = False,
+    ) -> Table:
+        """Creates an empty table.
+
+        Args:
+            name: ``namespace.table``; the namespace has to be there.
+            schema: Arrow's, or data whose columns the table gets (as :func:`turnstile_client.table.stream_of` takes it).
+            partition_by: names of partition columns.
+            properties: of the table; of Delta's own those in ``SETTABLE`` (:mod:`turnstile_client.core.definitions`).
+            comment: what it is for.
+            exist_ok: a table of that name is no error, whatever its columns are.
+
+        Raises:
+            DataMismatch: a column, partition column or property that a table cannot have.
+            ApiError: ``AlreadyExists``, ``NoSuchNamespace``, ... or the server cannot be reached.
+        """
+        full = _full_name(name)
+        namespace, _, table = full.rpartition(".")
+        fields = delta_schema(schema if isinstance(schema, pa.Schema) else stream_of(schema).schema)
+        new_definition(fields, tuple(partition_by), properties or {}, ())  # before anything is asked for
+        try:
+            self._register(
+                namespace,
+                table,
+                fields=fields,
+                partitions=tuple(partition_by),
+                properties=properties or {},
+                comment=comment,
+            )
+        except ApiError as e:
+            if not (exist_ok and e.type == "AlreadyExists"):
+                raise
+        return self.table(full)
+
+    def _register(
+        self,
+        namespace: str,
+        table: str,
+        *,
+        fields: Mapping[str, Any],
+        partitions: tuple[str, ...],
+        properties: Mapping[str, str],
+        comment: str | None,
+    ) -> None:
+        """Stages a table, writes its version 0, and gives it its name. A crash in between leaves a staged table, which the server removes."""
+        staged = self._api.stage(namespace, table)
+        definition = new_definition(fields, partitions, properties, tuple(staged["required_features"]))
+        definition = replace(definition, properties={**staged["required_properties"], **properties})
+        content = commits.version_zero(str(uuid.uuid4()), now_ms(), str(uuid.uuid4()), definition, comment)
+        storage = Storage(staged["location"], self._s3, lambda: self._vended_for_staging(staged["table_id"]))
+        storage.write(f"_delta_log/{0:020d}.json", content.encode())
+        self._api.register(namespace, table, staged["table_id"])
+
+    def _storage(self, table_id: str, location: str) -> Storage:
+        return Storage(location, self._s3, lambda: self._vended(table_id))
+
+    def _vended(self, table_id: str) -> Vended | None:
+        """Credentials to read and write a table, or to read it where no more is permitted; None where the server vends none."""
+        for operation in ("READ_WRITE", "READ"):
+            body = {"table_id": table_id, "operation": operation}
+            try:
+                answer = self._api.http.call("credentials", "POST", path(*_UNITY, "temporary-table-credentials"), body)
+            except ApiError as e:
+                if e.status == 403 and operation == "READ_WRITE":
+                    continue
+                raise
+            keys = answer.get("aws_temp_credentials")
+            if not keys:
+                return None
+            expires = answer.get("expiration_time")
+            token = keys.get("session_token") or None
+            return Vended(keys["access_key_id"], keys["secret_access_key"], token, expires / 1000 if expires else None)
+        return None
+
+    def _vended_for_staging(self, table_id: str) -> Vended | None:
+        route = path(*_UNITY, "delta", "v1", "staging-tables", table_id, "credentials")
+        found = self._api.http.call("credentials", "GET", route).get("storage-credentials")
+        if not found:
+            return None
+        config, expires = found[0]["config"], found[0].get("expiration-time-ms")
+        token = config.get("s3.session-token") or None
+        return Vended(
+            config["s3.access-key-id"], config["s3.secret-access-key"], token, expires / 1000 if expires else None
+        )
+
+
+def _full_name(name: str) -> str:
+    *levels, table = name.split(".")
+    if not levels:
+        raise DataMismatch(f"{name[:200]!r} is no table: write namespace.table")
+    return f"{dotted(levels)}.{checked(table, 'table')}"

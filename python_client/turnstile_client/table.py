@@ -1,0 +1,346 @@
+"""A table: append, overwrite and read. Source: docs/api.md, "Commits" (tickets) and "Planning"."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from turnstile_client.core import commits
+from turnstile_client.core.conforming import Conformer
+from turnstile_client.core.definitions import (
+    Definition,
+    check_overwritable,
+    check_readable,
+    check_writable,
+    columns_with_default,
+)
+from turnstile_client.core.filters import Filter, Where
+from turnstile_client.core.partitions import partition_value
+from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown
+from turnstile_client.files import Writer, batches, target_bytes
+from turnstile_client.reading import FileReader
+from turnstile_client.storage import Storage
+from turnstile_http import proposals
+from turnstile_http.api import Api
+from turnstile_http.proposals import Proposal, ratify
+
+log = logging.getLogger("turnstile_client")
+
+#: Bytes of a commit that travels in the request; a larger one goes by a staged file.
+INLINE_BYTES: Final = 200_000
+_PAGE: Final = 5000
+#: How often an append by a staged file is written for another version, after others were faster.
+_REBASES: Final = 30
+_CONFLICTS: Final = frozenset({"CommitVersionConflict", "CommitConflict", "ConcurrentChange"})
+
+
+def stream_of(data: Any) -> pa.RecordBatchReader:
+    """Rows of a table of Arrow, or of anything that exports Arrow's C stream (Polars, DuckDB, ...), or a pandas DataFrame. Raises
+    :class:`DataMismatch` for anything else."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    raise DataMismatch(
+        f"{type(data).__name__} is no table: give one of pyarrow, Polars, DuckDB or pandas, or what exports __arrow_c_stream__"
+    )
+
+
+class Table:
+    """A Delta table of a server, by its name. Nothing is kept between two calls but its identity and its storage. Not for several
+    threads at once."""
+
+    def __init__(self, api: Api, name: str, storage: Callable[[str, str], Storage], deadline: float) -> None:
+        self._api, self.name, self._open, self._deadline = api, name, storage, deadline
+        self._storage: tuple[str, Storage] | None = None
+
+    def append(self, data: Any, *, id: str | None = None) -> int:
+        """Adds rows, whoever else adds some at the same time.
+
+        Args:
+            data: as :func:`stream_of` takes it. Columns are found by name; those that are missing become null.
+            id: of this append, such as the id of the message that the rows came by. However often an append with one id is made, at
+                most one is committed, for as long as the server remembers it (30 days).
+
+        Returns:
+            The version that has the rows: of the first append with this id, if there was one.
+
+        Raises:
+            DataMismatch: the data does not fit the table.
+            Unsupported: the table needs something that this client does not do.
+            Conflict: the table was changed in a way that decides against the append.
+            OutcomeUnknown: nobody can say whether the rows were added; append again with the same id.
+            ApiError: the server refused, or cannot be reached.
+        """
+        id, state = id or str(uuid.uuid4()), self._loaded()
+        definition = Definition.of_loaded(state.metadata)
+        check_writable(definition)
+        base, storage = int(state.tail.latest), self._storage_of(state.table_id, state.location)
+        writer = self._written(data, definition, storage)
+        if not writer.files:
+            return base
+        content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
+        if len(content.encode()) > INLINE_BYTES:
+            return self._append_staged(state.table_id, storage, writer, definition=definition, id=id, base=base)
+        body = {"version": None, "base": base, "inline": {"content": content}}
+        answer = self._proposed(Proposal(state.table_id, base + 1, id, body), writer, is_ticket=True)
+        version = int(answer["version"])
+        if not self._is_ours(answer, storage, writer):
+            writer.discard()  # an earlier append with this id was committed
+        return version
+
+    def overwrite(self, data: Any, *, where: Where | None = None, id: str | None = None) -> int:
+        """Puts rows in the place of all rows, or of those in the partitions that ``where`` is true of.
+
+        Args:
+            data: as for :meth:`append`; with ``where`` every row has to satisfy it.
+            where: conditions on partition columns (:mod:`turnstile_client.core.filters`).
+            id: of this transaction; a random one by default.
+
+        Returns:
+            The version that has the rows.
+
+        Raises:
+            Conflict: another commit came first. Nothing was changed; read again and decide.
+            DataMismatch, Unsupported, OutcomeUnknown, ApiError: as :meth:`append`.
+        """
+        id, state = id or str(uuid.uuid4()), self._loaded()
+        definition = Definition.of_loaded(state.metadata)
+        check_overwritable(definition)
+        filter = None if where is None else Filter(where, definition.fields, definition.schema)
+        if filter is not None and not filter.columns <= set(definition.partitions):
+            others = ", ".join(sorted(filter.columns - set(definition.partitions)))
+            raise DataMismatch(
+                f"where: {others} is no partition column; rows of a file cannot be replaced in part by this client"
+            )
+        storage = self._storage_of(state.table_id, state.location)
+        version, _, planned = self._planned(state.table_id, filter, None)
+        removed = [file for file in planned if filter is None or _is_in(file, filter, definition)]
+        writer = self._written(data, definition, storage, filter)
+        shown = None if filter is None else filter.sql
+        content = commits.overwrite(
+            id,
+            self._now_ms(),
+            version,
+            files=writer.files,
+            removed=removed,
+            partitions=definition.partitions,
+            where=shown,
+        )
+        body = self._body(storage, version + 1, content)
+        return int(self._proposed(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
+
+    def read(
+        self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
+    ) -> pa.Table:
+        """The rows of a version, by default the latest, that ``where`` is true of; in no particular order. Raises as :meth:`scan`."""
+        return self.scan(columns, where=where, version=version).read_all()
+
+    def scan(
+        self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
+    ) -> pa.RecordBatchReader:
+        """As :meth:`read`, a batch at a time: for what does not fit into memory, and for DuckDB and Polars.
+
+        Raises:
+            DataMismatch: ``columns`` or ``where`` name what is not there.
+            Unsupported: the table, or a file of it, needs something that this client does not do.
+            ApiError: the server refused, or cannot be reached.
+        """
+        state = self._loaded()
+        definition = Definition.of_loaded(state.metadata)
+        filter = None if where is None else Filter(where, definition.fields, definition.schema)
+        _, definition, files = self._planned(state.table_id, filter, version)
+        check_readable(definition)
+        if where is not None:
+            filter = Filter(where, definition.fields, definition.schema)  # by the columns of that version
+        names = _columns(columns, definition)
+        reader = FileReader(self._storage_of(state.table_id, state.location), definition, names, filter)
+        return pa.RecordBatchReader.from_batches(reader.schema, reader.rows(files))
+
+    def outcome(self, id: str) -> int | None:
+        """The version of the commit with this id; None if no commit that the server remembers has it. It may still come, as long as an
+        attempt to make it is under way."""
+        state = self._loaded()
+        found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
+        return found.version if found.outcome == "ratified" else None
+
+    # -- steps ----------------------------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> Any:
+        namespace, _, table = self.name.rpartition(".")
+        return self._api.load(namespace, table)
+
+    def _storage_of(self, table_id: str, location: str) -> Storage:
+        if self._storage is None or self._storage[0] != table_id:
+            self._storage = (table_id, self._open(table_id, location))
+        return self._storage[1]
+
+    def _now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def _written(self, data: Any, definition: Definition, storage: Storage, filter: Filter | None = None) -> Writer:
+        """Writes the files of the data; removes them if that does not succeed."""
+        reader = stream_of(data)
+        conformer = Conformer(reader.schema, definition.schema, columns_with_default(definition))
+        writer = Writer(storage, definition, target_bytes(definition))
+        try:
+            for batch in batches(reader):
+                for rows in conformer.conform(batch):
+                    if (
+                        filter is not None
+                        and pa.Table.from_batches([rows]).filter(filter.expression).num_rows < rows.num_rows
+                    ):
+                        raise DataMismatch("the data has rows that where is not true of: they would come twice")
+                    writer.write(rows)
+            writer.close()
+        except BaseException:
+            writer.discard()
+            raise
+        return writer
+
+    def _planned(
+        self, table_id: str, filter: Filter | None, version: int | None
+    ) -> tuple[int, Definition, list[Mapping[str, Any]]]:
+        """The version, its definition, and all files that may have rows which satisfy the filter."""
+        question: dict[str, Any] = {"definition": True, "max_results": _PAGE}
+        if filter is not None and filter.sql is not None:
+            question["predicate"] = filter.sql
+        if version is not None:
+            question["version"] = version
+        page = self._api.plan(table_id, question)
+        files, first = list(page["files"]), page
+        while page.get("next_page_token"):
+            page = self._api.plan(table_id, {**question, "definition": False, "page_token": page["next_page_token"]})
+            files += page["files"]
+        return int(first["version"]), Definition.of_actions(first["definition"]), files
+
+    def _body(self, storage: Storage, version: int, content: str) -> dict[str, Any]:
+        """The proposal of a version: in the request, or by a staged file that is written now."""
+        size = len(content.encode())
+        if size <= INLINE_BYTES:
+            return {"version": version, "inline": {"content": content}}
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        storage.write(f"_delta_log/_staged_commits/{name}", content.encode())
+        return {"version": version, "staged": {"name": name, "size": size, "modified": self._now_ms()}}
+
+    def _append_staged(
+        self, table_id: str, storage: Storage, writer: Writer, *, definition: Definition, id: str, base: int
+    ) -> int:
+        """An append that is too large for a request: written for one version after the other until one is free. What it adds depends
+        on no other commit but on one that changes the table itself, which is looked for each time."""
+        for _ in range(_REBASES):
+            content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
+            proposal = Proposal(table_id, base + 1, id, self._body(storage, base + 1, content))
+            try:
+                return int(self._proposed(proposal, writer, is_ticket=False, keeps_files=True)["version"])
+            except Conflict:
+                state = self._loaded()
+                if state.table_id != table_id or Definition.of_loaded(state.metadata) != definition:
+                    writer.discard()
+                    raise
+                base = state.tail.latest
+        writer.discard()
+        raise Conflict(f"{self.name}: others were faster {_REBASES} times", base)
+
+    def _proposed(
+        self, proposal: Proposal, writer: Writer, *, is_ticket: bool, keeps_files: bool = False
+    ) -> dict[str, Any]:
+        """The commit as the server ratified it. Removes the files when it was refused for good, and only then."""
+        try:
+            return self._sent(proposal) if is_ticket else _shown(ratify(self._api, proposal, self._deadline).commit)
+        except proposals.OutcomeUnknown as e:
+            raise OutcomeUnknown(f"{self.name}: {e}", self.name, proposal.txn_id) from e
+        except ApiError as e:
+            if e.ambiguous:
+                message = f"{self.name}: the outcome of the commit {proposal.txn_id} is unknown: {e}"
+                raise OutcomeUnknown(message, self.name, proposal.txn_id) from e
+            if not keeps_files or e.type not in _CONFLICTS:
+                writer.discard()
+            if e.type in _CONFLICTS:
+                latest = e.body.get("latest")
+                raise Conflict(f"{self.name}: {e}", int(latest) if isinstance(latest, int) else None) from e
+            raise
+
+    def _sent(self, ticket: Proposal) -> dict[str, Any]:
+        """Sends a ticket until there is an answer. It is recognised by its transaction, so that it may be sent again; after an attempt
+        whose outcome is unknown a refusal is no outcome, for that attempt may still be carried out."""
+        until, is_open = time.monotonic() + self._deadline, False
+
+        def attempt() -> dict[str, Any]:
+            nonlocal is_open
+            try:
+                answer: dict[str, Any] = self._api.propose(ticket.table_id, ticket.body)["commit"]
+                return answer
+            except ApiError as e:
+                is_open = is_open or e.ambiguous
+                raise
+
+        try:
+            return self._api.http.retrying(until)(attempt)
+        except ApiError as e:
+            if not is_open:
+                raise
+            found = self._asked(ticket)
+            if found is not None:
+                return found
+            raise proposals.OutcomeUnknown(ticket, self._deadline, e) from e
+
+    def _asked(self, ticket: Proposal) -> dict[str, Any] | None:
+        """The commit of a ticket without an answer, if the server says that there is one."""
+        try:
+            found = proposals.outcome_of(self._api, ticket.table_id, ticket.version, ticket.txn_id)
+        except ApiError:
+            return None
+        return {"version": found.version} if found.outcome == "ratified" else None
+
+    def _is_ours(self, answer: Mapping[str, Any], storage: Storage, writer: Writer) -> bool:
+        """Whether the commit has the files that were written now, and not those of an earlier append with the same id. If nobody can
+        say, they are kept: files that no commit names do no harm."""
+        content = answer.get("content")
+        if content is None:
+            try:
+                content = storage.read(storage.path(f"_delta_log/{int(answer['version']):020d}.json")).decode()
+            except OSError as e:
+                log.warning(
+                    "turnstile_client: %s: which files version %s has is not known: %s", self.name, answer["version"], e
+                )
+                return True
+        return writer.files[0].path in commits.adds(content)
+
+
+def _shown(commit: Any) -> dict[str, Any]:
+    return {"version": commit.version}
+
+
+def _columns(columns: Sequence[str] | None, definition: Definition) -> list[str]:
+    """The names of columns as the table has them. Raises :class:`DataMismatch` for one that it has not."""
+    names = {name.lower(): name for name in definition.schema.names}
+    if columns is None:
+        return list(names.values())
+    unknown = [name for name in columns if name.lower() not in names]
+    if unknown:
+        raise DataMismatch(
+            f"columns: the table has no {', '.join(map(repr, unknown))}; it has {', '.join(names.values())}"
+        )
+    return [names[name.lower()] for name in columns]
+
+
+def _is_in(file: Mapping[str, Any], filter: Filter, definition: Definition) -> bool:
+    """Whether the filter, on partition columns, is true of the rows of a file: a plan may show more."""
+    columns = {
+        name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type, name).as_py()],
+                       definition.schema.field(name).type)
+        for name in filter.columns
+    }  # fmt: skip
+    return bool(pa.table(columns).filter(filter.expression).num_rows)

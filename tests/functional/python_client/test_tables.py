@@ -1,0 +1,348 @@
+"""Tables in plain Python, over a real server's HTTP API, with real files: append, overwrite, read, create."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tests.support.server import ServerOnS3
+from tests.support.server import server_on_s3 as running_on_s3
+from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
+from turnstile_server import Server
+
+ONE, TWO = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("city", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def lake(server: Server) -> Iterator[Lake]:
+    with connect(server.url) as lake:
+        yield lake
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    return lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, partition_by=["day"])
+
+
+def rows(*ids: int, day: dt.date | None = ONE, city: str | None = "Bern") -> pa.Table:
+    return pa.table({"id": ids, "day": [day] * len(ids), "city": [city] * len(ids)}, SCHEMA)
+
+
+def ids(table: Table, **given: Any) -> list[int]:
+    return sorted(table.read(["id"], **given)["id"].to_pylist())
+
+
+def files(server: Server, table: Table) -> set[str]:
+    with server.client() as api:
+        namespace, _, name = table.name.rpartition(".")
+        location = api.get(f"/v1/catalogs/main/namespaces/{namespace}/tables/{name}").json()["location"]
+    return {path.name for path in Path(location.removeprefix("file://")).glob("*.parquet")}
+
+
+def test_rows_are_appended_and_read_by_column_filter_and_version(table: Table) -> None:
+    assert table.append(rows(1, 2)) == 1
+    assert table.append(rows(3, day=TWO, city=None)) == 2
+    assert ids(table) == [1, 2, 3]
+    assert ids(table, where=[("day", "=", TWO)]) == [3]
+    assert ids(table, where=[[("id", "<", 2)], [("city", "=", None)]]) == [1, 3]
+    assert ids(table, where=[("id", "in", [2, 9])]) == [2]
+    assert ids(table, version=1) == [1, 2]
+    assert table.read().schema.names == ["id", "day", "city"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        rows(7),
+        rows(7).to_batches()[0],
+        rows(7).to_reader(),
+        pd.DataFrame({"id": [7], "day": [ONE], "city": ["Bern"]}),
+        duckdb.sql("SELECT 7::BIGINT AS id, DATE '2026-01-01' AS day, 'Bern' AS city"),
+    ],
+    ids=["table", "batch", "reader", "pandas", "duckdb"],
+)
+def test_whatever_exports_arrow_is_appended(table: Table, given: Any) -> None:
+    table.append(given)
+    assert table.read().to_pylist() == [{"id": 7, "day": ONE, "city": "Bern"}]
+
+
+def test_every_type_comes_back_as_it_was_written(lake: Lake) -> None:
+    utc = dt.datetime(2026, 11, 24, 1, 2, 3, 456789, tzinfo=dt.UTC)
+    values = {
+        "b": (True, pa.bool_()), "i8": (-1, pa.int8()), "i16": (2, pa.int16()), "i32": (3, pa.int32()), "f": (0.5, pa.float32()),
+        "d": (1e300, pa.float64()), "dec": (Decimal("1.20"), pa.decimal128(10, 2)), "bin": (b"\x00\xff", pa.binary()),
+        "ts": (utc, pa.timestamp("us", "UTC")), "ntz": (utc.replace(tzinfo=None), pa.timestamp("us")),
+        "l": ([1, None], pa.list_(pa.field("element", pa.int64()))),
+        "m": ([("k", 1)], pa.map_(pa.string(), pa.field("value", pa.int64()))),
+        "s": ({"x": 1, "y": None}, pa.struct([("x", pa.int32()), ("y", pa.string())])),
+    }  # fmt: skip
+    schema = pa.schema([(name, type) for name, (_, type) in values.items()])
+    data = pa.table({name: pa.array([value, None], type) for name, (value, type) in values.items()}, schema)
+    table = lake.create(f"default.p_{uuid4().hex[:12]}", schema)
+    table.append(data)
+    assert sorted(table.read().to_pylist(), key=str) == sorted(data.to_pylist(), key=str)
+
+
+def test_an_append_with_one_id_is_committed_once_and_the_files_of_the_second_are_removed(
+    server: Server, table: Table
+) -> None:
+    assert table.append(rows(1), id="message-1") == 1
+    before = files(server, table)
+    table.append(rows(2))
+    assert table.append(rows(1), id="message-1") == 1
+    assert ids(table) == [1, 2]
+    assert len(files(server, table)) == len(before) + 1
+    assert table.outcome("message-1") == 1
+    assert table.outcome("message-2") is None
+
+
+def test_writers_at_once_lose_nothing(lake: Lake, table: Table) -> None:
+    def append(first: int) -> None:
+        own = lake.table(table.name)
+        for number in range(5):
+            own.append(rows(first + number))
+
+    threads = [threading.Thread(target=append, args=(10 * writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ids(table) == sorted(10 * writer + number for writer in range(4) for number in range(5))
+
+
+def test_partitions_or_all_rows_are_overwritten(table: Table) -> None:
+    table.append(rows(1, 2))
+    table.append(rows(3, day=TWO))
+    table.append(rows(4, day=None))
+    table.overwrite(rows(5, day=TWO), where=[("day", "=", TWO)])
+    assert ids(table) == [1, 2, 4, 5]
+    table.overwrite(rows(6, day=None), where=[("day", "=", None)])
+    assert ids(table) == [1, 2, 5, 6]
+    table.overwrite(rows(9))
+    assert ids(table) == [9]
+    table.overwrite(rows())
+    assert ids(table) == []
+
+
+def test_an_overwrite_that_was_overtaken_is_a_conflict_and_leaves_no_files(
+    server: Server, lake: Lake, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append(rows(1))
+    written = Table._written
+
+    def overtaken(self: Table, *arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(Table, "_written", written)
+        lake.table(table.name).append(rows(2))
+        return written(self, *arguments, **more)
+
+    monkeypatch.setattr(Table, "_written", overtaken)
+    with pytest.raises(Conflict) as caught:
+        table.overwrite(rows(3))
+    assert caught.value.latest == 2
+    assert ids(table) == [1, 2]
+    assert len(files(server, table)) == 2
+
+
+def test_a_lost_answer_is_found_out_by_sending_the_same_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    propose, lost = table._api.propose, []
+
+    def without_answer(table_id: str, proposal: dict[str, Any]) -> Any:
+        answer = propose(table_id, proposal)
+        if not lost:
+            lost.append(proposal)
+            raise ApiError(0, "NoAnswer", "the connection is gone")
+        return answer
+
+    monkeypatch.setattr(table._api, "propose", without_answer)
+    assert table.append(rows(1)) == 1
+    assert ids(table) == [1] and lost
+
+
+def test_without_any_answer_the_outcome_is_unknown_and_the_files_stay(
+    server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(server.url, deadline=0.3) as own:
+        table = own.create(f"default.p_{uuid4().hex[:12]}", SCHEMA)
+        propose = table._api.propose
+
+        def without_answer(table_id: str, proposal: dict[str, Any]) -> Any:
+            propose(table_id, proposal)
+            raise ApiError(0, "NoAnswer", "the connection is gone")
+
+        monkeypatch.setattr(table._api, "propose", without_answer)
+        monkeypatch.setattr(Table, "_asked", lambda *_: None)
+        with pytest.raises(OutcomeUnknown) as caught:
+            table.append(rows(1), id="message")
+        assert (caught.value.table, caught.value.id) == (table.name, "message")
+        monkeypatch.undo()
+        assert ids(table) == [1], "it had been committed: its files must be there"
+        assert table.append(rows(1), id="message") == 1
+
+
+def test_a_crash_between_files_and_commit_leaves_the_table_as_it_was(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash(*_: Any) -> Any:
+        raise Crash
+
+    table.append(rows(1))
+    monkeypatch.setattr(table._api, "propose", crash)
+    with pytest.raises(Crash):
+        table.append(rows(2))
+    monkeypatch.undo()
+    assert ids(table) == [1]
+
+
+def test_an_append_that_is_too_large_for_a_request_goes_by_a_staged_file(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
+    loaded = Table._loaded
+
+    def overtaken(self: Table) -> Any:
+        state = loaded(self)
+        monkeypatch.setattr(Table, "_loaded", loaded)
+        monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 200_000)
+        Table(self._api, self.name, self._open, 60.0).append(rows(1))
+        monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
+        return state
+
+    monkeypatch.setattr(Table, "_loaded", overtaken)
+    assert table.append(rows(2)) == 2
+    assert ids(table) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (pa.table({"id": [1], "nope": [2]}), "columns that the table has not: 'nope'"),
+        (pa.table({"id": ["x"]}), "column 'id' is string in the data and int64 in the table"),
+        (pa.table({"id": pa.array([2**63], pa.uint64())}), "column 'id'"),
+        (pa.table({"id": [1], "ID": [2]}), "twice"),
+        (pa.table({"city": ["x"], "day": [ONE]}), None),
+        ("text", "is no table"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused_with_its_column_and_leaves_no_files(
+    server: Server, table: Table, data: Any, message: str | None
+) -> None:
+    if message is None:
+        assert table.append(data) == 1
+        return
+    with pytest.raises(DataMismatch, match=message):
+        table.append(data)
+    assert files(server, table) == set()
+
+
+def test_rows_outside_of_where_and_filters_on_other_columns_are_refused(server: Server, table: Table) -> None:
+    table.append(rows(1))
+    before = files(server, table)
+    with pytest.raises(DataMismatch, match="they would come twice"):
+        table.overwrite(rows(2, day=TWO), where=[("day", "=", ONE)])
+    with pytest.raises(DataMismatch, match="city is no partition column"):
+        table.overwrite(rows(2), where=[("city", "=", "Bern")])
+    with pytest.raises(DataMismatch, match="no column 'nope'"):
+        table.read(where=[("nope", "=", 1)])
+    with pytest.raises(DataMismatch, match="the table has no 'nope'"):
+        table.read(["nope"])
+    assert files(server, table) == before
+
+
+@pytest.mark.parametrize(
+    ("partitions", "properties", "message"),
+    [
+        (["nope"], {}, "no such column"),
+        (["id", "day", "city"], {}, "not partitioned by"),
+        ([], {"delta.columnMapping.mode": "name"}, "delta.columnMapping.mode"),
+    ],
+)
+def test_a_table_that_cannot_be_is_not_created(
+    lake: Lake, partitions: list[str], properties: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataMismatch, match=message):
+        lake.create("default.never", SCHEMA, partition_by=partitions, properties=properties)
+    assert "never" not in lake.tables("default")
+
+
+def test_a_table_is_created_once(lake: Lake, table: Table) -> None:
+    with pytest.raises(ApiError) as caught:
+        lake.create(table.name, SCHEMA)
+    assert caught.value.type == "AlreadyExists"
+    table.append(rows(1))
+    assert ids(lake.create(table.name, SCHEMA, exist_ok=True)) == [1]
+
+
+def test_an_append_only_table_is_appended_to_and_not_overwritten(lake: Lake) -> None:
+    name = f"default.p_{uuid4().hex[:12]}"
+    table = lake.create(name, SCHEMA, properties={"delta.appendOnly": "true"})
+    table.append(rows(1))
+    with pytest.raises(Unsupported, match="append-only"):
+        table.overwrite(rows(2))
+    assert ids(table) == [1]
+
+
+def test_names_and_addresses_that_are_none_are_refused_before_anything_is_sent(lake: Lake) -> None:
+    for name in ("t", "default.t t", ""):
+        with pytest.raises((DataMismatch, ApiError)):
+            lake.table(name)
+    with pytest.raises(ValueError, match="TURNSTILE_URL"):
+        connect("nowhere")
+    with pytest.raises(ValueError, match="keys"):
+        connect("http://127.0.0.1:9", s3={"keys": "x"})
+    with pytest.raises(ApiError) as caught:
+        lake.table("default.nothing_here").read()
+    assert caught.value.status == 404
+
+
+def test_files_on_s3_are_written_and_read_with_the_callers_keys(server_on_s3: ServerOnS3) -> None:
+    env = server_on_s3.env
+    keys = {
+        "endpoint": server_on_s3.s3_endpoint,
+        "access_key": env["AWS_ACCESS_KEY_ID"],
+        "secret_key": env["AWS_SECRET_ACCESS_KEY"],
+    }
+    with connect(server_on_s3.url, s3=keys) as lake:
+        table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, partition_by=["day"])
+        table.append(rows(1, 2))
+        table.append(rows(3, day=TWO))
+        table.overwrite(rows(4, day=TWO), where=[("day", "=", TWO)])
+        assert ids(table) == [1, 2, 4]
+        with pytest.raises(DataMismatch):
+            table.append(rows(5, day=TWO).append_column("nope", [[1]]))
+        listed = server_on_s3.aws("s3").list_objects_v2(Bucket="lake", Prefix="warehouse/")["Contents"]
+        assert sum(table_file(each["Key"], lake, table) for each in listed) == 3
+
+
+def table_file(key: str, lake: Lake, table: Table) -> bool:
+    location = lake._api.load(*table.name.rsplit(".", 1)).location
+    return key.endswith(".parquet") and f"s3a://lake/{key}".startswith(location)
+
+
+def test_keys_that_the_server_vends_are_used_where_the_caller_has_none(
+    server_on_s3: ServerOnS3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "wrong")
+    static = {"TURNSTILE_S3_ACCESS_KEY_ID": "test", "TURNSTILE_S3_SECRET_ACCESS_KEY": "test"}
+    with (
+        running_on_s3(tmp_path / "vending", server_on_s3.s3_endpoint, variables=static) as server,
+        connect(server.url, s3={"endpoint": server.s3_endpoint}) as lake,
+    ):
+        table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA)
+        table.append(rows(1))
+        assert ids(table) == [1]
+        assert table._storage is not None and table._storage[1]._until is not None, "the keys of the server end"
