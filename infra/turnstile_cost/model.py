@@ -30,6 +30,9 @@ class Prices:
     api_request: float
     invocation: float
     gb_second: float
+    snapstart_gb_second: float
+    snapstart_restored_gb: float
+    provisioned_gb_second: float
     write_unit: float
     read_unit: float
     put: float
@@ -161,34 +164,71 @@ def commits(workload: Workload) -> dict[str, Usage]:
     return used
 
 
+ROWS_A_TABLE: Final = 4
+"""HEAD, location, event mark, task of light work."""
+
+PARTS: Final = {"sweep": 64, "events": 256, "light work": 1_000, "collect": 16_384, "idle tables": 512}
+"""Rows that a scheduled run passes at most (decisions 53 and 60)."""
+
+
 @dataclass(frozen=True)
 class Idle:
-    """A deployment in which nothing happens, for a month. ``head_bytes`` of a table's row, its event mark and its tasks."""
+    """A deployment in which nothing happens, for a month. ``table_bytes``: all rows of a Delta table."""
 
     tables: int = 100
-    head_bytes: int = 1_100
-    beside_bytes: int = 700
+    catalogs: int = 1
+    table_bytes: int = 1_800
     alarms: int = 21
     metrics: int = 10
     dashboard: bool = True
 
 
-def idle(deployment: Idle) -> dict[str, Usage]:
-    """What schedules use in a month, by function. Scans are paid for by the bytes of the whole table, whatever they are for."""
-    size = deployment.tables * (deployment.head_bytes + deployment.beside_bytes) + 4_096
-    stale, consistent = ceil(size / 8_192), ceil(size / 4_096)
-    rows_ms = deployment.tables * 0.3
+def run_of(schedule: str, deployment: Idle) -> Usage:
+    """What one run of a schedule asks of the stores, on average over a round: the rows that it passes, eventually consistent, and what it
+    reads of each table among them."""
+    rows = deployment.tables * ROWS_A_TABLE
+
+    def tables_in(part: str) -> float:
+        return min(PARTS[part], rows) / ROWS_A_TABLE
+
+    def passing(part: str) -> float:
+        return max(0.5, tables_in(part) * deployment.table_bytes / 8_192)
+
+    moves = 0.0 if rows <= PARTS.get(schedule, 0) else 1.0
     return {
-        "sweep": (_function(20 + rows_ms, 512, 300) + Usage(read_units=stale)) * (SECONDS_A_MONTH / 60),
-        "events": (_function(20 + rows_ms, 512, 500) + Usage(read_units=4 * stale + deployment.tables))
-        * (SECONDS_A_MONTH / 3_600),
-        "light work": (_function(30, 1024, 300) + Usage(read_units=stale)) * (SECONDS_A_MONTH / 300)
-        + (_function(30 + rows_ms, 1024, 300) + Usage(read_units=stale)) * (SECONDS_A_MONTH / 21_600),
-        "collect": (
-            _function(500 + 10 * rows_ms, 512, 1_000) + Usage(read_units=10 * consistent, puts=deployment.tables)
-        )
-        * (SECONDS_A_MONTH / 86_400),
+        "sweep": lambda: Usage(read_units=passing("sweep") + 1, write_units=moves / 10),
+        "events": lambda: Usage(read_units=passing("events") + tables_in("events") + 1.5, write_units=moves),
+        "new events": lambda: Usage(read_units=0.5 + 2 * deployment.catalogs),
+        "light work": lambda: Usage(read_units=passing("light work") + tables_in("light work") + 1, write_units=moves),
+        "collect": lambda: Usage(
+            read_units=passing("collect") + passing("idle tables") + 1,
+            write_units=2,
+            puts=tables_in("idle tables") + deployment.catalogs,
+        ),
+    }[schedule]()
+
+
+def idle(deployment: Idle) -> dict[str, Usage]:
+    """What schedules use in a month, by function: it does not grow with the number of tables. They look at parts of the rows, and what
+    has to be done at once is named by the stream, by events or by notes (decisions 53 and 60)."""
+
+    def month(schedule: str, every_s: int, run: Usage) -> Usage:
+        return (run_of(schedule, deployment) + run) * (SECONDS_A_MONTH / every_s)
+
+    return {
+        "sweep": month("sweep", 60, _function(25, 512, 300)),
+        "events": month("events", 3_600, _function(100, 512, 500)),
+        "light work": month("new events", 300, _function(30, 1024, 300))
+        + month("light work", 21_600, _function(400, 1024, 300)),
+        "collect": month("collect", 86_400, _function(5_000, 512, 1_000)),
     }
+
+
+def round_days(deployment: Idle) -> dict[str, float]:
+    """How many days a round over all rows takes: how late is found what no stream, event or note named."""
+    rows = deployment.tables * ROWS_A_TABLE
+    every_s = {"sweep": 60, "events": 3_600, "light work": 21_600, "collect": 86_400, "idle tables": 86_400}
+    return {part: ceil(rows / PARTS[part]) * seconds / 86_400 for part, seconds in every_s.items()}
 
 
 def watching(deployment: Idle, at: Prices) -> dict[str, float]:

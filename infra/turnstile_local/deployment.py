@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import yaml
 
 from turnstile_local.errors import StackError
-from turnstile_local.settings import CODE_BUCKET, REGION, STACK_NAME, Keys
+from turnstile_local.settings import CODE_BUCKET, REGION, SECRET_ARN, SECRET_NAME, STACK_NAME, Keys
 
 Template = dict[str, Any]
 
@@ -39,6 +39,7 @@ class Deployment:
 
     package: Package
     parameters: dict[str, str]
+    secret: dict[str, str]
     digest: str
 
     @classmethod
@@ -48,13 +49,14 @@ class Deployment:
         Args:
             token: of the operator. Without one, and unless ``overrides`` says otherwise, everybody who reaches the stack may
                 do everything; it listens on loopback only (``settings.HOST``).
-            keys: of the access tokens that the stack issues itself; they are used only if authentication is required.
+            keys: of the access tokens that the stack issues itself. Token and keys are kept as the functions' secret, unless everybody
+                may do everything.
             functions: folder of functions that replace the project's own.
             overrides: further parameters of the template.
         """
-        parameters = parameters_for(lake_root, token, keys, overrides)
+        parameters = parameters_for(lake_root, token, overrides)
         package = Package.of(project_root(), functions)
-        return cls(package, parameters, package.digest(parameters))
+        return cls(package, parameters, {"token": token, "token_keys": keys}, package.digest(parameters))
 
     @property
     def is_open(self) -> bool:
@@ -68,25 +70,30 @@ class Deployment:
 
         ``outputs`` are those of the last deployment, if it was exactly this and the emulator still has it: nothing is done then.
         """
-        if outputs is not None:
-            ready()
-            return outputs
-        aws_client("cloudformation", url, keys)  # imports take as long as the emulator's start: do both at once
+        if outputs is None:
+            aws_client("cloudformation", url, keys)  # imports take as long as the emulator's start: do both at once
         ready()
-        return deploy(url, keys, self.package, self.parameters)
+        if not self.is_open:
+            keep_secret(url, keys, self.secret)
+        return deploy(url, keys, self.package, self.parameters) if outputs is None else outputs
 
 
-def parameters_for(
-    lake_root: str, token: str, keys: str = "", overrides: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, str]:
-    """Parameters of template.yaml for a throw-away stack; as ``Deployment.of``."""
+def keep_secret(url: str, keys: Keys, members: Mapping[str, str]) -> None:
+    """Writes the secret that the functions read, whose ARN ``parameters_for`` names."""
+    given = {name: value for name, value in members.items() if value}
+    aws_client("ssm", url, keys).put_parameter(
+        Name=SECRET_NAME, Type="SecureString", Overwrite=True, Value=json.dumps(given)
+    )
+
+
+def parameters_for(lake_root: str, token: str, overrides: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Parameters of template.yaml for a throw-away stack; as ``Deployment.of``. One that is not open needs ``keep_secret`` first."""
     is_open = not (token or overrides.get("StaticTokens") or overrides.get("OidcIssuer"))
     return {
         "LakeRoot": lake_root,
-        "CreateLakeBucket": "true" if lake_root.startswith("s3://") else "false",
         "Authentication": "none" if is_open else "required",
-        "StaticToken": token,
-        "TokenKeys": "" if is_open else keys,
+        "Secret": "" if is_open else SECRET_ARN,
+        "IssueTokens": "false" if is_open else "true",
         "LayerMode": "none",
         "DeletionProtection": "false",
         **overrides,
@@ -106,30 +113,37 @@ class Package:
         root: Path,
         functions: Path | None = None,
         *,
-        packages: Path | None = None,
+        layers: Mapping[str, Path] = MappingProxyType({}),
         architecture: str | None = None,
     ) -> Self:
         """Packs the template and the functions of the project at ``root``.
 
-        What is in ``functions`` replaces the project's functions of the same names, for tests that bring their own. The layer
-        is left out: locally the functions import from the environment that the stack runs in. Where they run elsewhere,
-        ``packages`` goes into every archive, and they are for ``architecture``.
+        What is in ``functions`` replaces the project's functions of the same names, for tests that bring their own. ``layers`` are
+        the folders of built layers by their names in the template, for ``architecture``. Without them the functions import from the
+        environment that the stack runs in.
         """
         template = read_template(root / "template.yaml")
         if architecture is not None:
             template["Globals"]["Function"]["Architectures"] = [architecture]
         archives: dict[str, bytes] = {}
-        for resource in template["Resources"].values():
+        for name, resource in template["Resources"].items():
             member = _CODE.get(resource["Type"])
             if member is None:
                 continue
-            key = "unused.zip"
             if member == "CodeUri":
                 folder = root / resource["Properties"][member]
                 own = functions / folder.name if functions else folder
-                content = _archive(own if own.is_dir() else folder, packages)
-                key = f"{folder.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
-                archives[key] = content
+                folder = own if own.is_dir() else folder
+            elif name in layers:
+                folder = layers[name]
+                if architecture is not None:
+                    resource["Properties"]["CompatibleArchitectures"] = [architecture]
+            else:
+                resource["Properties"][member] = f"s3://{CODE_BUCKET}/unused.zip"
+                continue
+            content = _archive(folder, compressed=name in layers)
+            key = f"{folder.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+            archives[key] = content
             resource["Properties"][member] = f"s3://{CODE_BUCKET}/{key}"
         return cls(json.dumps(template), archives)
 
@@ -152,17 +166,17 @@ def project_root() -> Path:
     return root
 
 
-def _archive(folder: Path, packages: Path | None) -> bytes:
-    """The files of a folder, and of ``packages``, as a zip: the same bytes for the same files."""
+def _archive(folder: Path, *, compressed: bool) -> bytes:
+    """The files of a folder as a zip: the same bytes for the same files."""
     if not folder.is_dir():
         raise StackError(f"the function's folder {folder} does not exist", kind="NoCode")
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED if packages is None else zipfile.ZIP_DEFLATED) as archive:
-        for source in (folder, packages):
-            for path in sorted(source.rglob("*")) if source else ():
-                name = path.relative_to(source or folder)
-                if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
-                    archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes(), archive.compression)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as archive:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            left_out = any(part.startswith(".") or (part == "__pycache__" and not compressed) for part in name.parts)
+            if path.is_file() and not left_out:
+                archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes(), archive.compression)
     return out.getvalue()
 
 
@@ -184,8 +198,14 @@ def aws_client(service: str, url: str, keys: Keys) -> Any:
 def deploy(url: str, keys: Keys, package: Package, parameters: dict[str, str]) -> dict[str, str]:
     """Creates or updates the stack; returns its outputs. Raises StackError with the reason."""
     s3 = aws_client("s3", url, keys)
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists):
-        s3.create_bucket(Bucket=CODE_BUCKET)
+    buckets = [CODE_BUCKET]
+    if parameters["LakeRoot"].startswith(
+        "s3://"
+    ):  # the template's own bucket refuses requests without TLS, and there is none here
+        buckets.append(parameters["LakeRoot"].removeprefix("s3://").partition("/")[0])
+    for bucket in buckets:
+        with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists):
+            s3.create_bucket(Bucket=bucket)
     for key, content in package.archives.items():
         s3.put_object(Bucket=CODE_BUCKET, Key=key, Body=content)
     s3.put_object(Bucket=CODE_BUCKET, Key=TEMPLATE_KEY, Body=package.template.encode())

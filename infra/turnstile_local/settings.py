@@ -16,6 +16,9 @@ API_ID: Final = "turnstile"
 STACK_NAME: Final = "turnstile"
 CODE_BUCKET: Final = "turnstile-code"
 """Bucket of the emulated S3 that holds the functions' code."""
+SECRET_NAME: Final = "/turnstile/secret"  # noqa: S105 - a name
+SECRET_ARN: Final = f"arn:aws:ssm:{REGION}:000000000000:parameter{SECRET_NAME}"
+"""The parameter of the emulated Parameter Store that has the functions' secret."""
 
 HEALTH: Final = "/_turnstile/health"
 SAVE: Final = "/_turnstile/save"
@@ -23,7 +26,7 @@ SAVE: Final = "/_turnstile/save"
 OPEN: Final = "/_turnstile/open"
 """POST, signed: serve the API, which a stack that was killed does not do before its tables were marked."""
 
-API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg")
+API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg", "/ui")
 """Paths below which everything belongs to the API. A bucket of one of these names could not be reached by its path."""
 
 ACCESS_KEY: Final = "AWS_ACCESS_KEY_ID"
