@@ -54,6 +54,16 @@ class Api:
         """The answer's JSON object; raises CliError."""
         return self._request("GET", path, query=query)
 
+    def text(self, path: str) -> str | None:
+        """The text of what is no JSON, such as ``/metrics``; None where the service has none there. Raises CliError if it cannot be
+        reached."""
+        try:
+            response = self._http.get(path)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+        plain = response.headers.get("content-type", "").startswith("text/plain")
+        return response.text if response.is_success and plain else None
+
     def post(self, path: str, body: dict[str, Any], *, unanswered: str = AGAIN) -> dict[str, Any]:
         """The answer's JSON object; raises CliError, with ``unanswered`` as its remedy if there is no answer."""
         return self._request("POST", path, body=body, unanswered=unanswered)

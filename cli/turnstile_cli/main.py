@@ -22,7 +22,9 @@ from turnstile_cli.commands import (
     refs,
     server,
     tables,
+    top,
     transactions,
+    transfers,
 )
 from turnstile_cli.errors import EPILOG
 
@@ -35,9 +37,9 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Server", (server.up, server.down, server.status, doctor.doctor, fleet.fleet, server.serve, server.demo)),
+    ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
-                definitions.schema, catalog.find, catalog.import_, catalog.export, plans.plan, plans.detail)),
+                definitions.schema, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))

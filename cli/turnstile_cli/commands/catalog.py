@@ -1,4 +1,4 @@
-"""Commands on a catalog: its namespaces and entries, searching, import and export; and on its past, ``catalog``."""
+"""Commands on a catalog: its namespaces and entries, searching; and on its past, ``catalog``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ from turnstile_cli.names import (
 from turnstile_cli.output import Format
 
 Catalog = Annotated[str, typer.Argument(metavar="[CATALOG]", help="Name of the catalog.")]
-Location = Annotated[str, typer.Argument(metavar="LOCATION", help="Folder of the table: s3://... or file:///...")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
-
-
 Under = Annotated[str | None, typer.Option("--under", help="Those in this namespace, instead of the top ones.")]
 
 
@@ -63,46 +59,6 @@ def describe(api: Api, *, table: Table, as_of: AsOf = None, output: Format) -> N
         if isinstance(value, dict):
             shown = ", ".join(f"{name}={value[name]}" for name in sorted(value))
         out.say(f"[bold]{member.replace('_', ' '):<18}[/bold] {escape(str(shown))}")
-
-
-@with_api
-def import_(api: Api, *, table: Table, location: Location, dry_run: DryRun = False, output: Format) -> None:
-    """Bring an existing filesystem-based Delta table under the catalog, where it lies.
-
-    One commit upgrades its protocol; from then on its writers must go through the service. A second import of the
-    same table finishes what a first one began.
-    """
-    name = TableName.parse(table)
-    body = {"name": name.table, "location": location, "dry_run": dry_run}
-    response = api.post(f"{name.namespace_path}/imports", body)
-    _report(response, output, "would import" if dry_run else "imported", f"{location} as {name}")
-
-
-@with_api
-def export(api: Api, *, table: Table, dry_run: DryRun = False, output: Format) -> None:
-    """Hand a table back to the file system: publish everything and give up the catalog's control of it."""
-    name = TableName.parse(table)
-    response = api.post(f"{name.path}/export", {"dry_run": dry_run})
-    _report(response, output, "would export" if dry_run else "exported", str(name))
-
-
-def _report(response: dict[str, Any], output: Format, verb: str, what: str) -> None:
-    if output is Format.JSON:
-        out.emit_json(response)
-        return
-    out.say(f"{verb} {escape(what)}")
-    for member, value in response.items():
-        if not isinstance(value, dict | list):
-            out.say(f"  [bold]{escape(member)}[/bold] {escape(str(value))}")
-    if response.get("features_added"):
-        out.say(f"  [bold]features_added[/bold] {escape(', '.join(response['features_added']))}")
-    for name, value in response.get("properties_set", {}).items():
-        out.say(f"  [bold]property[/bold] {escape(name)}={escape(value)}")
-    for note in response.get("notes", ()):
-        out.say(f"  [bold]note[/bold] {escape(note)}")
-    for problem in response.get("problems", ()):
-        out.say(f"  [bold red]problem[/bold red] {escape(problem['message'])}")
-        out.say(f"    remedy: {escape(problem['remedy'])}")
 
 
 PathQuery = Annotated[

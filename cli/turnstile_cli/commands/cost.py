@@ -52,7 +52,14 @@ def cost(
     totals = {part: sum(sum(by.values()) for by in steps.values()) for part, steps in parts.items()}
     if output is Format.JSON:
         out.emit_json(
-            {"as_of": at.as_of, "region": at.region, "dollars": parts, "totals": totals, "total": sum(totals.values())}
+            {
+                "as_of": at.as_of,
+                "region": at.region,
+                "dollars": parts,
+                "totals": totals,
+                "total": sum(totals.values()),
+                "round_days": model.round_days(deployment),
+            }
         )
         return
     rows: list[tuple[Any, ...]] = []
@@ -63,6 +70,9 @@ def cost(
         rows.append((part, "in all", _money(totals[part]), ""))
     rows.append(("month", "in all", _money(sum(totals.values())), ""))
     out.table("", ("", "what", "#dollars", "most of it"), rows, empty="")
+    slowest = ", ".join(f"{part} {days:,.1f}" for part, days in model.round_days(deployment).items() if days > 1)
+    if slowest:
+        out.say(f"[dim]days until schedules have looked at every row: {slowest} (docs/deploy.md)[/dim]")
     out.say(f"[dim]list prices of {at.region}, {at.as_of}[/dim]")
 
 

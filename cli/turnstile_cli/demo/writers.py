@@ -165,7 +165,7 @@ def stderr_to(log: Path) -> Iterator[None]:
 
 def watch(lake: Any) -> list[Attempt]:
     """The proposals that an attached lake makes from now on; the list grows as they are answered."""
-    from turnstile_spark.errors import ApiError
+    from turnstile_http.errors import ApiError
 
     attempts: list[Attempt] = []
     propose = lake.api.propose
