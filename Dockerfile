@@ -15,8 +15,7 @@ COPY layers layers
 COPY server server
 COPY cli cli
 COPY infra infra
-COPY spark_client spark_client
-RUN uv pip install --python /opt/turnstile/bin/python --no-deps --no-build-isolation . \
+RUN uv pip install --python /opt/turnstile/bin/python --no-deps --no-build-isolation ./layers . \
     && /opt/turnstile/bin/python -m compileall -q /opt/turnstile/lib
 
 FROM python:3.13-slim

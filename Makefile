@@ -50,7 +50,7 @@ lock: setup ## Resolve requirements/*.in anew, keeping versions that fit (UPGRAD
 	requirements/lock $(if $(UPGRADE),--upgrade)
 
 clean: ## Remove what builds, tests and local stacks left behind (not .venv)
-	rm -rf .turnstile build dist *.egg-info .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .turnstile build dist *.egg-info layers/build layers/*.egg-info {http,python,spark}_client/build {http,python,spark}_client/*.egg-info .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log mutants states
 	find . -name __pycache__ -not -path './.venv/*' -type d -prune -exec rm -rf {} +
 
@@ -59,6 +59,36 @@ artefacts: setup ## Build the functions and their layers for AWS, into .aws-sam 
 	@[ -x .venv/sam/bin/sam ] || { $(BIN)/python -m venv .venv/sam && $(BIN)/uv pip install --quiet --python .venv/sam/bin/python \
 	    --require-hashes -r infra/sam.txt; }
 	.venv/sam/bin/sam build
+
+.PHONY: site
+site: setup ## Build the documentation as a site into build/site, strictly (SERVE=1: show it, and follow changes)
+	@[ -x .venv/site/bin/mkdocs ] || { $(BIN)/python -m venv .venv/site && $(BIN)/uv pip install --quiet --python .venv/site/bin/python \
+	    --require-hashes -r infra/site.txt; }
+	NO_MKDOCS_2_WARNING=1 .venv/site/bin/mkdocs $(if $(SERVE),serve,build --quiet --strict)
+
+.PHONY: matrix
+matrix: setup ## Try the Spark client with every Spark, Python and Java that is supported (half an hour; Pythons on the path)
+	$(BIN)/python -m benchmarks.matrix
+
+.PHONY: wheels
+wheels: setup ## Build what is published into dist/: turnstile, turnstile-spark, turnstile-client, and what they need
+	for source in layers http_client spark_client python_client .; do \
+	    $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist $$source; done
+	rm -rf build layers/build {http,python,spark}_client/build # setuptools leaves them behind
+	ls -l dist
+
+.PHONY: console console-test
+NODE_MODULES := console/node_modules/.package-lock.json
+$(NODE_MODULES): console/package-lock.json
+	cd console && npm ci
+
+console: $(NODE_MODULES) ## Build the console's files into the server (needs Node.js 20)
+	cd console && npm run build
+
+console-test: setup $(NODE_MODULES) ## Every screen of the console in a headless Chromium (IMAGES=docs/images/console: screenshots)
+	cd console && npm run build
+	git diff --exit-code --stat -- server/turnstile_server/console/site
+	$(BIN)/python -m tests.console $(if $(IMAGES),--images $(IMAGES))
 
 # -- check ------------------------------------------------------------------------------------------------------------
 
@@ -74,14 +104,14 @@ fix: setup ## Let ruff repair what it can
 	$(BIN)/ruff format .
 
 types: setup ## Types: mypy, strict
-	$(BIN)/mypy layers functions server spark_client infra cli
+	$(BIN)/mypy layers functions server http_client spark_client python_client infra cli
 
 imports: setup ## Import rules: who may know whom
 	$(BIN)/lint-imports --no-logo
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-quick test-core test-mutants test-spark test-slow test-slow-spark sweep downloads simulate mutate bench
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-slow test-slow-spark sweep downloads simulate mutate bench
 test: test-core test-mutants test-spark ## Tests of every kind, in ten minutes on two cores (EXAMPLES=10: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; and make sweep)
@@ -99,6 +129,9 @@ test-mutants: setup
 
 test-spark: setup ## Only the tests with a Spark session
 	$(PYTEST) -m "spark and not slow" $(SPREAD_SPARK) $(SPARK:%=tests/%)
+
+test-artefacts: setup ## Build both layers for this machine, deploy them with template.yaml to an emulator in an environment of its own, use it
+	$(PYTEST) -rP tests/artefacts
 
 test-slow: setup
 	$(PYTEST) -m "slow and not spark" $(SPREAD) --ignore tests/mutation tests

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from turnstile_spark.session import DELTA, S3A, session
+import pyspark
+
+from turnstile_spark.session import packages_of, session
 
 
 def missing() -> list[str]:
     """The packages whose jar is in no Ivy cache; looking is quicker than starting a JVM."""
     there = {jar.name for home in Path.home().glob(".ivy2*") for jar in home.glob("jars/*.jar")}
-    return [package for package in (DELTA, *S3A) if _jar(package) not in there]
+    return [package for package in packages_of(pyspark.__version__, s3=True) if _jar(package) not in there]
 
 
 def _jar(package: str) -> str:

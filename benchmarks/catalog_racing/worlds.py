@@ -10,9 +10,7 @@ import heapq
 import itertools
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -24,7 +22,7 @@ from turnstile.catalog import services as bootstrap
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.retry import LocalQueue
+from turnstile.catalog.group_commit import ChangeQueue, WaitingChange
 from turnstile.catalog.services import build
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import Clock, World
@@ -142,25 +140,16 @@ class VirtualTime:
             event.set()
 
 
-class VirtualQueue(LocalQueue):
-    """``retry.LocalQueue`` in virtual time: first come, first served. Nobody's patience ends."""
+class VirtualQueue(ChangeQueue):
+    """``group_commit.ChangeQueue`` in virtual time. Nobody's patience ends."""
 
     def __init__(self, time: VirtualTime) -> None:
         super().__init__()
-        self._time, self._held = time, False
-        self._queue: deque[threading.Event] = deque()
+        self._time = time
 
-    @contextmanager
-    def wait(self, catalog: str, patience_ms: int) -> Iterator[None]:
-        if self._held:
-            event = threading.Event()
-            self._queue.append(event)
-            self._time.wait(event)
-        self._held = True
-        try:
-            yield
-        finally:
-            if self._queue:
-                self._time.wake(self._queue.popleft())  # still held: by the thread that was woken
-            else:
-                self._held = False
+    def _wait(self, change: WaitingChange, seconds: float) -> bool:
+        self._time.wait(change.turn)
+        return True
+
+    def _wake(self, change: WaitingChange) -> None:
+        self._time.wake(change.turn)

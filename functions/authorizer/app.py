@@ -12,17 +12,15 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from turnstile.api.auth import settings
-from turnstile.api.auth.bearer import bearer
+from turnstile.api.auth.bearer import Open, authentication
 from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import BadSetting, in_lambda
 from turnstile.store.core.errors import TurnstileError
 
 logger = Logger(service="authorizer")
-accepted = settings.read()
-if accepted is None:
+tokens = authentication()
+if isinstance(tokens, Open):
     raise BadSetting("TURNSTILE_AUTHENTICATION is none: there is nothing to judge")
-tokens = bearer(accepted)
 
 
 def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from turnstile.api import settings as variables
 from turnstile.api.services import Services
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import STUCK
-from turnstile.events.append import behind
-from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.events.append import behind, enlisted
+from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
@@ -35,6 +35,7 @@ from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
 from turnstile_server.fleet import Sharing
 from turnstile_server.http import end_with_parent, read_settings
+from turnstile_server.owner import owners_file
 from turnstile_server.settings import ServerSettings
 from turnstile_server.world import WakeListener, open_store
 
@@ -106,8 +107,9 @@ class Background:
         self._sharing: Sharing | None = None
         if settings.fleet:
             self._sharing = Sharing(
-                self._store.world, self._take, self._sweep_soon, self._hears.is_set, settings.fleet_beat_ms
-            )
+                self._store.world, self._take, self._sweep_soon, self._hears.is_set, settings.fleet_beat_ms,
+                address=settings.fleet_address, tell_owners=owners_file(settings).write,
+            )  # fmt: skip
 
     def run(self) -> None:
         listener = WakeListener(self._settings.wake_socket)
@@ -215,6 +217,7 @@ class Background:
         until_ms = self._now_ms() + int(SWEEP_S * 1000)
         swept = self._services.sweeper.sweep(until_ms=until_ms, each_ms=TABLE_MS, workers=self._workers)
         self._metrics.tables.set(swept.tables)
+        self._metrics.swept.set(self._now_ms() / 1000)
         self._metrics.behind.set(swept.round.behind)
         self._metrics.stuck.set(sum(table.state == STUCK for table in swept.round.published))
         for complaint in swept.round.complaints():
@@ -229,7 +232,7 @@ class Background:
 
     def _find_lost_events(self) -> None:
         self._events.add(behind(self._store.world, self._services.appender))
-        self._deliver(list(catalogs(self._store.world)))
+        self._deliver(list(enlisted(self._store.world)))
 
     def _deliver(self, names: Iterable[str]) -> None:
         for delivery in self._deliveries:

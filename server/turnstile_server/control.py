@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from turnstile_server.errors import AlreadyRunning, NotRunning, ServerError
 from turnstile_server.home import Home, ServerState, has_open, is_locked, locked
 from turnstile_server.settings import ACCEPTS, AUTHENTICATION, DEFAULT_PORT, TOKEN, ServerSettings, default_workers
-from turnstile_server.supervisor import CHILDREN
+from turnstile_server.supervisor import children_of
 
 if TYPE_CHECKING:
     import httpx
@@ -199,7 +199,7 @@ def _start(
         is_whole = (
             state is not None
             and state.pids[:1] == (process.pid,)
-            and len(state.pids) == 1 + settings.workers + len(CHILDREN)
+            and len(state.pids) == 1 + settings.workers + len(children_of(settings))
         )
         if state is not None and is_whole and _answers(state.url):
             return state, process

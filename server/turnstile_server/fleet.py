@@ -14,12 +14,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS
+from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.member import Beat, Member, Whose
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
+from turnstile_server import metrics
 
 GRANULES: Final = {"publish": 64, "sweep": 1}
 """Roles of a server's background, and into how many granules the work of each is cut."""
@@ -41,16 +44,21 @@ class Sharing:
         sweep: called when tables may have been missed: granules came here, or this process stood still.
         hears: whether this process is told of every change of the store.
         beat_ms: how often it shows life.
+        address: where others can ask for changes of catalogs; None: nowhere, so it owns none.
+        tell_owners: called after each beat with the owners of catalogs.
     """
 
     def __init__(
         self, world: World, redo: Callable[[Mapping[str, int]], None], sweep: Callable[[], None],
-        hears: Callable[[], bool], beat_ms: int,
+        hears: Callable[[], bool], beat_ms: int, *, address: Address | None = None,
+        tell_owners: Callable[[Owners], None] = lambda _: None,
     ) -> None:  # fmt: skip
         name = f"{socket.gethostname()}:{os.getpid()}"
         self.member = Member(
-            world, _monotonic_ms, name=name, granules=GRANULES, beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms
-        )
+            world, _monotonic_ms, name=name, granules=GRANULES if address is None else {**GRANULES, CATALOGS: 32},
+            beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms, address=address,
+        )  # fmt: skip
+        self._tell_owners, self._metrics = tell_owners, metrics.FleetMetrics()
         self._own_rows = (world.space.fleet(), world.space.fleet_member(""), world.space.fleet_granule(""))
         self._redo, self._sweep, self._hears, self._beat_ms = redo, sweep, hears, beat_ms
         self._left, self._mutex = dict[str, int](), threading.Lock()
@@ -65,6 +73,8 @@ class Sharing:
         """Hands everything over and leaves."""
         self._stop.set()
         self._thread.join()
+        with suppress(OSError):
+            self._tell_owners(Owners())
         try:
             self.member.leave()
         except TurnstileError as error:  # the others find it silent
@@ -100,6 +110,10 @@ class Sharing:
             except Exception as error:  # the store does not answer: until it does, this process is sure of nothing
                 log.warning("no sign of life: %r", error)
             self._look_again()
+            try:
+                self._tell_owners(self.member.owners(CATALOGS))
+            except OSError as error:  # what was told before ends by itself
+                log.warning("owners of catalogs could not be told: %s", error)
             self._stop.wait(self.member.next_beat_ms() / 1000)
 
     def _beat(self, *, stood_still: bool) -> None:
@@ -107,6 +121,7 @@ class Sharing:
             self.member.leave()
             return
         beat: Beat = self.member.beat()
+        self._metrics.record(self.member.members(), len(self.member.owned()), len(beat.gained), removed=beat.removed)
         if beat.gained or beat.removed or stood_still:
             log.info("granules gained: %d", len(beat.gained))
             self._sweep()

@@ -1,6 +1,6 @@
 """A process that answers requests: a WSGI application with guards, health, figures, and the apps that the functions deploy.
 
-    request -> guard of Host and Origin -> /healthz, /readyz, /metrics or the app that has the route -> response
+    request -> guard of Host and Origin -> /healthz, /readyz, /metrics, /conflicts, /ui or the app that has the route -> response
 
 Paths arrive as an HTTP API of AWS hands them on: every escape is decoded except ``%25`` (``api.http.handler``).
 """
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import parse_qs
 from uuid import uuid4
 
 import msgspec
@@ -27,15 +28,19 @@ from turnstile.api import apps
 from turnstile.api import settings as variables
 from turnstile.api.auth import settings as auth_settings
 from turnstile.api.auth.bearer import Authentication, authentication
+from turnstile.api.console import Site
+from turnstile.api.console import read_settings as console_settings
 from turnstile.api.http.handler import App, Incoming
 from turnstile.api.http.request import BodyLimit
+from turnstile.api.http.responses import Response
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.catalog.services import ensure
 from turnstile.delta.core.ratify_writes import Keep
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, Throttled, TooLarge, TurnstileError
 from turnstile.store.core.limits import Limits
-from turnstile_server import logs, metrics
+from turnstile_server import conflicts, logs, metrics
+from turnstile_server.console import SITE
 from turnstile_server.settings import LOOPBACK_NAMES, ServerSettings
 from turnstile_server.world import OpenStore, open_store, waker
 
@@ -70,21 +75,25 @@ class Application:
 
     def __init__(self, settings: ServerSettings, store: OpenStore) -> None:
         self._settings, self._store = settings, store
-        services = Services(store.world, read_settings(settings), vendor=_vendor(store))
-        services.prepare(*PARTS)
         self._authentication: Authentication = authentication()
-        telemetry = metrics.RequestMetrics(every=os.environ.get("TURNSTILE_LOG_LEVEL", "").upper() in ("INFO", "DEBUG"))
-        self._catalog = apps.catalog(services, telemetry)
-        self._apps: tuple[App, ...] = (
-            apps.commit(services, telemetry),
-            self._catalog,
-            apps.plans(services, telemetry),
-            apps.iceberg(services, telemetry),
-            apps.tokens(services, telemetry),
-        )
+        self._apps = open_apps(settings, store)
+        self._catalog = self._apps[1]
+        self._answer: Callable[[App, Incoming], Response] = App.answer
+        if settings.fleet_address is not None:
+            from turnstile_server.owner import Forwarding, owners_file
+
+            self._answer = Forwarding(owners_file(settings), self._authentication).answer
         self._public, self._strangers = self._apps[-1].public, StrangersBodies(max(1, settings.threads // 4))
-        self._guard = Guard(settings)
-        self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+        self._guard, self._site = (
+            Guard(settings),
+            Site(SITE, console_settings(required=auth_settings.read() is not None)),
+        )
+        self._own = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+            "/conflicts": self._conflicts,
+        }
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
         method, path = str(environ["REQUEST_METHOD"]).upper(), _path(environ)
@@ -95,16 +104,23 @@ class Application:
         if own is not None:
             return _send(start, *(own(environ) if method in ("GET", "HEAD") else _NOT_ALLOWED), head=method == "HEAD")
         headers = _headers(environ)
+        if self._site.serves(path):
+            return self._file(start, method, path, headers)
         headers.setdefault("x-correlation-id", uuid4().hex)
         read = self._strangers.read if path in self._public else _read
         incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, functools.partial(read, environ))
-        response = self._app(path, method).answer(incoming)
+        response = self._answer(self._app(path, method), incoming)
         body = b"" if method == "HEAD" else response.body
         sent = [(name.lower(), value) for name, value in response.headers.items()]
         if response.status != HTTPStatus.NO_CONTENT:
             sent.append(("content-length", str(len(response.body))))  # also of what HEAD leaves out
         start(_STATUS[response.status], sent)
         return [body]
+
+    def _file(self, start: StartResponse, method: str, path: str, headers: Mapping[str, str]) -> list[bytes]:
+        response = self._site.answer(method, path, headers)
+        start(_STATUS[response.status], [*response.headers.items(), ("content-length", str(len(response.body)))])
+        return [b"" if method == "HEAD" else response.body]
 
     def _app(self, path: str, method: str) -> App:
         for app in self._apps:
@@ -138,14 +154,29 @@ class Application:
 
     def _metrics(self, environ: Environ) -> tuple[int, str, bytes]:
         """Figures; for administrators where tokens are demanded."""
+        return self._refusal(environ) or (200, metrics.CONTENT_TYPE, metrics.exposition())
+
+    def _conflicts(self, environ: Environ) -> tuple[int, str, bytes]:
+        """Conflicts of the last while, newest first, of ``?table_id=`` or all; for administrators as figures are."""
+        refusal = self._refusal(environ)
+        if refusal is not None:
+            return refusal
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        entries = conflicts.recent(
+            conflicts.folder(self._settings), conflicts.SHOWN_MAX, query.get("table_id", [""])[-1]
+        )
+        return 200, _JSON, json.dumps({"conflicts": entries}).encode()
+
+    def _refusal(self, environ: Environ) -> tuple[int, str, bytes] | None:
+        """The refusal of a request about the server that does not come from an administrator; None if it does."""
         try:
             principal: Principal = self._authentication.principal(environ.get("HTTP_AUTHORIZATION", ""), {})
             if not principal.admin:
-                raise PermissionDenied("figures are for administrators", remedy="send an administrator's token")
+                raise PermissionDenied("this is for administrators", remedy="send an administrator's token")
         except TurnstileError as error:
             status = 403 if isinstance(error, PermissionDenied) else 401
             return status, _JSON, _error(status, error.type, error.message, error.remedy or "")
-        return 200, metrics.CONTENT_TYPE, metrics.exposition()
+        return None
 
 
 class Guard:
@@ -186,6 +217,23 @@ class Guard:
         return True
 
 
+def open_apps(settings: ServerSettings, store: OpenStore) -> tuple[App, ...]:
+    """Returns the apps that the functions deploy, on one set of services; the second one is for what no app has a route for."""
+    services = Services(store.world, read_settings(settings), vendor=_vendor(store))
+    services.prepare(*PARTS)
+    telemetry = metrics.RequestMetrics(
+        conflicts.ConflictLog(conflicts.folder(settings)),
+        every=os.environ.get("TURNSTILE_LOG_LEVEL", "").upper() in ("INFO", "DEBUG"),
+    )
+    return (
+        apps.commit(services, telemetry),
+        apps.catalog(services, telemetry),
+        apps.plans(services, telemetry),
+        apps.iceberg(services, telemetry),
+        apps.tokens(services, telemetry),
+    )
+
+
 def create() -> Application:
     """Returns the application of a worker process, which ends when the process that started it does."""
     settings = ServerSettings.from_environment()
@@ -220,7 +268,7 @@ def read_settings(settings: ServerSettings) -> Settings:
         keep_published=KEEP_PUBLISHED if settings.store_kind == "sqlite" else None,
         grace=variables.grace(),
         vending=variables.vending(),
-        auth=auth_settings.read(),
+        auth=auth_settings.Accepted(),
         event_waits=max(1, settings.threads // 4),
     )
 
@@ -284,8 +332,13 @@ class StrangersBodies:
 
 def _read(environ: Environ, limit: BodyLimit | None) -> bytes:
     """The body; raises TooLarge before more than the limit is read, InvalidRequest for what is not UTF-8."""
+    return read_body(environ["wsgi.input"], limit)
+
+
+def read_body(source: Any, limit: BodyLimit | None) -> bytes:
+    """As ``_read``, from any file."""
     limit = limit or BodyLimit()
-    body: bytes = environ["wsgi.input"].read(limit.bytes + 1)
+    body: bytes = source.read(limit.bytes + 1)
     if len(body) > limit.bytes:
         text = f"the body is over the limit of {limit.bytes} bytes"
         raise TooLarge(text, field="body", remedy=limit.remedy, limit=limit.bytes)

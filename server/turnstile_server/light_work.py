@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from turnstile.api.services import Services
-from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.events.append import enlisted
+from turnstile.events.deliver import Deliverer
 from turnstile.maintenance.work import MaintenanceTarget
 from turnstile_server import logs, metrics
 from turnstile_server.background import start_loop
@@ -68,7 +69,7 @@ class LightWork:
         self._store.close()
 
     def _look(self) -> None:
-        self._worker.add(list(catalogs(self._store.world)))
+        self._worker.add(list(enlisted(self._store.world)))
 
     def _maintain_all(self) -> None:
         for done in self._maintainer.maintain_all(self._goes_on):

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from turnstile_server.conflicts import ConflictLog
 from turnstile_server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ def exposition() -> bytes:
 
 
 class RequestMetrics:
-    """``turnstile.api.http.handler.Telemetry``: counts every request; logs faults, and with ``every`` all of them."""
+    """``turnstile.api.http.handler.Telemetry``: counts every request and keeps conflicts; logs faults, and with ``every`` all
+    requests."""
 
-    def __init__(self, *, every: bool = False) -> None:
+    def __init__(self, conflicts: ConflictLog, *, every: bool = False) -> None:
         from prometheus_client import Counter, Histogram
 
-        self._every = every
+        self._conflicts, self._every = conflicts, every
         self._requests = Counter("turnstile_requests", "Answered requests", ["operation", "status"], registry=None)
         self._seconds = Histogram(
             "turnstile_request_seconds", "Time to answer", ["operation"], buckets=_SECONDS, registry=None
@@ -60,10 +62,51 @@ class RequestMetrics:
             self._children[operation, status] = children
         children[0].inc()
         children[1].observe(duration_ms / 1000)
+        if "conflicts" in more:
+            self._conflicts.add(operation, more)
         if fault is not None:
             log.error("%s %s", operation, status, exc_info=fault, extra={"duration_ms": round(duration_ms, 2), **more})
         elif self._every:
             log.info("%s %s", operation, status, extra={"duration_ms": round(duration_ms, 2), **more})
+
+
+class ForwardingMetrics:
+    """Changes of catalogs that the owner was asked for."""
+
+    def __init__(self) -> None:
+        from prometheus_client import Counter
+
+        self._requests = Counter(
+            "turnstile_asked_owners", "Changes of catalogs for which an owner was asked", ["outcome"], registry=None
+        )
+
+    def count(self, outcome: str) -> None:
+        self._requests.labels(outcome).inc()
+
+
+class FleetMetrics:
+    """A server's part in its fleet."""
+
+    def __init__(self) -> None:
+        from prometheus_client import Counter, Gauge
+
+        self._members = Gauge(
+            "turnstile_fleet_members", "Members of the fleet", multiprocess_mode="mostrecent", registry=None
+        )
+        self._granules = Gauge(
+            "turnstile_fleet_granules", "Granules that this server owns", multiprocess_mode="mostrecent", registry=None
+        )
+        self._gained = Counter("turnstile_fleet_gained", "Granules that came to this server", registry=None)
+        self._removed = Counter(
+            "turnstile_fleet_removed", "Times that others found this server silent and removed it", registry=None
+        )
+
+    def record(self, members: int, granules: int, gained: int, *, removed: bool) -> None:
+        """Counts what one beat found."""
+        self._members.set(members)
+        self._granules.set(granules)
+        self._gained.inc(gained)
+        self._removed.inc(removed)
 
 
 class BackgroundMetrics:
@@ -87,6 +130,12 @@ class BackgroundMetrics:
         # The latest of whichever process set them: a background that was started anew replaces the figures of the last.
         self.tables = Gauge(
             "turnstile_tables", "Tables at the last sweep", multiprocess_mode="mostrecent", registry=None
+        )
+        self.swept = Gauge(
+            "turnstile_swept_seconds",
+            "When the last sweep ended, by the epoch",
+            multiprocess_mode="mostrecent",
+            registry=None,
         )
         self.stuck = Gauge(
             "turnstile_tables_stuck", "Stuck tables at the last sweep", multiprocess_mode="mostrecent", registry=None

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final, Self
 
+from turnstile.fleet.core.owners import Address
 from turnstile_server.errors import BadSettings
 
 VARIABLE: Final = "TURNSTILE_SERVER"
@@ -43,6 +44,8 @@ class ServerSettings:
         threads: requests that one of them answers at once.
         fleet: whether it shares its background's work with other servers of the store.
         fleet_beat_ms: how often it shows the others that it lives.
+        fleet_host: by which name or address the others reach it; by default ``host``, if that is one.
+        fleet_port, fleet_secret: where its owner of catalogs listens, and what others have to know (``asking``); made at each start.
         runtime: folder of sockets and figures while it runs; the supervisor makes it.
     """
 
@@ -58,6 +61,9 @@ class ServerSettings:
     threads: int = 32
     fleet: bool = False
     fleet_beat_ms: int = 1_000
+    fleet_host: str = ""
+    fleet_port: int = 0
+    fleet_secret: str = ""
     runtime: str = ""
 
     def __post_init__(self) -> None:
@@ -96,6 +102,19 @@ class ServerSettings:
         """Where clients of this machine reach it."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - compared, not bound
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def fleet_address(self) -> Address | None:
+        """Where the fleet's other members ask this server to apply changes of catalogs; None: nowhere."""
+        host = self.advertised_host
+        return Address(host, self.fleet_port, self.fleet_secret) if self.fleet_port and host else None
+
+    @property
+    def advertised_host(self) -> str:
+        """The name or address by which the fleet's other members reach this server; empty where nobody said it."""
+        if not self.fleet:
+            return ""
+        return self.fleet_host or ("" if self.host in ("0.0.0.0", "::") else self.host)  # noqa: S104 - compared, not bound
 
     @property
     def wake_socket(self) -> str:

@@ -4,6 +4,7 @@
     http            ``workers`` processes that answer requests
     background      one that publishes, sweeps and collects
     light work      one that writes checkpoints, version checksums and log compaction files
+    owner           in a fleet: one that applies the changes of catalogs whose granules the server owns
 
 Processes are forked where the system can, after everything is imported, so that a start, and the replacement of a killed
 process, costs no imports. A process whose main process is gone ends itself; a server whose home is gone stops.
@@ -41,6 +42,9 @@ LOCK_S: Final = 3.0
 CHILDREN: Final = {"background": "turnstile_server.background", "light-work": "turnstile_server.light_work"}
 """Processes beside those that answer requests, and the module whose ``main`` each runs."""
 
+OWNER: Final = {"owner": "turnstile_server.owner"}
+"""The same, of a member of a fleet that others can ask."""
+
 _RUNTIME: Final = "tst-"
 """How the name of a runtime folder begins. It is no folder of the home: a socket's path may have a hundred characters."""
 
@@ -64,6 +68,9 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
         settings = replace(
             settings, port=_free_port(settings.host, settings.port), runtime=tempfile.mkdtemp(prefix=_RUNTIME)
         )
+        if settings.advertised_host:
+            port, secret = _free_port(settings.host, 0), secrets.token_urlsafe(32)
+            settings = replace(settings, fleet_port=port, fleet_secret=secret)
         try:
             _Server(home, settings, mode).run(ready)
         finally:
@@ -94,10 +101,11 @@ class _Server:
             authentication=mode,
         )
         self._stopping = threading.Event()
+        self._modules = children_of(settings)
         self._children: dict[str, BaseProcess] = {}
 
     def run(self, ready: Callable[[ServerState], None]) -> None:
-        for module in ("turnstile_server.http", *CHILDREN.values()):
+        for module in ("turnstile_server.http", *self._modules.values()):
             importlib.import_module(module)
         _check_settings()
         server = self._granian()
@@ -127,7 +135,7 @@ class _Server:
         )
 
     def _start(self, server: Any, ready: Callable[[ServerState], None]) -> None:
-        self._children = {name: _start_child(name) for name in CHILDREN}
+        self._children = {name: _start_child(name, module) for name, module in self._modules.items()}
         threading.Thread(target=self._watch, args=(server,), name="watch", daemon=True).start()
         self._state.write(self._home)
         ready(self._state)
@@ -141,7 +149,7 @@ class _Server:
             for name, process in self._children.items():
                 if not process.is_alive():
                     log.error("the process of %s ended with %s and is started anew", name, process.exitcode)
-                    self._children[name] = _start_child(name)
+                    self._children[name] = _start_child(name, self._modules[name])
             if server.interrupt_children:  # granian forgets a death in the moment in which it mends another
                 server.main_loop_interrupt.set()
             workers = [worker.inner.pid for worker in server.wrks if worker.inner.pid]
@@ -165,12 +173,17 @@ class _Server:
                 process.kill()
 
 
-def _start_child(name: str) -> BaseProcess:
-    module = importlib.import_module(CHILDREN[name])
+def _start_child(name: str, path: str) -> BaseProcess:
+    module = importlib.import_module(path)
     context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     process: BaseProcess = context.Process(target=module.main, name=f"turnstile-{name}")
     process.start()
     return process
+
+
+def children_of(settings: ServerSettings) -> Mapping[str, str]:
+    """Returns the processes that a server has beside those that answer requests, and their modules."""
+    return {**OWNER, **CHILDREN} if settings.advertised_host else CHILDREN
 
 
 class StartTimes(dict[int, float]):
@@ -203,12 +216,12 @@ def require_closed_still(mode: str, environment: Mapping[str, str], previous: Se
 
 def _check_settings() -> None:
     """Reads the variables that the processes will read; raises BadSettings with the name of the one that is wrong."""
-    from turnstile.api import settings
+    from turnstile.api import console, settings
     from turnstile.api.auth import settings as auth
     from turnstile.api.http.env import BadSetting
 
     try:
-        auth.read()
+        console.read_settings(required=auth.read() is not None)
         settings.limits()
         settings.vending()
         settings.event_targets()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,6 +108,9 @@ class WakingRefs:
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         return self._refs.scan(kind, after=after, stale=stale)
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        return self._refs.scan_part(kinds, after=after, limit=limit)
 
 
 # -- waking: datagrams from the processes that write to the one that publishes --------------------------------------------

@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 
 from tests.support.clients.requests import Requests
 from tests.support.repository import ROOT
-from turnstile_spark.session import DELTA, EXCLUDED, S3A
+from turnstile_spark.session import EXCLUDED, packages_of
 
 if TYPE_CHECKING:
     from turnstile_server import Server
@@ -52,7 +53,7 @@ SAW = {
 
 
 S3A_OPTIONS = {
-    "spark.jars.packages": ",".join([DELTA, *S3A]),
+    "spark.jars.packages": ",".join(packages_of(pyspark.__version__, s3=True)),
     "spark.jars.excludes": ",".join(EXCLUDED),
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.hadoop.fs.s3a.path.style.access": "true",

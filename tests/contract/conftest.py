@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.store import backends as storages
-from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, SQLITE, Backend
+from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, MOTO, REALM, SQLITE, Backend
 from tests.support.store.rows import _NAMES, fresh_key
 from tests.support.store.servers import Servers
 from turnstile.store.ports import LogStorage
@@ -58,7 +58,7 @@ def space() -> str:
     return f"{REALM}/{next(_NAMES):06d}"
 
 
-@pytest.fixture(params=["fake", "file", "s3"])
+@pytest.fixture(params=["fake", "file", "s3", "s3-moto"])
 def place(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> storages.Place:
     """Every kind of log storage."""
     match request.param:
@@ -66,7 +66,7 @@ def place(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> s
             return storages.fake_place()
         case "file":
             return storages.file_place(tmp_path)
-    return storages.s3_place(servers.get(MINISTACK))
+    return storages.s3_place(servers.get(MOTO if request.param == "s3-moto" else MINISTACK))
 
 
 @pytest.fixture

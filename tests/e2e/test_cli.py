@@ -63,4 +63,8 @@ def test_the_rest(lake: Server) -> None:
     assert status["running"] is True
     assert (status["url"], status["home"]) == (lake.url, str(lake.home))
     assert lake.url in show(lake, "status")
+    figures = ask(lake, "top", "--every", "0.2")
+    assert figures["tables"] >= 1 and "GET /v1/tables" in [
+        row["operation"] for row in figures["requests"]["operations"]
+    ]
     assert ask(lake, "up")["started"] is False

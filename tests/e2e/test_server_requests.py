@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import http.client
 import json
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.stack import Table
+from tests.support.fakes import delta
+from tests.support.stack import Table, now_ms
 from turnstile.api.http.request import BodyLimit
 from turnstile_server import Server
 from turnstile_server.http import Application
@@ -144,11 +146,12 @@ def test_i12_nothing_but_the_api_is_on_the_port(server: Server, method: str, pat
 
 
 def test_i12_tokens_are_demanded_for_the_api_and_for_figures(guarded: Server) -> None:
-    for path in ("/v1/catalogs", "/metrics", "/iceberg/v1/config?warehouse=main"):
+    for path in ("/v1/catalogs", "/metrics", "/conflicts", "/iceberg/v1/config?warehouse=main"):
         for headers in ({}, bearer("wrong"), {"x-principal": "operator"}):
             assert send(guarded, "GET", path, headers)[0] == 401, path
         assert send(guarded, "GET", path, bearer(OPERATOR))[0] == 200, path
-    assert send(guarded, "GET", "/metrics", bearer(READER))[0] == 403
+    for path in ("/metrics", "/conflicts"):
+        assert send(guarded, "GET", path, bearer(READER))[0] == 403
     assert send(guarded, "POST", "/v1/catalogs", {**bearer(READER), **JSON}, b'{"name": "x"}')[0] == 403
     for path in ("/healthz", "/readyz"):
         assert send(guarded, "GET", path)[0] == 200, "a load balancer has no token"
@@ -306,6 +309,33 @@ def test_published_versions_are_counted(server: Server) -> None:
     assert figures(server)["turnstile_publish_lag_seconds_count", ()] > 0
 
 
+def test_it_tells_who_lost_a_version_and_to_whom(server: Server) -> None:
+    table, other = Table(server), Table(server)
+    table.append(1, "the-winner")
+    assert table.propose(1, "the-loser").status_code == 409
+    members = [
+        {"table_id": lost.id, "version": 1, "inline": {"content": delta.append("in-a-group", now_ms()).decode()}}
+        for lost in (table, other)
+    ]
+    group = str(uuid4())
+    assert table.api.post("/v1/transactions", json={"id": group, "commits": members}).status_code == 409
+
+    with server.client() as api:
+        in_group, alone = api.get("/conflicts", params={"table_id": table.id}).json()["conflicts"]
+        assert api.get("/conflicts", params={"table_id": other.id}).json()["conflicts"] == []
+    assert (alone["operation"], in_group["operation"]) == (
+        "POST /v1/tables/{table_id}/commits",
+        "POST /v1/transactions",
+    )
+    assert in_group["proposal"] == group and alone["at"] <= in_group["at"]
+    assert "httpx" in alone["client"]
+    for entry in (alone, in_group):
+        [lost] = entry["conflicts"]
+        [winner] = lost["winners"]
+        assert (lost["table_id"], lost["latest"], lost["because"]) == (table.id, 1, "version")
+        assert (winner["version"], winner["transaction"], winner["operation"]) == (1, "the-winner", "WRITE")
+
+
 def test_log_lines_are_json_objects(tmp_path: Path) -> None:
     with Server.start(tmp_path / "home", 0, environment={"TURNSTILE_LOG_LEVEL": "INFO"}) as server:
         assert send(server, "GET", "/v1/catalogs", {"X-Correlation-Id": "asked-by-a-test"})[0] == 200
@@ -316,3 +346,18 @@ def test_log_lines_are_json_objects(tmp_path: Path) -> None:
     (line,) = [line for line in lines if line.get("correlation_id") == "asked-by-a-test"]
     assert (line["service"], line["message"]) == ("turnstile-http", "GET /v1/catalogs 200")
     assert line["duration_ms"] >= 0
+
+
+def test_the_console_is_served_without_a_token_and_the_api_is_not(guarded: Server) -> None:
+    status, headers, page = send(guarded, "GET", "/ui/browse")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    script = re.findall(rb'src="(/ui/assets/[^"]+[.]js)"', page)[0].decode()
+    status, headers, content = send(guarded, "GET", script, {"Accept-Encoding": "gzip"})
+    assert (status, headers["Content-Encoding"]) == (200, "gzip")
+    status, headers, nothing = send(guarded, "HEAD", script, {"Accept-Encoding": "gzip"})
+    assert (status, nothing, headers["Content-Length"]) == (200, b"", str(len(content)))
+    assert send(guarded, "GET", "/ui/settings.json")[0] == 200
+    assert send(guarded, "POST", "/ui/", JSON, b"{}")[0] == 405
+    assert send(guarded, "GET", "/ui/assets/..%2f..%2fhttp.py")[0] == 404
+    assert send(guarded, "GET", "/ui/", {"Host": "somebody.example.com"})[0] == 403
+    assert send(guarded, "GET", "/v1")[0] == 401

@@ -95,6 +95,16 @@ MODULES: Final = {
         (_CLAUSES, "unit/delta/test_publish*.py", "unit/repair/test_*.py", "unit/delta/test_*.py", *_CATALOG)
     ),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
+    "turnstile.fleet.core.owners": Mutated(("unit/fleet/test_owners.py",), writes=False, decides=True, guards=True),
+    "turnstile.catalog.core.grouping": Mutated(
+        ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.catalog.group_commit": Mutated(
+        ("unit/change_groups/test_group_commit.py", "unit/catalog/test_turns.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.catalog.core.location_rows": Mutated(
         (_CLAUSES, *_CATALOG, "unit/gc/test_*.py", "functional/transfer/test_import*.py")
     ),
@@ -232,6 +242,7 @@ MODULES: Final = {
     "turnstile.coordination.core.rows": Mutated(
         ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")
     ),
+    "turnstile.adapters.secret": Mutated(("unit/auth/test_secrets.py",), writes=False, decides=True),
     "turnstile.adapters.sqlite.checkpoints": Mutated(
         ("contract/adapters/test_sqlite_checkpoints.py",), writes=False, decides=True
     ),
@@ -305,6 +316,11 @@ MODULES: Final = {
         writes=False,
         decides=True,
         guards=True,
+    ),
+    "turnstile.delta.core.attention": Mutated(("unit/delta/test_attention.py",), decides=True, guards=True),
+    "turnstile.delta.attention": Mutated(("unit/delta/test_attention.py",), writes=False, decides=True, guards=True),
+    "turnstile.gc.collector": Mutated(
+        ("unit/gc/test_*.py", "functional/gc/test_*.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.delta.core.reservations": Mutated(
         ("unit/transactions/test_reserv*.py", "simulation/test_reservations.py"), decides=True, guards=True
@@ -456,6 +472,9 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
     "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
+    "turnstile.gc.collector: go_on: edge clock.now_ms() >= until_ms": "a millisecond more or less of a run's time",
+    "turnstile.gc.collector: go_round: edge clock.now_ms() >= until_ms": "a millisecond more or less of a run's time",
+    "turnstile.delta.attention: read: term insert.row": "an insert that was accepted, or refused by a row, answers with a row",
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
         "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.repository import ROOT
 
-ROOTS = ("layers", "server", "spark_client", "infra", "cli", "benchmarks")
+ROOTS = ("layers", "server", "http_client", "spark_client", "python_client", "infra", "cli", "benchmarks")
 MOST_MODULES = 22
 """In one folder."""
 

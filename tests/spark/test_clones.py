@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.errors.exceptions.captured import UnsupportedOperationException
 
-from turnstile_spark.http import path
+from turnstile_http.http import path
 
 
 def clone(lake: Any, source: str, to: str, **moment: Any) -> dict[str, Any]:

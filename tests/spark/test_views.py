@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import UnsupportedOperationException
 
-from turnstile_spark.http import path
+from turnstile_http.http import path
 
 
 def test_a_view_is_made_read_changed_renamed_and_dropped(lake: Any, sql: Any, spark: Any, name: str) -> None:

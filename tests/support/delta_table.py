@@ -14,6 +14,7 @@ import msgspec
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import FakeWorld, fake_world
+from turnstile.catalog.core.location_rows import owner_row
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import TableHead, final_bytes, new_head_row, positioned
@@ -98,15 +99,8 @@ class Table:
 
     def own(self, id: str) -> None:
         """Make table ``id`` the owner of this location."""
-        key = self.world.space.location(self.location)
-        self.world.refs.rows[key] = {
-            "key": key,
-            "kind": "location",
-            "location": self.location,
-            "table_id": id,
-            "catalog": "main",
-            "created": 1,
-        }
+        insert = owner_row(self.world.space, self.location, id, "main", 1)
+        self.world.refs.rows[insert.key] = insert.row
 
     @property
     def row(self) -> Row:

@@ -63,7 +63,7 @@ class Function:
         """Let it work on ``world`` from now on, with nothing cached."""
         if self._name == "publish":
             settings.setdefault("table_ms", 20_000)
-        made = Settings(auth=self._auth, **settings)
+        made = Settings(auth=lambda: self._auth, **settings)
         limits = limits or msgspec.structs.replace(made.limits, history_ms=made.grace.history_ms)
         self._handler.services = Services(world, msgspec.structs.replace(made, limits=limits), vendor=vendor)
         return self.services

@@ -18,7 +18,7 @@ LONG: Final = (
     "tests/e2e/test_server_lifecycle.py",
     "tests/e2e/test_server_requests.py::test_figures_add_up_over_the_processes_that_answer",
     "tests/functional/benchmarks/test_streaming.py::test_writers_on_one_table_commit_every_batch_once",
-    "tests/functional/deploy/test_localstack.py",
+    "tests/functional/deploy/test_emulator.py",
     "tests/repository/test_docs_snippets.py::test_what_is_marked_runs_against_a_server",
     # SQLite: processes that are killed, lost power, full disks.
     "tests/contract/adapters/test_sqlite_faults.py",

@@ -48,7 +48,8 @@ class SpreadIds:
 @dataclasses.dataclass
 class Meter:
     """Sums over the requests since the last ``reset``; ``objs`` sizes of those that were written, by id; ``commit`` bytes
-    of the last commit obj's payload. Scans and lists are not in ``read_units``."""
+    of the last commit obj's payload. In ``read_units`` parts of scans are counted, by all rows that they pass, at half the price; whole
+    scans and lists are not."""
 
     requests: list[str] = dataclasses.field(default_factory=list)
     write_units: int = 0
@@ -69,18 +70,18 @@ def size_of(value: Any) -> int:
     return len(value) if isinstance(value, str | bytes) else 1
 
 
-def _bytes(row: Row | None) -> int:
+def bytes_of(row: Row | None) -> int:
     item = to_item(model_of(row["key"]), row) if row else {}
     return sum(len(name) + sum(size_of(one) for one in typed.values()) for name, typed in item.items())
 
 
 def _units(row: Row | None) -> int:
-    return max(1, -(-_bytes(row) // 1024))
+    return max(1, -(-bytes_of(row) // 1024))
 
 
 def _read_units(row: Row | None) -> int:
     """Of a consistent read; one of a row that is not there costs as one of the least."""
-    return max(1, -(-_bytes(row) // 4096))
+    return max(1, -(-bytes_of(row) // 4096))
 
 
 class _Refs:
@@ -93,12 +94,18 @@ class _Refs:
             writes = {"write": args[:1], "transact": args[0] if name == "transact" else ()}.get(name, ())
             before = {write.key: self._refs.rows.get(write.key) for write in writes}
             answer = getattr(self._refs, name)(*args, **named)
+            if name == "scan_part":
+                self._meter.read_units += self._passed_units(named["after"], named["limit"])
             keys = {"read": args[:1], "read_many": args[0] if name == "read_many" else ()}.get(name, ())
             self._meter.read_units += sum(_read_units(self._refs.rows.get(key)) for key in keys)
             self._meter.write_units += sum(self._cost(write, before[write.key], name) for write in writes)
             return answer
 
         return call
+
+    def _passed_units(self, after: str, limit: int) -> float:
+        keys = [key for key in sorted(self._refs.rows) if key > after][:limit]
+        return max(1, -(-sum(bytes_of(self._refs.rows[key]) for key in keys) // 4096)) / 2
 
     def _cost(self, write: Write, before: Row | None, name: str) -> int:
         after = before if isinstance(write, Check) else self._refs.rows.get(write.key)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from turnstile.adapters import secret
 from turnstile.adapters.files import FileStorage
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.rows import Space
@@ -121,7 +122,7 @@ def s3(endpoint_url: str | None) -> S3Client:
     that has static keys for clients (``TURNSTILE_S3_...``) takes them from us, too: it knows no roles."""
     emulator = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     style = {"addressing_style": "path" if emulator else "auto"}
-    static = {argument: os.environ[name] for name, argument in _STATIC_KEYS.items() if os.environ.get(name)}
+    static = {argument: value for name, argument in _STATIC_KEYS.items() if (value := secret.text(name))}
     client = _client("s3", endpoint_url, keys=static, max_pool_connections=CONNECTIONS, tcp_keepalive=True, s3=style)
     return cast("S3Client", client)
 
@@ -148,6 +149,15 @@ def functions() -> Any:
 def emr_serverless() -> Any:
     """The client of EMR Serverless."""
     return _client("emr-serverless", None, attempts=2)
+
+
+def read_secret(arn: str) -> str:
+    """The value of a secret of Secrets Manager, or of a parameter ``/path/name`` of Systems Manager's Parameter Store, deciphered. Raises
+    what botocore raises."""
+    if arn.split(":")[2:3] == ["ssm"]:
+        name = arn.partition(":parameter")[2]
+        return str(_client("ssm", None, attempts=2).get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
+    return str(_client("secretsmanager", None, attempts=2).get_secret_value(SecretId=arn)["SecretString"])
 
 
 class FileStorages:

@@ -2,14 +2,15 @@
 the events are sent to targets, if there are any.
 
 Records are hints, as for the publisher; their images show versions that have left the HEAD's tail since. A batch whose events
-could not be appended is sent again by the stream, with all that follow it. A schedule looks for what the stream lost; another one
-sends what a target did not acknowledge.
+could not be appended is sent again by the stream, with all that follow it, for as long as the stream has it: a day. A schedule looks
+for what the stream lost among a bounded number of rows, and among all rows after a record came so late that others may be lost.
+Another schedule sends what a target did not acknowledge.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any, Final
@@ -19,15 +20,24 @@ from aws_lambda_powertools import Logger
 from turnstile.adapters.dynamo.models import row_of_image
 from turnstile.api import settings
 from turnstile.api.services import Services
-from turnstile.api.stream import count, remaining_ms
+from turnstile.api.stream import count, oldest_ms, remaining_ms
+from turnstile.delta.attention import Rounds
 from turnstile.delta.core.head import TableHead
-from turnstile.events.append import Appended, behind
+from turnstile.events.append import WATCHED, Appended, behind, enlisted
 from turnstile.events.core.events import Detail, details_of
-from turnstile.events.deliver import catalogs
+from turnstile.store.core.writes import Row
 
 MARGIN_MS: Final = 10_000
 
+OLD_MS: Final = 3_600_000
+"""Records that are older come after trouble that may have lost others; also how often a sandbox says so at most."""
+
+ROWS_MAX: Final = 256
+"""Rows that the schedule passes in a run."""
+
 DELIVER: Final = {"turnstile": "deliver"}
+FULL: Final = {"full": True}
+"""The event by which a person has this run and the following ones look at all rows."""
 _SCHEDULED: Final = ("aws.events", "aws.scheduler")
 
 
@@ -36,6 +46,7 @@ class EventHandler:
 
     def __init__(self) -> None:
         self._logger = Logger(service="events")
+        self._wanted_ms = 0
 
     @cached_property
     def services(self) -> Services:
@@ -44,15 +55,17 @@ class EventHandler:
         return services
 
     def on_refs(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Appends the events of every HEAD that the records name; of a schedule, of every HEAD that lacks some. The schedule with
+        """Appends the events of every HEAD that the records name; of a schedule, of those that lack some among the next rows. The schedule with
         the input ``DELIVER`` sends what targets have not got of any log."""
         here = self.services
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         if event == DELIVER:
-            self._deliver(catalogs(here.world), until_ms)
+            self._deliver(enlisted(here.world), until_ms)
             return {}
-        if event.get("source") in _SCHEDULED:
-            self._finish(here.appender.append(behind(here.world, here.appender), until_ms=until_ms), until_ms)
+        if event == FULL:
+            self._rounds().attention.want_full_pass()
+        if event == FULL or event.get("source") in _SCHEDULED:
+            self._find_lost(until_ms)
             return {}
         records = event.get("Records", ())
         keys, sights = self._hints(records)
@@ -61,8 +74,30 @@ class EventHandler:
         except Exception:  # whatever the store's client raises
             self._logger.exception("the batch goes back", extra={"heads": len(keys)})
             return _again(records)
+        now = here.world.clock.now_ms()
+        if now - oldest_ms(event, now) > OLD_MS and now - self._wanted_ms > OLD_MS:
+            self._rounds().attention.want_full_pass()
+            self._wanted_ms = now
         self._finish(done, until_ms)
         return _again(records) if done.left else {"batchItemFailures": []}
+
+    def _rounds(self) -> Rounds:
+        return Rounds(self.services.world, "events", WATCHED, ROWS_MAX)
+
+    def _find_lost(self, until_ms: int) -> None:
+        """Appends the events that HEADs among the next rows lack."""
+        here = self.services
+
+        def goes_on() -> bool:
+            return here.world.clock.now_ms() < until_ms
+
+        def look(rows: Sequence[Row]) -> tuple[()]:
+            keys = list(behind(here.world, here.appender, rows))
+            if keys:
+                self._finish(here.appender.append(keys, until_ms=until_ms), until_ms)
+            return ()
+
+        self._rounds().run(look, goes_on)
 
     def _hints(self, records: Any) -> tuple[list[str], dict[str, dict[int, Detail]]]:
         """The HEADs that the records name, in their order, and the versions that their images show."""

@@ -1,4 +1,5 @@
-"""Schedules -> light work on Delta tables: of those that events name, every few minutes; of all that need it, every few hours.
+"""Schedules -> light work on Delta tables: of those that events name, every few minutes; of those that failed, and of what needs it
+among a bounded number of rows, every few hours.
 
 A run that is cut off is not missed: the next one goes on from the place in the event log, and finds files that are there.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import product
 from typing import Any, Final
@@ -17,7 +18,11 @@ from aws_lambda_powertools import Logger
 from turnstile.api import settings
 from turnstile.api.services import Services
 from turnstile.api.stream import count, remaining_ms
-from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.delta.attention import Rounds
+from turnstile.delta.core.attention import note_of
+from turnstile.delta.core.head import TableHead
+from turnstile.events.append import enlisted
+from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.maintenance.work import Maintained, MaintenanceTarget
 
@@ -26,8 +31,14 @@ MARGIN_MS: Final = 120_000
 
 _FIGURES: Final = ("tables", "checkpoints", "checksums", "compactions", "follow_ups", "follow_up_failures", "failures")
 
+ROWS_MAX: Final = 1_000
+"""Rows that a run of the schedule ``ALL`` passes."""
+
 ALL: Final = {"turnstile": "maintain all"}
-"""Input of the schedule that looks at all tables."""
+"""Input of the schedule that finds tables no event named."""
+
+EVERY: Final = {"full": True}
+"""The event by which a person has this run and the following ones look at all tables."""
 
 
 class LightWorkHandler:
@@ -43,28 +54,46 @@ class LightWorkHandler:
         return services
 
     def maintain(self, event: Mapping[str, Any], context: Any) -> dict[str, int]:
-        """Maintains the tables that something was published of since the last run; on the event ``ALL`` every table that has
-        something due, also those that failed before."""
-        here, figures = self.services, Counter[str]()
+        """Maintains the tables that something was published of since the last run; on the event ``ALL`` those that failed, and those of
+        the next rows that have something due; on ``EVERY`` also all others, in as many runs as that takes."""
+        here, figures, failed = self.services, Counter[str](), list[str]()
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
 
         def goes_on() -> bool:
             return here.world.clock.now_ms() < until_ms
 
+        rounds = Rounds(here.world, "maintenance", (TableHead.kind,), ROWS_MAX)
+
         def record(done: Maintained) -> None:
             self._record(done, figures)
+            if done.outcome == "failed":
+                failed.append(done.table_id)
 
-        if event == ALL:
-            for done in here.maintainer.maintain_all(goes_on):
-                record(done)
+        def maintain(ids: Iterable[str]) -> list[str]:
+            """Returns the tables that have to be looked at again."""
+            left = list[str]()
+            for table_id in ids:
+                done = here.maintainer.maintain(table_id) if goes_on() else None
+                if done is not None:
+                    record(done)
+                if done is None or done.outcome in ("failed", "paused"):
+                    left.append(table_id)
+            return left
+
+        if event == EVERY:
+            rounds.attention.want_full_pass()
+        if event in (ALL, EVERY):
+            rounds.run(lambda rows: maintain(here.maintainer.due_among(rows)), goes_on, maintain)
         else:
             targets: list[MaintenanceTarget | FollowUpTarget] = [MaintenanceTarget(here.maintainer, record, goes_on)]
             if here.settings.follow_ups:
                 targets.append(FollowUpTarget(here.follow_ups, lambda done: self._followed(done, figures), goes_on))
-            for catalog, target in product(catalogs(here.world), targets):
+            for catalog, target in product(enlisted(here.world), targets):
                 self._deliver(catalog, target, figures)
             if here.settings.follow_ups:
                 self._ask_again(goes_on, figures)
+            if failed:
+                rounds.attention.note(note_of(table_id, here.world.ids.uuid()[:8]) for table_id in failed)
         answer = {name: figures[name] for name in _FIGURES}
         self._logger.info("maintained", extra=answer)
         count("maintenance", answer, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))

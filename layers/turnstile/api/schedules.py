@@ -36,9 +36,11 @@ class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SweepEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event that a person or a program sent; ``restored``: refs was restored and nothing is ratified yet."""
+    """An event that a person or a program sent; ``restored``: refs was restored and nothing is ratified yet; ``full``: this and the
+    following runs look at all tables once."""
 
     restored: bool = False
+    full: bool = False
 
 
 class ScheduleHandler:
@@ -54,15 +56,24 @@ class ScheduleHandler:
         return services
 
     def sweep(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every minute: publishes every table that has something unpublished. On the event ``{"restored": true}`` only marks
-        every table as recovering, so that none takes a commit before its log has been looked at (``delta.recover``)."""
+        """Every minute: publishes the tables that could not be published when the stream named them, and what has something
+        unpublished among the next rows (``delta.core.attention``). The event ``{"full": true}`` asks for a look at all tables. On
+        ``{"restored": true}`` it only marks every table as recovering, so that none takes a commit before its log has been looked
+        at (``delta.recover``); the next runs look at all of them."""
         here = self.services
-        if event.get("source") not in _SCHEDULED and msgspec.convert(event, SweepEvent).restored:
-            figures = {"restored": mark_all_restored(here.world)}
-            self._record("restored", figures, [])
-            return figures
-        each_ms, workers = here.settings.table_ms, here.settings.workers
-        swept = here.sweeper.sweep(until_ms=self._until_ms(context), each_ms=each_ms, workers=workers)
+        if event.get("source") not in _SCHEDULED:
+            sent = msgspec.convert(event, SweepEvent)
+            if sent.full:
+                here.sweeper.want_full_pass()
+            if sent.restored:
+                figures = {"restored": mark_all_restored(here.world)}
+                here.sweeper.want_full_pass()
+                self._record("restored", figures, [])
+                return figures
+        each_ms, workers, rows_max = here.settings.table_ms, here.settings.workers, here.settings.sweep_rows
+        swept = here.sweeper.sweep_part(
+            until_ms=self._until_ms(context), each_ms=each_ms, workers=workers, rows_max=rows_max
+        )
         heads = {"heads": swept.tables, "unreadable": len(swept.unreadable), "incomplete": int(not swept.complete)}
         figures = {**swept.round.totals(), **heads}
         problems = [*swept.round.complaints(), *(msgspec.to_builtins(row) for row in swept.unreadable)]
@@ -70,8 +81,8 @@ class ScheduleHandler:
         return figures
 
     def collect(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: removes what is unreachable, unless
-        another run is at it."""
+        """Every day of a bounded part of all rows, or on an event like ``{"dry_run": true, "kinds": ["staged"]}`` of all: removes what is
+        unreachable, unless another run is at it."""
         scheduled = event.get("source") in _SCHEDULED
         request = CollectEvent(most=200_000) if scheduled else msgspec.convert(event, CollectEvent)
         report = self.services.collect_task.run(
@@ -81,6 +92,7 @@ class ScheduleHandler:
             until_ms=self._until_ms(context),
             most=request.most,
             imported=request.imported,
+            in_parts=scheduled,
         )
         if isinstance(report, Busy):
             self._record("collect", {"busy": 1}, [])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from turnstile.access.core.grants import Access
     from turnstile.access.grants import Grants
     from turnstile.adapters.credentials import Operation
+    from turnstile.api.auth.settings import AuthSettings
     from turnstile.api.auth.signed import SignedTokens
     from turnstile.api.unity.updater import Updater
     from turnstile.catalog.core.entities import Catalog
@@ -76,6 +77,7 @@ class Services:
         self, world: World, settings: Settings | None = None, *, vendor: CredentialVendor | None = None
     ) -> None:
         self.world, self.settings, self._vendor = world, settings or Settings(), vendor
+        self._signed: tuple[AuthSettings | None, SignedTokens] | None = None
 
     @classmethod
     def open(cls, settings: Settings) -> Services:
@@ -345,12 +347,15 @@ class Services:
 
         return Clients(self.world, secrets.token_bytes)
 
-    @cached_property
+    @property
     def signed(self) -> SignedTokens:
+        """Signed tokens by the keys that count now."""
         from turnstile.api.auth.signed import SignedTokens, from_settings
 
-        auth = self.settings.auth
-        return SignedTokens(None, None) if auth is None else from_settings(auth)
+        auth = self.settings.auth()
+        if self._signed is None or self._signed[0] is not auth:
+            self._signed = auth, SignedTokens(None, None) if auth is None else from_settings(auth)
+        return self._signed[1]
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,15 @@ it starts, so that a bad deployment fails at once."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from turnstile.adapters import open_world
+from turnstile.adapters import open_world, secret
 from turnstile.adapters.credentials import StaticCredentials, open_credential_vendor
 from turnstile.adapters.opening import SystemClock
-from turnstile.api.auth.settings import AuthSettings, read
+from turnstile.api.auth.settings import Accepted, AuthSettings
 from turnstile.api.http import env
 from turnstile.api.http.request import current
 from turnstile.gc.core import HOUR_MS, Grace
@@ -60,11 +61,16 @@ def _asking() -> str:
         return ""
 
 
+def _nobody() -> None:
+    """There are no tokens."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """The settings of one function; what it does not read has its default.
 
     ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays; ``table_ms`` the longest
-    turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``auth`` the tokens;
+    turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``sweep_rows`` the
+    rows that a sweep looks at besides the tables that were noted; ``auth`` the tokens that are accepted now;
     ``event_waits`` how many requests may wait for events at once; ``event_targets`` where events are sent to,
     ``follow_ups`` the actions that tables may ask for; ``delivers_alone`` whether no other process does either.
     """
@@ -76,9 +82,10 @@ class Settings(msgspec.Struct, frozen=True):
     vending: Vending = Vending()
     table_ms: int = 60_000
     workers: int = 8
+    sweep_rows: int = 64
     keep_published: Keep | None = None
     faults: Faults = no_faults
-    auth: AuthSettings | None = None
+    auth: Callable[[], AuthSettings | None] = _nobody
     event_waits: int = 8
     event_targets: tuple[EventTarget, ...] = ()
     follow_ups: tuple[EventTarget, ...] = ()
@@ -114,7 +121,7 @@ def iceberg() -> Settings:
 
 def tokens() -> Settings:
     """Returns the settings of the tokens function."""
-    return Settings(stores=stores(), auth=read())
+    return Settings(stores=stores(), auth=Accepted())
 
 
 def publish() -> Settings:
@@ -137,9 +144,12 @@ def maintain() -> Settings:
 def gc() -> Settings:
     """Returns the settings of the scheduled functions."""
     table_ms = 1000 * env.integer("TURNSTILE_SWEEP_TABLE_SECONDS", 60, 1, 600)
+    sweep_rows = env.integer("TURNSTILE_SWEEP_ROWS", 64, 1, 100_000)
     workers = env.integer("TURNSTILE_GC_WORKERS", 8, 1, 32)
     faults = faults_from(os.environ)
-    return Settings(stores=stores(), table_ms=table_ms, workers=workers, grace=grace(), faults=faults)
+    return Settings(
+        stores=stores(), table_ms=table_ms, workers=workers, sweep_rows=sweep_rows, grace=grace(), faults=faults
+    )
 
 
 # -- the variables ----------------------------------------------------------------------------------------------------
@@ -153,10 +163,12 @@ def stores() -> Stores:
 
 def vending() -> Vending:
     """Returns what clients get credentials from. Static ones are for S3-compatible stores without STS."""
-    id, static = env.text("TURNSTILE_S3_ACCESS_KEY_ID", ""), None
+    id, static = secret.text("TURNSTILE_S3_ACCESS_KEY_ID"), None
     if id:
-        secret, token = env.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), env.text("TURNSTILE_S3_SESSION_TOKEN", "")
-        static = StaticCredentials(id=id, secret=secret, token=token)
+        key, token = secret.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), secret.text("TURNSTILE_S3_SESSION_TOKEN")
+        if not key:
+            raise env.BadSetting("TURNSTILE_S3_SECRET_ACCESS_KEY is not set, but the id of a key is")
+        static = StaticCredentials(id=id, secret=key, token=token)
     role, lake_key = env.text("TURNSTILE_VENDING_ROLE", ""), env.text("TURNSTILE_LAKE_KEY", "")
     return Vending(role=role, lake_key=lake_key, static=static)
 

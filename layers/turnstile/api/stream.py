@@ -1,8 +1,10 @@
 """Stream of refs -> ``_delta_log``: records to table ids, publish them, log and count what became of it.
 
 Records are hints: the HEAD says what is to be published. They may come late, twice, in any order, or not at all; the
-sweeper closes what is left. A table's own failure is logged and never reported to the stream, because a reported
-record is sent again and blocks its shard until it expires. Only a fault that every table meets is reported.
+sweeper closes what is left. A table's own failure is logged, noted for the sweeper (``delta.core.attention``), and never
+reported to the stream, because a reported record is sent again and blocks its shard until it expires. Only a fault that every
+table meets is reported, and a note that could not be written. A record that is old says that others may have been given up: the
+sweeper is asked to look at all tables.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from turnstile.api import settings
 from turnstile.api.services import Services
+from turnstile.delta.attention import AttentionRow
 from turnstile.delta.sweep import Round, StoreUnreachable, publish_hinted
 
 MARGIN_MS: Final = 10_000
 """Kept of the function's time for the version that is being written when the time is up."""
+
+OLD_MS: Final = 300_000
+"""Records that are older come after trouble that may have cost others; also how often a sandbox says so at most."""
 
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
@@ -29,6 +35,7 @@ class StreamHandler:
 
     def __init__(self) -> None:
         self._logger = Logger(service="publish")
+        self._wanted_ms = 0
 
     @cached_property
     def services(self) -> Services:
@@ -45,12 +52,32 @@ class StreamHandler:
         try:
             done = publish_hinted(here.world, here.publisher, ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
         except StoreUnreachable as fault:
-            self._logger.error("the batch goes back: %s", fault.message, extra={"tables": len(ids)})  # noqa: TRY400 - a cause, not a bug
-            numbers = [record["dynamodb"].get("SequenceNumber", "") for record in event.get("Records", ())]
-            first = [{"itemIdentifier": number} for number in numbers[:1]]
-            return {"batchItemFailures": first}  # the stream sends it and all that follow again
+            return self._again(event, fault.message, len(ids))
         self._record(done)
+        try:
+            self._note(done, event)
+        except (
+            Exception
+        ) as fault:  # whatever the store's client raises: without the note nobody comes back to these tables soon
+            return self._again(event, f"tables that are not published could not be noted: {fault}", len(ids))
         return {"batchItemFailures": []}
+
+    def _note(self, done: Round, event: Mapping[str, Any]) -> None:
+        """Tells the sweeper what this batch leaves undone."""
+        world = self.services.world
+        notes = done.unsettled(world.ids.uuid()[:8])
+        if notes:
+            AttentionRow(world).note(notes)
+        now = world.clock.now_ms()
+        if now - oldest_ms(event, now) > OLD_MS and now - self._wanted_ms > OLD_MS:
+            AttentionRow(world).want_full_pass()
+            self._wanted_ms = now
+
+    def _again(self, event: Mapping[str, Any], reason: str, tables: int) -> dict[str, Any]:
+        """Has the stream send the batch, and all that follow, again."""
+        self._logger.error("the batch goes back: %s", reason, extra={"tables": tables})
+        numbers = [record["dynamodb"].get("SequenceNumber", "") for record in event.get("Records", ())]
+        return {"batchItemFailures": [{"itemIdentifier": number} for number in numbers[:1]]}
 
     def _record(self, done: Round) -> None:
         """One log line a batch, one more for every table that has a problem, and the figures as metrics."""
@@ -70,6 +97,12 @@ def _table_ids(event: Mapping[str, Any], prefix: str) -> list[str]:
         if key.startswith(prefix) and "pending" in change.get("NewImage", {"pending": None}):
             ids[key.removeprefix(prefix)] = None
     return list(ids)
+
+
+def oldest_ms(event: Mapping[str, Any], now_ms: int) -> int:
+    """When the oldest record was written; now where none says it."""
+    times = (record.get("dynamodb", {}).get("ApproximateCreationDateTime") for record in event.get("Records", ()))
+    return min((int(float(seconds) * 1000) for seconds in times if seconds), default=now_ms)
 
 
 def count(service: str, figures: Mapping[str, int], **dimensions: str) -> None:

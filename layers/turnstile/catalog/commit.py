@@ -18,21 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import Entity, Namespace, Table, kind_of
-from turnstile.catalog.core.index import IndexEntry, LayeredIndex, pack_directory
+from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.rows import CatalogHead, swap_head
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
+from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, LeftLine, Line, WaitingChange
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.errors import NewerFormat, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, World
 from turnstile.store.retry import Pause, no_pause
@@ -133,8 +135,8 @@ class CatalogChange:
 
 
 class Committer:
-    """Applies changes to catalogs. Safe for threads; a sandbox may have several. ``queued``: changes wait for those of
-    the same sandbox before them; not where an earlier one may never end. ``starving``: the part of the deadline after
+    """Applies changes to catalogs. Safe for threads; a sandbox may have several. ``queued``: changes of the same
+    sandbox that come at the same time are applied together (``group_commit``); not where an earlier one may never end. ``starving``: the part of the deadline after
     which a change claims priority; 1, in measurements, for never."""
 
     def __init__(
@@ -168,8 +170,37 @@ class Committer:
         deadline."""
         if self._queue is None:
             return self._commit(catalog, change, row, on_rejected)
-        with self._queue.wait(self._reader.key(catalog), self._deadline_ms // 2):
-            return self._commit(catalog, change, row, on_rejected)
+
+        waiting = self.waiting(catalog, change, row, on_rejected)
+        lead = partial(self.lead, self._queue, catalog, waiting)
+        try:
+            return self._queue.commit(self._reader.key(catalog), waiting, lead, self._deadline_ms // 2)
+        except LeftLine:
+            return self._commit(catalog, change, None, on_rejected)
+
+    def waiting(
+        self, catalog: str, change: ChangeFunction, row: Row | None = None, on_rejected: RejectionHandler | None = None
+    ) -> WaitingChange:
+        """Returns the change as it waits in a line."""
+
+        def judge(tree: Tree | None) -> Edit | None:
+            if tree is None:
+                tree = self._reader.at(catalog, None)  # raises what is told of a catalog that does not exist
+            elif self._reader.authorizer is not None:
+                self._reader.authorizer.authorize(tree)
+            return change(View(tree, self._reader.store))
+
+        return WaitingChange(judge, on_rejected, row, self._since())
+
+    def lead(self, queue: ChangeQueue, catalog: str, own: WaitingChange, line: Line) -> None:
+        """Applies the changes of a line until ``own``, its first, has an outcome."""
+        world = self._world
+        backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms, starving=self._starving)
+        attempts = CommitAttempts(world, self._reader.store, backoff, own.since)
+        GroupTurn(
+            world, self._reader, catalog, queue=queue, line=line, own=own, attempts=attempts, backoff=backoff,
+            priority=PriorityClaim(world),
+        ).run()  # fmt: skip
 
     def _commit(
         self, catalog: str, change: ChangeFunction, row: Row | None, on_rejected: RejectionHandler | None
@@ -220,8 +251,19 @@ class LostSwap(msgspec.Struct, frozen=True):
     failed: Mapping[int, Row | None] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class DraftCommit:
+    """A commit that is computed and not written yet: the tree that has it, the edit that it was made from, and its new entities and
+    index segments by id."""
+
+    tree: Tree
+    edit: Edit
+    entities: Mapping[str, Entity]
+    segments: Mapping[str, Index]
+
+
 class CommitAttempts:
-    """The attempts of one change: what was written, what may be used again, what may be deleted.
+    """The attempts of one change, or of a group of them: what was written, what may be used again, what may be deleted.
 
     HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that attempt can never
     land any more, whatever became of its answer. Only then are its objs deleted here; in all other cases gc deletes
@@ -237,7 +279,12 @@ class CommitAttempts:
     def swap(self, at: CatalogHead, tree: Tree, edit: Edit, turn: str = "") -> Tree | LostSwap:
         """Writes the objs of ``edit`` and makes them the HEAD, if the HEAD is still ``at``; that ends the priority
         claim ``turn``. Raises as ``Committer.commit``."""
-        self._catalog = at.name
+        draft = self.draft(at.seq, tree, edit)
+        outcome = self.swap_all(at, [draft], self._since, turn)
+        return draft.tree if outcome is None else outcome
+
+    def draft(self, seq: int, tree: Tree, edit: Edit) -> DraftCommit:
+        """Returns the commit that follows ``tree``, number ``seq``, with ``edit``. Nothing is written yet."""
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
             {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
@@ -253,8 +300,8 @@ class CommitAttempts:
             patience=int(id[-4:], 16) / 0x1_0000,  # random, so that concurrent writers do not all spill at once
         )
         commit = CatalogCommit(
-            seq=at.seq + 1,
-            parents=parents_after(at.seq, at.head, tree.commit.parents),
+            seq=seq + 1,
+            parents=parents_after(seq, tree.head, tree.commit.parents),
             message=edit.message,
             at=max(now * 1000, tree.commit.at + 1),  # the clock may be behind that of the commit before
             embedded=index.embedded.packed,
@@ -264,21 +311,42 @@ class CommitAttempts:
             restored_by=tree.head if tree.commit.restores else tree.commit.restored_by,
         )
         entities = {entry.obj: entity for entity, entry in placed.values()}
+        layered = LayeredIndex(index.embedded, index.directory, self._store.segments(tree.catalog))
+        return DraftCommit(Tree(tree.catalog, id, commit, layered), edit, entities, index.written)
+
+    def swap_all(self, at: CatalogHead, drafts: Sequence[DraftCommit], since: int, turn: str = "") -> LostSwap | None:
+        """Writes the objs of ``drafts``, each of which follows the one before it, and makes the last one the HEAD, if the HEAD is
+        still ``at``: all of them are in the history then, or none. Returns what refused the swap, if it was refused. ``since``: when
+        the first thing that they depend on was read or written (ms). Raises as ``Committer.commit``."""
+        self._catalog = at.name
+        last = drafts[-1].tree
+        entities = {obj: entity for draft in drafts for obj, entity in draft.entities.items()}
+        segments = {id: index for draft in drafts for id, index in draft.segments.items()}
+        objs = {*(draft.tree.head for draft in drafts), *entities, *segments}
         self._unreachable -= entities.keys()  # used again: this attempt may make them reachable
         fresh = {obj: entity for obj, entity in entities.items() if obj not in self._stored}
-        self._store.write(at.name, id, commit, fresh, index.written)
+        before = {draft.tree.head: draft.tree.commit for draft in drafts[:-1]}
+        self._store.write(at.name, last.head, last.commit, fresh, segments, before=before)
         self._stored |= entities.keys()
-        age_ms = self._world.clock.now_ms() - self._since
+        now = self._world.clock.now_ms()
+        age_ms = now - since
         if age_ms > OUTLIVED_MS:
-            self._unreachable |= {id, *entities, *index.written}
+            self._unreachable |= objs
             raise Throttled(f"the change of catalog '{at.name}' was held up for {age_ms // 1000} s")
-        swap = swap_head(at, id, now, commit.segments, turn=turn, replaced=edit.replaced)
-        outcome = self._send(at, id, [swap, *edit.writes])
-        if not isinstance(outcome, LostSwap) or self._landed(outcome.row, id, commit.seq):
-            layered = LayeredIndex(index.embedded, index.directory, self._store.segments(at.name))
-            return Tree(at.name, id, commit, layered)
+        swap = swap_head(
+            at,
+            last.head,
+            now,
+            last.commit.segments,
+            turn=turn,
+            replaced=min((draft.edit.replaced for draft in drafts if draft.edit.replaced is not None), default=None),
+            before=tuple(draft.tree.head for draft in reversed(drafts[:-1])),
+        )
+        outcome = self._send(at, last.head, [swap, *(write for draft in drafts for write in draft.edit.writes)])
+        if not isinstance(outcome, LostSwap) or self._landed(outcome.row, last.head, last.commit.seq):
+            return None
         if outcome.row is not None and outcome.row["head"] != at.head:
-            self._unreachable |= {id, *entities, *index.written}
+            self._unreachable |= objs
         return outcome
 
     def tidy(self) -> None:
@@ -320,7 +388,7 @@ class CommitAttempts:
                 if not self._backoff.again():
                     raise
                 continue
-            except Throttled:
+            except (NewerFormat, Throttled):
                 if unknown is None:
                     raise
                 raise unknown from None  # the last try was not applied, the one before may have been

@@ -63,9 +63,10 @@ class IdempotentCommitter(Committer):
     in refs, ``asked`` tells it from other requests, ``final`` says which refusals are remembered."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, *, key: str, asked: str, final: FinalStatus, pause: Pause = no_pause
-    ) -> None:
-        super().__init__(world, reader, pause=pause, queued=False)
+        self, world: World, reader: CatalogReader, *, key: str, asked: str, final: FinalStatus, pause: Pause = no_pause,
+        queued: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(world, reader, pause=pause, queued=queued)
         self._refs, self._clock = world.refs, world.clock
         self._key, self._asked, self._final = key, asked, final
         self._written = False

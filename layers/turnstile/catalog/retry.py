@@ -5,16 +5,13 @@ Losses are not spread evenly. A large change takes longer than a small one, so o
 every time; and the writer that has just won has the newest tree and wins again. Three remedies, none needed for safety:
 
     Backoff          pauses between attempts: exponential, with full jitter, within a deadline
-    LocalQueue       changes of one process wait for each other, since only one of them can win at a time
+    ChangeQueue      changes of one process are applied in groups, since only one swap can win at a time (``group_commit``)
     PriorityClaim    a change that has lost for a part of its time says so in the catalog's row, and the others hold back.
                      They learn it without a request: a refused swap returns the row, and a new change reads it anyway
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from turnstile.catalog.core.rows import CatalogHead, claim_priority
@@ -77,25 +74,6 @@ class Backoff:
 
 HOLD_MS: Final = 1_000
 """The longest time that others hold back, so that a change which crashes costs them no more."""
-
-_LOCKS: Final = 64
-
-
-class LocalQueue:
-    """Lets the changes of this process to one catalog go one at a time. Waiting is bounded: then all try at once."""
-
-    def __init__(self) -> None:
-        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
-
-    @contextmanager
-    def wait(self, catalog: str, patience_ms: int) -> Iterator[None]:
-        lock = self._locks[hash(catalog) % _LOCKS]
-        acquired = lock.acquire(timeout=patience_ms / 1000)
-        try:
-            yield
-        finally:
-            if acquired:
-                lock.release()
 
 
 class PriorityClaim:

@@ -10,7 +10,7 @@ from typing import Final
 from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
-from turnstile.catalog.retry import LocalQueue
+from turnstile.catalog.group_commit import ChangeQueue
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import SpillLimits
@@ -24,17 +24,27 @@ _ENTITIES_BYTES: Final = 16 * 1024 * 1024
 _DECODED: Final = 8  # a decoded index takes several times its packed size
 
 
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A commit that is about to be written."""
+
+    tree: Tree
+    entities: Mapping[str, Entity]
+    segments: Mapping[str, Index]
+
+
 class CatalogStore:
     """Reads and writes the objs of catalogs. One per sandbox; safe for threads. In ``queue`` the changes of this
-    sandbox wait for each other. Look-ups raise TurnstileError for an obj that is missing, which I9 excludes unless
+    sandbox wait for each other. What a group of them is about to write is read as if it were stored (``show``). Look-ups raise TurnstileError for an obj that is missing, which I9 excludes unless
     tables were restored apart from each other; ``find_*`` return None."""
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
-        self.limits, self.queue = limits or SpillLimits(), LocalQueue()
+        self.limits, self.queue = limits or SpillLimits(), ChangeQueue()
         self._objs, self._space, self._ids, self._clock = world.objs, world.space, world.ids, world.clock
         self._trees: Lru[tuple[str, str], Tree] = Lru(_TREES_BYTES)
         self._segments: Lru[tuple[str, str], Index] = Lru(_SEGMENTS_BYTES)
         self._entities: Lru[tuple[str, str], Entity] = Lru(_ENTITIES_BYTES)
+        self._drafts: dict[tuple[str, str], _Draft] = {}
 
     def new_commit_id(self) -> str:
         """Never used before, so HEADs never repeat (I9)."""
@@ -46,8 +56,26 @@ class CatalogStore:
     def new_segment_id(self) -> str:
         return SEGMENT.id(self._ids.obj_id())
 
+    def show(self, tree: Tree, entities: Mapping[str, Entity], segments: Mapping[str, Index]) -> None:
+        """Shows a commit that is about to be written to those that read its tree, until ``hide``: its ids are new, so nobody else asks for
+        them."""
+        folded = tree.catalog.casefold()
+        self._drafts[folded, tree.head] = _Draft(tree, entities, segments)
+        self._drafts.update({(folded, id): self._drafts[folded, tree.head] for id in (*entities, *segments)})
+
+    def hide(self, trees: Sequence[Tree]) -> None:
+        """Ends ``show``: what was not written is gone."""
+        for tree in trees:
+            folded = tree.catalog.casefold()
+            draft = self._drafts.pop((folded, tree.head), None)
+            for id in (*draft.entities, *draft.segments) if draft is not None else ():
+                self._drafts.pop((folded, id), None)
+
     def cached_tree(self, catalog: str, head: str) -> Tree | None:
-        return self._trees.get((catalog.casefold(), head))
+        """Returns the tree at ``head`` if it is cached: no request."""
+        tree = self._trees.get((catalog.casefold(), head))
+        draft = self._drafts.get((catalog.casefold(), head)) if tree is None else None
+        return tree if draft is None else draft.tree
 
     def tree(self, catalog: str, head: str, segment: str = "") -> Tree:
         """Returns the tree at ``head``: at most one request, none when cached. In the same request ``segment`` is read,
@@ -97,14 +125,19 @@ class CatalogStore:
 
     def peek(self, catalog: str, id: str) -> Index | None:
         """Returns the segment if it is cached: no request."""
-        return self._segments.get((catalog.casefold(), id))
+        index = self._segments.get((catalog.casefold(), id))
+        draft = self._drafts.get((catalog.casefold(), id)) if index is None else None
+        return index if draft is None else draft.segments[id]
 
     def entities(self, catalog: str, ids: Sequence[str]) -> dict[str, Entity]:
         """Returns entities by id: one request for every hundred that are not cached."""
         folded = catalog.casefold()
         cached = {id: self._entities.get((folded, id)) for id in ids}
         entities = {id: entity for id, entity in cached.items() if entity is not None}
-        missing = [id for id in ids if cached[id] is None]
+        if self._drafts:
+            drafts = {id: self._drafts.get((folded, id)) for id in ids if id not in entities}
+            entities.update({id: draft.entities[id] for id, draft in drafts.items() if draft is not None})
+        missing = [id for id in ids if id not in entities]
         objs = self._objs.get_many(self._space.objs(catalog), missing) if missing else {}
         for id, obj in objs.items():
             entities[id] = decode(obj.payload)
@@ -124,11 +157,14 @@ class CatalogStore:
         commit: CatalogCommit,
         entities: Mapping[str, Entity],
         segments: Mapping[str, Index] = MappingProxyType({}),
+        *,
+        before: Mapping[str, CatalogCommit] = MappingProxyType({}),
     ) -> None:
-        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9). One batch. Raises
-        TooLarge if an obj exceeds the limit of the port; nothing was written then."""
+        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9), and so the commits ``before`` it of
+        the same swap. One batch. Raises TooLarge if an obj exceeds the limit of the port; nothing was written then."""
         space, created = self._space.objs(catalog), self._clock.now_ms() * 1000
-        objs = [Obj(space, commit_id, COMMIT.name, encode_commit(commit), created)]
+        commits = {**before, commit_id: commit}
+        objs = [Obj(space, id, COMMIT.name, encode_commit(each), created) for id, each in commits.items()]
         objs += [Obj(space, id, kind_of(entity), encode(entity), created) for id, entity in entities.items()]
         objs += [Obj(space, id, SEGMENT.name, index.packed, created) for id, index in segments.items()]
         self._objs.put_many(objs)

@@ -4,7 +4,8 @@ raise Throttled (nothing was applied) and OutcomeUnknown (it may have been appli
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -12,7 +13,7 @@ from turnstile.coordination.core import rows
 from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, Updateable, check_name, check_payload
 from turnstile.store.core.rows import TASK
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import Accepted, World
+from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, batched
 
 
 class OtherHolder(msgspec.Struct, frozen=True):
@@ -79,6 +80,12 @@ class Updateables:
     def read(self, type: str, id: str) -> Updateable | None:
         return _object_of(self._refs.read(self._key(type, id)))
 
+    def read_many(self, type: str, ids: Sequence[str]) -> dict[str, Updateable]:
+        """Objects by id; those that are not there are left out. One request for every 100."""
+        keys = {self._key(type, id): id for id in ids}
+        rows = chain.from_iterable(self._refs.read_many(some).items() for some in batched(keys, BATCH_GET_MAX))
+        return {keys[key]: Updateable.from_row(row) for key, row in rows}
+
     def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:
         """Returns the new object, or the one that has the name. Raises InvalidRequest, TooLarge."""
         key, token, now = self._key(type, id), self._ids.uuid(), self._clock.now_ms()
@@ -137,6 +144,11 @@ class Tasks:
     def last(self, name: str) -> Task | None:
         """The task as it is now; None if it was never begun."""
         return _task_of(self._objects.read(TASK.name, name))
+
+    def last_of(self, names: Sequence[str]) -> dict[str, Task]:
+        """The tasks as they are now, by name; those that were never begun are left out. One request for every 100."""
+        found = self._objects.read_many(TASK.name, names)
+        return {name: Task.unpack(each.payload) for name, each in found.items()}
 
     def begin(self, name: str, term_ms: int) -> Attempt | Busy:
         """Begin the task, unless it runs: two requests. An attempt that takes longer than ``term_ms`` must renew before. If

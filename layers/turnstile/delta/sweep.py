@@ -1,22 +1,29 @@
-"""Publishing many tables: those that a stream record names, and in a sweep all that have something unpublished (I11).
+"""Publishing many tables: those that a stream record names, and in a sweep those that have something unpublished (I11).
 
 A table that cannot be published does not delay the others. The sweep covers lost stream records, and it retries: missing
-content that was late, a stuck table whose cause is gone, a publisher that died at any step.
+content that was late, a stuck table whose cause is gone, a publisher that died at any step. It looks at all HEADs, where that
+costs little, or at the noted ones and a bounded number of others (``delta.core.attention``, decision 53).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import msgspec
 
+from turnstile.delta.attention import AttentionRow
 from turnstile.delta.commits import is_large
+from turnstile.delta.core.attention import Seen, next_part, note_of
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead, positioned
 from turnstile.delta.publish import Published, Publisher, TableUnread
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World, rows_between
+
+KEEP_EVERY: Final = 10
+"""Parts after which their place is written down: a cold start repeats as many at most."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -69,6 +76,18 @@ class Round(msgspec.Struct, frozen=True):
             "stuck": sum(table.state == STUCK for table in self.published),
             "left": len(self.left),
         }
+
+    def unsettled(self, mark: str) -> frozenset[str]:
+        """The tables that have to be looked at again without a stream record that says so, as notes; ``mark`` is one that no other
+        note has (``attention.note_of``)."""
+        tried = {
+            note_of(table.table_id, str(table.latest))
+            for table in self.published
+            if table.problem is not None or table.behind or table.state == RECOVERING
+        }
+        return frozenset(
+            tried | {note_of(table_id, mark) for table_id in (*self.left, *(f.table_id for f in self.failed))}
+        )
 
     def complaints(self) -> list[dict[str, object]]:
         """One entry for every table that could not be published further, with what is known of the cause."""
@@ -139,48 +158,102 @@ class Swept(msgspec.Struct, frozen=True):
     complete: bool = True
 
 
+class _Look:
+    """The HEADs of a sweep, and which of them wait for something: with ``floor < latest`` or ``pending``, in a recovery that was
+    begun, or with an undecided entry."""
+
+    def __init__(self, failed: frozenset[str]) -> None:
+        self._failed = failed
+        self.tables, self.unreadable = set[str](), list[Failed]()
+        self.due: dict[bool, list[tuple[bool, int, str]]] = {False: [], True: []}  # by whether large commits wait
+
+    def at(self, row: Row) -> None:
+        if row["key"] in self.tables:
+            return
+        self.tables.add(row["key"])
+        try:
+            head = TableHead.from_row(row)
+        except Exception as error:  # one damaged row must not hide the others
+            self.unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
+            return
+        waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
+        if head.state != DROPPED and (waits or head.undecided):
+            last_turn = head.state == STUCK or head.table_id in self._failed
+            self.due[any(map(is_large, positioned(head)))].append((last_turn, _waiting_since(head), head.table_id))
+
+
 class Sweeper:
-    """Finds tables with ``floor < latest`` or ``pending``, in a recovery that was begun, or with an undecided entry, by a scan, and publishes them,
-    longest waiting first. What it remembers of the last pass are hints, which a cold start forgets."""
+    """Finds tables that wait for something, and publishes them, longest waiting first. What it remembers of the last pass are hints,
+    which a cold start forgets."""
 
     def __init__(self, world: World, publisher: Publisher) -> None:
-        self._world, self._publisher = world, publisher
+        self._world, self._publisher, self._attention = world, publisher, AttentionRow(world)
         self._after = ""  # the key after which the next scan begins
         self._failed = frozenset[str]()  # the tables that the last pass could not publish
+        self._part_after: str | None = None  # the same of parts; None: the row says it
+        self._parts = 0
 
     def sweep(self, *, until_ms: int, each_ms: int, workers: int = 8) -> Swept:
-        """One pass. Stuck tables come last, and those that failed in the pass before: they have had their turn. Tables with
+        """Looks at all HEADs. Stuck tables come last, and those that failed in the pass before: they have had their turn. Tables with
         large commits have a quarter of the workers of their own, and the others the rest: neither waits for the other, and
         few large commits are copied at once.
 
         The scan takes half of the time at most, the rest is for publishing. It may see rows as they were some seconds ago:
         it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
         """
-        now = self._world.clock.now_ms()
-        scan_until = now + (until_ms - now) // 2
-        tables, last, complete = 0, "", True
-        due: dict[bool, list[tuple[bool, int, str]]] = {False: [], True: []}  # by whether large commits wait
-        unreadable: list[Failed] = []
-        for row in self._rows():
-            if tables and self._world.clock.now_ms() >= scan_until:
-                complete = False
-                break
-            tables += 1
-            last = row["key"]
-            try:
-                head = TableHead.from_row(row)
-            except Exception as error:  # one damaged row must not hide the others
-                unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
-                continue
-            waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
-            waits = waits or bool(head.undecided)
-            if head.state != DROPPED and waits:
-                last_turn = head.state == STUCK or head.table_id in self._failed
-                due[any(map(is_large, positioned(head)))].append((last_turn, _waiting_since(head), head.table_id))
+        look = _Look(self._failed)
+        last, complete = self._scan(look, self._rows(), until_ms)
         self._after = "" if complete else last
-        round = self._publish(due[False], due[True], until_ms=until_ms, each_ms=each_ms, workers=workers)
+        return self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
+
+    def sweep_part(self, *, until_ms: int, each_ms: int, rows_max: int, workers: int = 8) -> Swept:
+        """As ``sweep``, of the noted tables, and besides of the next ``rows_max`` rows of refs; or of all HEADs, if somebody asked for
+        a full pass. So what it reads does not grow with the number of tables."""
+        before = self._attention.read()
+        part, look = next_part(before, self._part_after), _Look(self._failed)
+        noted = self._world.refs.read_many([self._world.space.table(table_id) for table_id in before.tables()])
+        for row in noted.values():
+            look.at(row)
+        if part.is_full:
+            rows = rows_between(self._world.refs, "table", part.after, stale=True)
+            last, complete = self._scan(look, rows, until_ms)
+            last = "" if complete else last
+        else:
+            found, last = self._world.refs.scan_part(("table",), after=part.after, limit=rows_max)
+            for row in found:
+                look.at(row)
+            complete, self._part_after = True, last
+        swept = self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
+        mark = self._world.ids.uuid()[:8]
+        unread = {note_of(row.table_id, mark) for row in look.unreadable}
+        seen = Seen(last, swept.round.unsettled(mark) | unread)
+        self._parts += 1
+        self._attention.settle(before, part, seen, keep_place=self._parts % KEEP_EVERY == 0)
+        return swept
+
+    def looked_to(self, key: str) -> None:
+        """Has the next ``sweep_part`` look behind ``key``, unless a full pass is due."""
+        self._part_after = key
+
+    def want_full_pass(self) -> None:
+        """Has the following ``sweep_part`` look at all HEADs once."""
+        self._attention.want_full_pass()
+
+    def _scan(self, look: _Look, rows: Iterable[Row], until_ms: int) -> tuple[str, bool]:
+        """Looks at ``rows`` for half of the time; returns the last key, and whether it was at all of them."""
+        now = self._world.clock.now_ms()
+        scan_until, last = now + (until_ms - now) // 2, ""
+        for row in rows:
+            if last and self._world.clock.now_ms() >= scan_until:
+                return last, False
+            look.at(row)
+            last = row["key"]
+        return last, True
+
+    def _swept(self, look: _Look, *, complete: bool, until_ms: int, each_ms: int, workers: int) -> Swept:
+        round = self._publish(look.due[False], look.due[True], until_ms=until_ms, each_ms=each_ms, workers=workers)
         self._failed = frozenset(one.table_id for some in (round.problems, round.failed) for one in some)
-        return Swept(tables, tuple(unreadable), round, complete)
+        return Swept(len(look.tables), tuple(look.unreadable), round, complete)
 
     def _publish(
         self,

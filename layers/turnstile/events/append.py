@@ -16,6 +16,7 @@ one whose answer was lost; if its append arrives later, its marks are not what t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -39,7 +40,7 @@ from turnstile.events.core.rows import APPEND_BYTES, EventLog, EventMark, append
 from turnstile.events.core.run_events import run_changes, state_of
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
-from turnstile.store.core.rows import EVENTS, TASK
+from turnstile.store.core.rows import EVENT_LOG, EVENTS, TASK, Space
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, batched
@@ -50,6 +51,9 @@ RETENTION_MS: Final = 7 * 24 * 3_600_000
 _MARGIN_S: Final = 24 * 3600
 _ATTEMPTS: Final = 50
 _BATCH: Final = TRANSACT_MAX - 1
+
+WATCHED: Final = ("table", "catalog", Updateable.kind, EventMark.kind, EventLog.kind)
+"""Kinds of rows that are looked at for what the stream lost."""
 
 Sights = Mapping[str, Mapping[int, Detail]]
 """Details of versions that were seen on the way, by the key of the HEAD."""
@@ -187,6 +191,8 @@ class Appender:
     def _next(self, key: str, catalog: str, log: EventLog | None, events: list[Event], now: int) -> EventLog:
         """The log with ``events`` at its end."""
         if log is None:
+            enlist(self._world, catalog)  # before the log is there: whoever delivers must find it
+            self._faults("events.listed")
             return EventLog(key, catalog, self._world.ids.uuid(), len(events), 0, pack(events), now)
         end = log.end + len(events)
         if not log.full:
@@ -242,26 +248,48 @@ def _fitting(changes: Iterable[_Change]) -> list[_Change]:
 # -- what the stream lost ---------------------------------------------------------------------------------------------
 
 
-def behind(world: World, appender: Appender) -> Iterator[str]:
-    """Yields the keys of HEADs that lack events, by a scan: for what no delivery named. Rows may be some seconds old; what is
-    missed is found by the next scan. Catalogs that are gone are found by their marks."""
-    space = world.space
-    for kind in ("table", "catalog"):
-        rows = (row for row in world.refs.scan(kind, stale=True) if appender.is_source(row["key"]))
-        for some in batched(rows, BATCH_GET_MAX):
-            marks = world.refs.read_many([space.event_mark(row["key"]) for row in some])
-            yield from (row["key"] for row in some if _differs(row, marks.get(space.event_mark(row["key"]))))
-    runs = runs_key(world, "")
-    tasks = (row for row in world.refs.scan(Updateable.kind, stale=True) if row["key"].startswith(runs))
-    for some in batched(tasks, BATCH_GET_MAX):
-        marks = world.refs.read_many([space.event_mark(row["key"]) for row in some])
-        yield from (row["key"] for row in some if _task_differs(row, marks.get(space.event_mark(row["key"]))))
-    prefix = space.event_mark(space.catalog(""))
-    for row in world.refs.scan("event-mark", stale=True):
-        if row["key"].startswith(prefix) and row["state"] == "active":
-            key = space.catalog(row["key"].removeprefix(prefix))
-            if world.refs.read(key) is None:
-                yield key
+def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) -> Iterator[str]:
+    """Yields the keys of HEADs that lack events, of ``rows`` of the kinds ``WATCHED``, or of all, by scans: for what no delivery named. Rows
+    may be some seconds old; what is missed is found when they are looked at again. Catalogs that are gone are found by their marks; a
+    log that is not on the list of logs is put there."""
+    if rows is None:
+        rows = chain.from_iterable(world.refs.scan(kind, stale=True) for kind in WATCHED)
+    space, runs = world.space, runs_key(world, "")
+    of_catalogs, listed = space.event_mark(space.catalog("")), None
+    for some in batched(rows, BATCH_GET_MAX):
+        sources = [row for row in some if appender.is_source(row["key"])]
+        marks = world.refs.read_many([space.event_mark(row["key"]) for row in sources])
+        for row in sources:
+            mark = marks.get(space.event_mark(row["key"]))
+            if _task_differs(row, mark) if row["key"].startswith(runs) else _differs(row, mark):
+                yield row["key"]
+        gone = [row for row in some if row["key"].startswith(of_catalogs) and row["state"] == "active"]
+        there = world.refs.read_many([_source_of(space, row) for row in gone])
+        yield from (_source_of(space, row) for row in gone if _source_of(space, row) not in there)
+        for row in some:
+            if row["kind"] == EventLog.kind:
+                listed = set(enlisted(world)) if listed is None else listed
+                if row["catalog"] not in listed:
+                    enlist(world, row["catalog"])
+
+
+def _source_of(space: Space, mark: Row) -> str:
+    """The key of the catalog's HEAD that a mark is of."""
+    return space.catalog(mark["key"].removeprefix(space.event_mark(space.catalog(""))))
+
+
+def enlisted(world: World) -> Iterator[str]:
+    """Yields the catalogs whose logs are on the list: it costs by their number."""
+    logs = world.objs.list(world.space.objs(REALM_TREE), EVENT_LOG.prefix)
+    return (obj.id.removeprefix(EVENT_LOG.prefix) for obj in logs)
+
+
+def enlist(world: World, catalog: str) -> None:
+    """Puts the log of a catalog on the list of logs, which says where to look for events (``enlisted``). Once is enough; it does
+    no harm twice, nor without a log."""
+    world.objs.put(
+        Obj(world.space.objs(REALM_TREE), EVENT_LOG.id(catalog), EVENT_LOG.name, b"", world.clock.now_ms() * 1000)
+    )
 
 
 def _differs(row: Row, mark: Row | None) -> bool:

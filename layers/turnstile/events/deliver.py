@@ -10,12 +10,12 @@ acknowledged and not noted, is sent again with the same ids. A deliverer that wa
 place that another one has moved.
 
 A target that has failed is left alone for a while, and one whose deliverer has died until it is held no longer. ``Delivered`` says until
-when: whoever called comes back then. A pass over all logs (``catalogs``) finds what nobody came back for.
+when: whoever called comes back then. A pass over all logs (``append.enlisted``) finds what nobody came back for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
@@ -26,7 +26,6 @@ from turnstile.events.core.cloud_events import CloudEvent, cloud_event
 from turnstile.events.core.cursors import Place
 from turnstile.events.core.deliveries import EventDelivery, change_delivery
 from turnstile.events.core.events import Event
-from turnstile.events.core.rows import EventLog
 from turnstile.events.read import EventReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.faults import Faults, no_faults
@@ -161,8 +160,3 @@ class Deliverer:
 
     def _now(self) -> int:
         return self._world.clock.now_ms()
-
-
-def catalogs(world: World) -> Iterator[str]:
-    """Yields the catalogs that have an event log, by a scan."""
-    return (row["catalog"] for row in world.refs.scan(EventLog.kind, stale=True))

@@ -35,6 +35,7 @@ from turnstile.fleet.core.decisions import (
     unowned,
     watched,
 )
+from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.read import FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
@@ -88,7 +89,7 @@ class Member:
 
     def __init__(
         self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int,
-        alone_beat_ms: int,
+        alone_beat_ms: int, address: Address | None = None,
     ) -> None:  # fmt: skip
         """
         Args:
@@ -96,10 +97,12 @@ class Member:
             granules: the roles that it works for, and into how many granules the work of each is cut where no member said so before.
             beat_ms: how often it is going to call ``beat``.
             alone_beat_ms: the same while it is alone: nobody waits for it.
+            address: where others can ask this process, if they can.
         """
         self._world, self._monotonic = world, monotonic
         self._name, self._wanted = name, dict(granules)
         self._beat_ms, self._alone_beat_ms = beat_ms, alone_beat_ms
+        self._address = address or Address("", 0, "")
         self._key, self._reader = world.space.fleet(), FleetReader(world)
         self._view: _View | None = None
         self._beats = 0
@@ -140,6 +143,27 @@ class Member:
         """Returns the names of the granules that this member owns, as it knows."""
         view = self._view
         return () if view is None else tuple(granule.name for granule in owned_by(view.me.id, view.granules.values()))
+
+    def owners(self, role: str) -> Owners:
+        """Returns who can be asked for the subjects of a role, and until when that may be believed."""
+        view = self._view
+        if view is None or role not in view.fleet.granules:
+            return Owners()
+        members = {
+            view.me.id: view.me,
+            **{id: row for id, row in view.others.items() if not view.sights[id].suspected(row)},
+        }
+        owners = {
+            granule.name: Address(owner.host, owner.port, owner.secret)
+            for granule in view.granules.values()
+            if granule.role == role and (owner := members.get(granule.owner)) is not None and owner.port
+        }
+        return Owners(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, view.fleet.granules[role], owners)
+
+    def members(self) -> int:
+        """Returns how many members the fleet has, as this one knows; 0 before it has joined."""
+        view = self._view
+        return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
         """Returns after how long ``beat`` is to be called again."""
@@ -248,7 +272,8 @@ class Member:
         id = self._world.ids.uuid()
         me = MemberRow(
             space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, owned=0,
-            loads=dict.fromkeys(self._wanted, 0), joined_at=now, shown_at=now,
+            loads=dict.fromkeys(self._wanted, 0), joined_at=now, shown_at=now, host=self._address.host,
+            port=self._address.port, secret=self._address.secret,
         )  # fmt: skip
         self._world.refs.transact(rows.join_fleet(self._key, me), id)  # refused: the next sign of life finds no member
         others = self._reader.members(fleet.members)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
-from turnstile.gc.core import KINDS, Grace, Item
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
 from turnstile.store.core.rows import Kind
@@ -19,6 +20,17 @@ from turnstile.store.ports import World, rows_between
 from turnstile.store.retry import Pause, no_pause
 
 TASK: Final = "collect"
+
+ROWS_MAX: Final = 16_384
+"""Rows that a scheduled run passes; a round of more takes several days."""
+
+IDLE_MAX: Final = 512
+"""Rows that a scheduled run passes beside these to look at idle tables."""
+
+IDLE_KIND: Final[Kind] = "staged"
+"""What comes to be although nothing changes a table: files of writers that died before they proposed them."""
+
+_PAGE: Final = 512
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -116,6 +128,53 @@ class Collector:
                 done, done_any = row["key"], True
         return run.report(), None
 
+    def go_round(
+        self,
+        place: Place,
+        kinds: Iterable[Kind] = KINDS,
+        *,
+        until_ms: int,
+        most: int = 10_000,
+        imported: Iterable[str] = (),
+    ) -> tuple[Report, Place]:
+        """One run over a part of the rows, of all kinds at once, so that what a day costs does not grow with the number of tables
+        (decision 60): ``ROWS_MAX`` rows behind ``place``, without tables that are idle (``core.idle_since``), and of those the next few.
+        Arguments else as for ``go_on``. Also returns where the next run begins; that is another place if one row was done."""
+        clock, place = self._world.clock, place.begun(self._world.clock.now_ms())
+        run = _Run(False, most, time_is_up=lambda: clock.now_ms() >= until_ms)
+        context = GcContext(
+            self._world, self._grace, self._faults, self._workers, run.time_is_up, frozenset(imported), self._pause
+        )
+        scanners: dict[str, list[tuple[Kind, Scanner]]] = {}
+        for kind in dict.fromkeys(kinds):
+            scanner = SCANNERS[kind](context)
+            scanners.setdefault(scanner.row_kind, []).append((kind, scanner))
+        idle_ms = idle_since(place, self._grace)
+
+        def look(after: str, by: Mapping[str, list[tuple[Kind, Scanner]]], rows_max: int, *, idle: bool) -> str:
+            """Looks at the next rows, those of idle tables or the others; returns the key up to which it came, empty: to the end. A
+            row that is not done when the run ends has another turn, unless it was the first."""
+            done_any = False
+            for passed in range(0, rows_max, _PAGE):
+                rows, reached = self._world.refs.scan_part(by, after=after, limit=min(_PAGE, rows_max - passed))
+                for row in rows:
+                    if run.finished():
+                        return after
+                    for kind, scanner in by[row["kind"]] if _is_idle(row, idle_ms) == idle else ():
+                        self._scan(scanner, kind, row, run)
+                    if run.finished() and done_any:
+                        return after
+                    after, done_any = row["key"], True
+                after = reached
+                if not after:
+                    break
+            return after
+
+        after = look(place.after, scanners, ROWS_MAX, idle=False)
+        of_idle = {TableHead.kind: [each for each in scanners.get(TableHead.kind, ()) if each[0] == IDLE_KIND]}
+        idle_after = look(place.idle_after, of_idle, IDLE_MAX, idle=True)
+        return run.report(), msgspec.structs.replace(place, after=after, idle_after=idle_after)
+
     def _scan(self, scanner: Scanner, kind: Kind, row: Row, run: _Run) -> None:
         try:
             for batch in scanner.scan(row, self._world.clock.now_ms()):
@@ -124,6 +183,12 @@ class Collector:
                     return
         except Exception as error:  # one table's failure must not keep the others' garbage
             run.problems.append(Problem(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error)))
+
+
+def _is_idle(row: Row, idle_ms: int) -> bool:
+    """Whether the row is of a table that nothing has changed for so long."""
+    changed_ms = row.get("changed_at") or row["created"]
+    return row["kind"] == TableHead.kind and row["state"] == ACTIVE and bool(changed_ms < idle_ms)
 
 
 def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str, str]]:
@@ -170,9 +235,10 @@ class _Run:
 
 
 class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of the task's result that the next run needs; the totals are stored beside it."""
+    """The part of the task's result that the next run needs; the totals are stored beside it. ``place``: of scheduled runs in parts."""
 
     next: Cursor | None = None
+    place: Place = Place()
 
 
 class CollectTask:
@@ -193,9 +259,11 @@ class CollectTask:
         until_ms: int,
         most: int = 10_000,
         imported: Iterable[str] = (),
+        in_parts: bool = False,
     ) -> Report | Busy:
         """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
-        This process may live for ``term_ms``, beyond ``until_ms``; the other arguments are as for ``Collector.go_on``."""
+        This process may live for ``term_ms``, beyond ``until_ms``; ``in_parts``: it looks at a bounded number of rows
+        (``Collector.go_round``); the other arguments are as for ``Collector.go_on``."""
         wanted, reports = tuple(kinds), list[Report]()
         go_on = partial(
             self._collector.go_on, kinds=wanted, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported
@@ -204,20 +272,27 @@ class CollectTask:
             return go_on(None)[0]
 
         def work(attempt: Attempt) -> bytes:
-            cursor = _cursor(attempt.task.result)
-            report, cut_off = go_on(cursor)
+            last = _result(attempt.task.result)
+            if in_parts:
+                report, place = self._collector.go_round(
+                    last.place, wanted, until_ms=until_ms, most=most, imported=imported
+                )
+                left = _Result(last.next, place)
+            else:
+                report, cut_off = go_on(last.next)
+                if cut_off is None and last.next is not None and last.next.kind not in wanted:
+                    cut_off = last.next  # this run was about other kinds
+                left = _Result(cut_off, last.place)
             reports.append(report)
-            if cut_off is None and cursor is not None and cursor.kind not in wanted:
-                cut_off = cursor  # this run was about other kinds
-            return msgspec.json.encode({**totals(report), **msgspec.to_builtins(_Result(cut_off))})
+            return msgspec.json.encode({**totals(report), **msgspec.to_builtins(left)})
 
         done = self._tasks.run(TASK, term_ms, work)
         return done if isinstance(done, Busy) else reports[0]
 
 
-def _cursor(result: bytes) -> Cursor | None:
-    """Where the last run was cut off; None also for results of other versions that are not understood."""
+def _result(result: bytes) -> _Result:
+    """What the last run left; nothing also for results of other versions that are not understood."""
     try:
-        return msgspec.json.decode(result, type=_Result).next if result else None
+        return msgspec.json.decode(result, type=_Result) if result else _Result()
     except msgspec.DecodeError:
-        return None
+        return _Result()

@@ -48,6 +48,38 @@ class Grace(msgspec.Struct, frozen=True):
             raise ValueError("refs may only go after a day: until then requests are repeated")
 
 
+LOG_RETENTION_MS: Final = 31 * 24 * HOUR_MS
+"""For so long after a commit that follows it, and a little more, a file of a table's log is kept unless the table says otherwise
+(``delta.logRetentionDuration``)."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """How far scheduled runs have come, which look at all rows in parts.
+
+    Attributes:
+        after: the key up to which this round has looked; empty: the next run begins a round.
+        began_ms: when this round, or where it is through the last one, began.
+        before_ms: when the round before it began; 0: there was none.
+        idle_after: the key up to which idle tables have been looked at.
+    """
+
+    after: str = ""
+    began_ms: int = 0
+    before_ms: int = 0
+    idle_after: str = ""
+
+    def begun(self, now: int) -> Place:
+        """The place as a run at ``now`` finds it: in the midst of a round, or in a new one."""
+        return self if self.after else Place("", now, self.began_ms, self.idle_after)
+
+
+def idle_since(place: Place, grace: Grace) -> int:
+    """Until when (ms) a table was changed last that is idle: the round before this one looked at it when all that a change leaves
+    was due. A staged file whose writer died comes to be without a change: it is found by the turns of idle tables."""
+    longest = max(grace.staged_ms, grace.objs_ms, grace.history_ms, grace.files_ms, LOG_RETENTION_MS)
+    return place.before_ms - longest
+
+
 class Item(msgspec.Struct, frozen=True):
     """One thing to remove. ``id`` names it within its kind; ``bytes`` is what its removal frees; times in ms."""
 

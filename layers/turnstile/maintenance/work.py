@@ -22,6 +22,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from turnstile.coordination.core.rows import Task
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
@@ -31,6 +32,7 @@ from turnstile.maintenance.core.due import due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import LogStorage, World, rows_between
 
@@ -130,7 +132,7 @@ class Maintainer:
         refusal = _refusal(head)
         if refusal:
             return Maintained(table_id, "not maintained", reason=refusal)
-        if head.floor < last.next and head.epoch == last.epoch:
+        if not _may_be_due(head, last):
             return Maintained(table_id, "nothing due")
         attempt = self._tasks.begin(name, TERM_MS)
         if isinstance(attempt, Busy):
@@ -139,13 +141,21 @@ class Maintainer:
 
     def upkept(self, table_id: str) -> Upkept:
         """What the last attempt on a table left."""
-        last = self._tasks.last(_task(table_id))
-        return _DECODER.decode(last.result) if last is not None and last.result else Upkept()
+        return _upkept(self._tasks.last(_task(table_id)))
 
     def forget(self, table_id: str) -> None:
         """Removes the tasks of a table that is gone: this one, and that of runs by policy."""
         self._tasks.forget(_task(table_id))
         self._tasks.forget(runs_task(table_id))
+
+    def due_among(self, rows: Sequence[Row]) -> list[str]:
+        """The tables that may have something due, of these HEADs: finds what no event named, tables whose pause is over, and those whose
+        properties were changed. One request for every 100 HEADs."""
+        heads = [
+            TableHead.from_row(row) for row in rows if row["kind"] == TableHead.kind and row.get("state") == ACTIVE
+        ]
+        tasks = self._tasks.last_of([_task(head.table_id) for head in heads])
+        return [head.table_id for head in heads if _may_be_due(head, _upkept(tasks.get(_task(head.table_id))))]
 
     def maintain_all(self, go_on: Callable[[], bool], after: str = "") -> Iterator[Maintained]:
         """Yields what it did to each table, by a scan of the HEADs from the key ``after`` on: finds what no event named, tables whose
@@ -243,6 +253,15 @@ class _Work:
 def _refusal(head: TableHead) -> str:
     """Why a table has no light work; empty if it has. A clone is pinned: its log is its source's."""
     return "" if head.state == ACTIVE else f"it is {head.state}"
+
+
+def _upkept(task: Task | None) -> Upkept:
+    return _DECODER.decode(task.result) if task is not None and task.result else Upkept()
+
+
+def _may_be_due(head: TableHead, last: Upkept) -> bool:
+    """Whether the floor is one at which something is due, or the table may ask for other things than it did."""
+    return head.floor >= last.next or head.epoch != last.epoch
 
 
 def _task(table_id: str) -> str:

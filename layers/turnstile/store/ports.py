@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, Protocol, TypeVar
@@ -82,6 +82,7 @@ class Refs(Protocol):
         Raises:
             Throttled: nothing was applied and the deadline passed.
             OutcomeUnknown: the response was lost; the write may have been applied, or may be yet.
+            NewerFormat: nothing was applied, because newer code has changed the row (I22).
         """
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
@@ -91,6 +92,10 @@ class Refs(Protocol):
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         """Every row of a kind behind the key ``after``, whose row may be gone; rows written during the scan may be missed.
         The order is the store's own, the same in every scan. ``stale``: rows may be some seconds old, at half the price."""
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        """Rows of these kinds among the next ``limit`` rows behind the key ``after``, and the key up to which they were looked at, which
+        may be that of another kind's row; empty when there is nothing behind it. One request; rows may be some seconds old."""
 
 
 class Obj(msgspec.Struct, frozen=True):

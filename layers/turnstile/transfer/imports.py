@@ -54,15 +54,20 @@ class Importer:
         self._services, self._world = services, services.world
         self._surveyor = Surveyor(services.world, services.reader, services.limits, services.lake_root)
 
-    def dry_run(self, catalog: str, namespace: Path, name: str, location: str) -> ImportReport:
+    def dry_run(
+        self, catalog: str, namespace: Path, name: str, location: str, *, take_over: bool = False
+    ) -> ImportReport:
         """What ``run`` would do; nothing is written. Problems are in the report, not raised, but InvalidRequest is: not a
         name, not a location, or one whose scheme the deployment does not serve."""
         path = (*check_path(namespace), check_identifier(name, "name"))
         location = require_served(location, self._services.lake_root)
-        return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
+        survey = self._surveyor.survey(catalog, path, location, take_over=take_over)
+        return import_report(catalog, path, survey, self._world.clock.now_ms())
 
-    def run(self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "") -> ImportResult:
-        """Import the table at ``location`` as ``name``, for ``owner``.
+    def run(
+        self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "", take_over: bool = False
+    ) -> ImportResult:
+        """Import the table at ``location`` as ``name``, for ``owner``; ``take_over`` as ``check_importable``.
 
         Raises:
             InvalidRequest, NotFound, AlreadyExists: name, location, catalog or namespace.
@@ -73,7 +78,7 @@ class Importer:
         path, claims = (*check_path(namespace), check_identifier(name, "name")), Claims(self._world)
         location = require_served(location, self._services.lake_root)
         for _ in range(ATTEMPTS):
-            survey = self._surveyor.survey(catalog, path, location)
+            survey = self._surveyor.survey(catalog, path, location, take_over=take_over)
             if survey.done and survey.head is not None:
                 return ImportResult(survey.owner, survey.head.latest, replayed=True)
             if survey.problems:
@@ -84,7 +89,7 @@ class Importer:
             if table_id is None:
                 continue  # a location nearby was claimed meanwhile, or another run took this import up: survey again
             try:
-                state = self._decide(claims, survey.location, table_id)
+                state = self._decide(claims, survey.location, table_id, take_over=take_over)
             except (UnsupportedTable, TooLarge):
                 if claims.give_back(survey, table_id):
                     raise
@@ -93,7 +98,7 @@ class Importer:
                 return self._create(catalog, path, survey.location, table_id, state, access=Access(owner))
         raise _contended(location)
 
-    def _decide(self, claims: Claims, location: str, table_id: str) -> LogState | None:
+    def _decide(self, claims: Claims, location: str, table_id: str, *, take_over: bool) -> LogState | None:
         """Step 3. Returns the log as of the upgrade commit of ``table_id``; None when another run finished the import, or
         its claim is gone: survey again. Raises as ``check_importable``."""
         storage = self._world.storages.open(location)
@@ -101,7 +106,7 @@ class Importer:
             state = read_state(storage, location)
             if state.info.get("txnId") == import_txn(table_id):
                 return state
-            check_importable(self._world, state, table_id, location)
+            check_importable(self._world, state, table_id, location, take_over=take_over)
             if not claims.stands(location, table_id):
                 return None
             content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))

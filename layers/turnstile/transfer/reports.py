@@ -82,7 +82,12 @@ def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportR
         properties = properties_after(state, "<table_id>", first_timestamp(state, now))
         changed = {name: value for name, value in properties.items() if before.get(name) != value}
         notes.append("clients that do not know the catalogManaged feature cannot open the table by its path afterwards")
-        if is_managed(state.protocol):
+        if survey.taken_from:
+            notes.append(
+                f"another catalog decided about its commits, as {survey.taken_from}: with two on one log commits are lost, so that one must "
+                "never decide again"
+            )
+        elif is_managed(state.protocol):
             notes.append("the table was imported before and dropped; it would come back under a new id")
     return ImportReport(
         dry_run=True,

@@ -31,6 +31,8 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 from turnstile.transfer.commits import first_timestamp, import_txn, upgrade
 
+_PREVIEWS: Final = frozenset({"catalogOwned-preview", "coordinatedCommits-preview"})
+"""Features of earlier protocols, by which others than catalogs may decide."""
 _UPGRADE: Final = 10_000  # bytes that the upgrade commit may add to a response: features and a few properties
 
 
@@ -44,6 +46,7 @@ class Survey(msgspec.Struct):
         state: the table's log, None if it could not be read.
         done: the owner is the table of that name: an earlier import finished.
         begun: the claim of an earlier import stands: continue with ``owner``.
+        taken_from: uuid that the table has at another catalog, which is to be taken for lost; empty if none decides its commits.
         problems: what forbids the import, the most important first.
     """
 
@@ -56,6 +59,7 @@ class Survey(msgspec.Struct):
     state: LogState | None = None
     done: bool = False
     begun: bool = False
+    taken_from: str = ""
     problems: list[TurnstileError] = []
 
 
@@ -65,9 +69,9 @@ class Surveyor:
     def __init__(self, world: World, reader: CatalogReader, limits: Limits, lake_root: str) -> None:
         self._world, self._reader, self._limits, self._root = world, reader, limits, normalise(lake_root)
 
-    def survey(self, catalog: str, path: Path, location: str) -> Survey:
+    def survey(self, catalog: str, path: Path, location: str, *, take_over: bool = False) -> Survey:
         """Read catalog, location and log: one batch read, the owner's HEAD if there is an owner, and the log. Raises
-        InvalidRequest for what is no location."""
+        InvalidRequest for what is no location. ``take_over`` as ``check_importable``."""
         location = normalise(location)
         if is_root(location):
             raise InvalidRequest(
@@ -87,9 +91,11 @@ class Surveyor:
         with _noting(survey):
             self._read_name(survey, catalog, path)
         if not survey.done:
-            for step in (self._read_claim, self._check_location, self._read_log):
+            for step in (self._read_claim, self._check_location):
                 with _noting(survey):
                     step(survey)
+            with _noting(survey):
+                self._read_log(survey, take_over=take_over)
         return survey
 
     def _read_name(self, survey: Survey, catalog: str, path: Path) -> None:
@@ -125,10 +131,13 @@ class Surveyor:
         if problem is not None:
             raise problem
 
-    def _read_log(self, survey: Survey) -> None:
+    def _read_log(self, survey: Survey, *, take_over: bool) -> None:
         storage = self._world.storages.open(survey.location)
         survey.state = state = read_state(storage, survey.location)
-        check_importable(self._world, state, survey.owner if survey.begun else "", survey.location)
+        owner = survey.owner if survey.begun else ""
+        check_importable(self._world, state, owner, survey.location, take_over=take_over)
+        if take_over and is_managed(state.protocol) and not _is_ours(self._world, state):
+            survey.taken_from = _managed_id(state)
         ahead = first_timestamp(state, 0) - self._world.clock.now_ms()
         if ahead > self._limits.clock_skew_ms:
             raise TimestampAhead(
@@ -146,11 +155,12 @@ def _noting(survey: Survey) -> Iterator[None]:
         survey.problems.append(error)
 
 
-def check_importable(world: World, state: LogState, owner: str, location: str) -> None:
+def check_importable(world: World, state: LogState, owner: str, location: str, *, take_over: bool = False) -> None:
     """Check a log before the upgrade commit is written to it. A table that is catalog-managed already may be imported if
     this catalog made it so: by an import that did not finish, or as a table that was imported, dropped and published to
-    its last version. What the upgrade writes has to be what a commit may hold. Raises UnsupportedTable, or TooLarge for
-    metadata that does not fit into a response."""
+    its last version. With ``take_over`` so may one that a catalog of which nothing is known here decided about: an operator says
+    that it is lost. What the upgrade writes has to be what a commit may hold. Raises UnsupportedTable, or TooLarge for metadata
+    that does not fit into a response."""
     as_features(state.protocol)
     row_hwm(state)
     try:
@@ -166,18 +176,30 @@ def check_importable(world: World, state: LogState, owner: str, location: str) -
         raise broken(error.message) from None
     if not is_managed(state.protocol) or (owner and state.info.get("txnId") == import_txn(owner)):
         return
-    previous = (state.metadata.get("configuration") or {}).get(UUID_PROPERTY)
-    row = world.refs.read(world.space.table(str(previous))) if previous else None
+    row = world.refs.read(world.space.table(_managed_id(state))) if _managed_id(state) else None
     if row is not None:
         head = TableHead.from_row(row)
         dropped = head.state == "dropped" and not head.managed and not head.reason
         if dropped and head.location == location and head.floor == head.latest == state.version:
             return
+    elif take_over and not _PREVIEWS & set(features(state.protocol, "writerFeatures")):
+        return
     raise UnsupportedTable(
         f"the commits of the table at {location} are decided by a catalog already",
         field="location",
-        remedy="export it from that catalog first",
+        remedy="export it from that catalog first; if that is lost, take it over (docs/operations.md)",
     )
+
+
+def _managed_id(state: LogState) -> str:
+    """The uuid of a table at the catalog that decides its commits; empty if the log does not say."""
+    return str((state.metadata.get("configuration") or {}).get(UUID_PROPERTY) or "")
+
+
+def _is_ours(world: World, state: LogState) -> bool:
+    """Whether the table has, or had, a HEAD here."""
+    table_id = _managed_id(state)
+    return bool(table_id) and world.refs.read(world.space.table(table_id)) is not None
 
 
 def _decoded(text: object) -> Any:

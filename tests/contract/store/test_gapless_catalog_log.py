@@ -92,11 +92,11 @@ def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode
 @pytest.mark.parametrize("mode", MODES)
 def test_i9_requests_that_are_put_off_leave_no_gap(mode: Mode) -> None:
     """Throttling beside lost answers: whoever is told that nothing was applied may believe it."""
-    backend, faults = Backend(FAKE), Faults(3, lost=0.1, throttled=0.1)
+    backend, faults = Backend(FAKE), Faults(3, lost=0.1, throttled=0.2)
     heat = heats.run(backend, race(mode, 4, 12), through=faults.world)
     gapless(backend, heat)
-    assert faults.made["throttled"] > 5
-    assert sum(report.put_off for report in heat.reports) > 2
+    assert faults.made["throttled"] > 2
+    assert sum(report.put_off for report in heat.reports) > 0
 
 
 def test_i9_on_a_slow_network_every_attempt_races_and_nothing_is_lost() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.store.backends import REALM, Backend, Counter
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.catalog.core.location_rows import owner_row
@@ -78,6 +80,26 @@ def test_a_scan_goes_on_behind_any_key_also_one_whose_row_is_gone(backend: Backe
     assert isinstance(refs.write(Erase(gone, ())), Accepted)
     behind = [row["key"] for row in refs.scan("table", after=gone)]
     assert set(order[3:]) <= set(behind), "what is behind it is not left out"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_i11_parts_of_a_scan_find_every_row_of_its_kind_once(backend: Backend, limit: int) -> None:
+    sent = Counter()
+    refs, realm = backend.refs(sent, realm=f"parts{limit}"), f"parts{limit}"
+    for _ in range(5):
+        name = fresh_key().rpartition("/")[2]
+        stored(refs, head_row(f"{realm}/table/{name}"))
+        assert isinstance(refs.write(new_catalog(Space(realm).catalog(name), name, "c/1", 1)), Accepted)
+    order = [row["key"] for row in refs.scan("table")]
+    found, last = list[str](), ""
+    for _ in range(100_000):
+        del sent.sent[:]
+        rows, last = refs.scan_part(["table"], after=last, limit=limit)
+        assert len(rows) <= limit and len(sent.operations) <= 1
+        found += [row["key"] for row in rows]
+        if not last:
+            break
+    assert found == order and len(order) == 5
 
 
 def test_i12_a_scan_never_shows_another_tenants_rows(backend: Backend, key: str) -> None:

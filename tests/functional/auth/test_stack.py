@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ def trusted() -> Iterator[Issuer]:
 @pytest.fixture(scope="module")
 def guarded(trusted: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     parameters = {"OidcIssuer": trusted.url, "OidcAudience": AUDIENCE, "AdminRoles": "ops"}
+    parameters |= {"Console": "true", "ConsoleClientId": "console"}
     home = tmp_path_factory.mktemp("guarded")
     with Stack.start(home, port=0, token="s3cret", parameters=parameters, roles=True) as running:
         yield running
@@ -166,3 +168,34 @@ def test_a_stack_may_know_static_tokens_by_their_hashes_only(tmp_path: Path) -> 
         assert kept.startswith("local:")
     with Stack.start(tmp_path, port=0, parameters=parameters) as running:
         assert json.loads((tmp_path / "stack.json").read_text())["keys"] == kept, "tokens outlive a restart"
+
+
+def test_i12_the_console_is_handed_out_without_a_token_and_nothing_else_is(guarded: Stack, trusted: Issuer) -> None:
+    with httpx.Client(base_url=guarded.url) as stranger:
+        page = stranger.get("/ui/browse")
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert f"connect-src 'self' {trusted.url};" in page.headers["content-security-policy"]
+        script = stranger.get(re.findall(r'src="(/ui/assets/[^"]+)"', page.text)[0])
+        assert (script.status_code, script.headers["content-encoding"]) == (200, "gzip")
+        told = stranger.get("/ui/settings.json").json()
+        assert (told["authentication"], told["issuer"], told["client_id"]) == ("required", trusted.url, "console")
+        assert stranger.get("/v1").status_code == 401
+        assert stranger.get("/v1/tables").status_code == 401
+
+
+def test_another_secret_counts_without_a_deployment(guarded: Stack, api: httpx.Client) -> None:
+    """The new token at once, for it is unknown and the secret is read for it; both are in the emulated Parameter Store."""
+    held = guarded.aws("ssm").get_parameter(Name="/turnstile/secret", WithDecryption=True)["Parameter"]["Value"]
+    later = json.dumps({**json.loads(held), "token": "n3w"})
+    assert api.get("/v1/catalogs", headers=bearer("n3w")).status_code == 401
+    guarded.aws("ssm").put_parameter(Name="/turnstile/secret", Type="SecureString", Overwrite=True, Value=later)
+    try:
+        end = time.monotonic() + 60
+        while api.get("/v1/catalogs", headers=bearer("n3w")).status_code != 200:
+            assert time.monotonic() < end, "the functions do not read the secret again"
+            time.sleep(0.5)
+    finally:
+        guarded.aws("ssm").put_parameter(Name="/turnstile/secret", Type="SecureString", Overwrite=True, Value=held)
+    variables = guarded.aws("lambda").list_functions()["Functions"]
+    assert variables
+    assert all("s3cret" not in json.dumps(each["Environment"]) for each in variables)

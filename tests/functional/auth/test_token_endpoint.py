@@ -168,7 +168,7 @@ def test_a_deployment_without_a_key_issues_no_tokens() -> None:
     bare = Deployment(TURNSTILE_TOKEN_KEYS="")
     made = bare.client()
     answer = bare.ask_token(GRANT, Authorization=basic(made["client_id"], made["client_secret"]))
-    assert "TokenKeys" in refused(answer, 400, "unsupported_grant_type")
+    assert "token_keys" in refused(answer, 400, "unsupported_grant_type")
 
 
 def test_a_store_that_is_slow_or_broken_is_told_in_the_same_shape(client: dict[str, Any]) -> None:

@@ -19,9 +19,9 @@ from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.api.http import idempotency
 from turnstile_cli.api import Api as CommandApi
 from turnstile_cli.errors import CliError, Exit
-from turnstile_spark.api import Api
-from turnstile_spark.errors import ApiError
-from turnstile_spark.http import Http as ClientHttp
+from turnstile_http.api import Api
+from turnstile_http.errors import ApiError
+from turnstile_http.http import Http as ClientHttp
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 OTHER = KEY.replace("0", "1")

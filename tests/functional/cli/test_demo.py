@@ -37,7 +37,7 @@ def test_the_key_that_merge_uses_is_a_key(frames):
 
 
 def test_proposals_are_counted_by_what_became_of_them():
-    from turnstile_spark.errors import ApiError
+    from turnstile_http.errors import ApiError
 
     def propose(table_id, proposal):
         if proposal["version"] == 1:

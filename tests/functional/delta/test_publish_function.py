@@ -10,7 +10,11 @@ import pytest
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Context, Function
+from turnstile.api.stream import OLD_MS
+from turnstile.delta.attention import AttentionRow
+from turnstile.store.core.errors import Throttled
 from turnstile.store.core.names import published_path
+from turnstile.store.core.writes import Write
 
 
 def record(key: str, number: int = 1, *, pending: bool = True, image: bool = True) -> dict[str, Any]:
@@ -102,6 +106,50 @@ def test_a_store_that_does_not_answer_sends_the_whole_batch_back(app: Function, 
 
     world.refs.read = unreachable  # type: ignore[method-assign, assignment]
     assert app.on_refs(records(*tables), Context()) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+
+
+def test_i11_what_a_batch_leaves_is_noted_for_the_sweeper(app: Function, world: FakeWorld) -> None:
+    good, stuck, gone = (Table(world, table_id(number)) for number in range(3))
+    good.mixed(2)
+    stuck.mixed(3)
+    stuck.put(published_path(2), b"foreign\n")
+    app.on_refs(records(good), Context())
+    assert world.refs.read(world.space.attention()) is None, "what goes well costs no request"
+    app.on_refs(records(good, stuck), Context())
+    gone.mixed(1)
+    app.on_refs(records(gone), Context(1_000))
+    notes = AttentionRow(world).read().tables()
+    assert notes.keys() == {stuck.id, gone.id}
+
+
+def test_i11_a_batch_whose_note_could_not_be_written_goes_back(app: Function, world: FakeWorld) -> None:
+    stuck = Table(world, table_id(1))
+    stuck.mixed(3)
+    stuck.put(published_path(2), b"foreign\n")
+    write = world.refs.write
+
+    def throttled(change: Write) -> Any:
+        if change.key == world.space.attention():
+            raise Throttled
+        return write(change)
+
+    world.refs.write = throttled  # type: ignore[method-assign]
+    assert app.on_refs(records(stuck), Context()) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+
+
+def test_i11_a_record_that_comes_late_asks_for_a_look_at_all_tables_once_in_a_while(
+    app: Function, world: FakeWorld
+) -> None:
+    table = Table(world)
+    wanted = AttentionRow(world).read().wanted
+    for age_ms, asked in ((1_000, 0), (OLD_MS + 1_000, 1), (OLD_MS + 1_000, 1)):
+        event = records(table)
+        event["Records"][0]["dynamodb"]["ApproximateCreationDateTime"] = (world.clock.now - age_ms) / 1000
+        app.on_refs(event, Context())
+        assert AttentionRow(world).read().wanted == wanted + asked
+    world.clock.now += 2 * OLD_MS
+    app.on_refs(event, Context())
+    assert AttentionRow(world).read().wanted == wanted + 2
 
 
 def test_an_invocation_that_has_no_time_left_leaves_the_rest_to_the_sweeper(app: Function, world: FakeWorld) -> None:

@@ -32,8 +32,16 @@ PACKAGES: Final = {
 }
 """Of each function; of the others ``HTTP``. pyarrow is imported by the first request that reads Parquet."""
 
-ELSEWHERE: Final = {"__editable___turnstile_0_1_0_finder", "_distutils_hack", "certifi"}
-"""Of a development environment. botocore takes certifi's certificates where they are, else its own."""
+ELSEWHERE: Final = {
+    *(
+        f"__editable___{name}_0_1_0_finder"
+        for name in ("turnstile", "turnstile_client", "turnstile_http", "turnstile_predicates", "turnstile_spark")
+    ),
+    "_distutils_hack",
+    "blinker",
+    "certifi",
+}
+"""Of a development environment. botocore takes certifi's certificates where they are, and pynamodb blinker's signals, else their own."""
 
 FOREIGN: Final = {
     "authorizer": ("catalog", "delta", "events", "gc", "iceberg", "maintenance", "transfer"),
@@ -105,10 +113,9 @@ def test_the_services_that_the_code_opens_are_those_that_the_layer_describes() -
     assert sorted(opened) == sorted(layers.SERVICES)
 
 
-def test_another_python_builds_no_compiled_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "PYTHON", (3, 99))
+def test_another_python_builds_no_compiled_layer(tmp_path: Path) -> None:
     with pytest.raises(layers.BuildError, match=r"run it by python3\.99"):
-        layers.build("shared", tmp_path / "layer", "arm64")
+        layers.build("shared", tmp_path / "layer", "arm64", python=(3, 99))
     assert not (tmp_path / "layer").exists()
 
 
@@ -142,9 +149,13 @@ def test_a_module_that_does_not_compile_fails_the_build(tmp_path: Path) -> None:
 def test_descriptions_of_other_services_are_left_out(tmp_path: Path) -> None:
     for name in ("dynamodb", "ec2"):
         (tmp_path / name).mkdir()
-    (tmp_path / "endpoints.json").write_text("{}")
+    services = {name: {"endpoints": {"eu-west-1": {}}} for name in ("dynamodb", "ec2")}
+    endpoints = {"version": 3, "partitions": [{"partition": "aws", "services": services}]}
+    (tmp_path / "endpoints.json").write_text(json.dumps(endpoints))
     layers.leave_out_services(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dynamodb", "endpoints.json"]
+    kept = json.loads((tmp_path / "endpoints.json").read_text())
+    assert kept == {"version": 3, "partitions": [{"partition": "aws", "services": {"dynamodb": services["dynamodb"]}}]}
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -13,20 +14,26 @@ import pytest
 import yaml
 
 from tests.support.cli import run
-from tests.support.delta_table import Table
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes import delta
-from tests.support.fakes.world import fake_world
-from tests.support.meter import Meter, metered
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.functions import Context, Function
+from tests.support.meter import Meter, bytes_of, metered
 from tests.support.repository import ROOT
+from turnstile.api import event_stream, light_work
+from turnstile.api.light_work import ALL
+from turnstile.api.settings import Settings
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.events.append import Appender
 from turnstile.events.deliver import Deliverer
+from turnstile.gc import collector
+from turnstile.gc.core import LOG_RETENTION_MS
 from turnstile.maintenance.work import Maintainer, MaintenanceTarget
 from turnstile.store.core.names import staged_path
-from turnstile_cost import Idle, Workload, commits, dollars, idle, prices, watching
+from turnstile_cost import Idle, Workload, commits, dollars, idle, model, prices, watching
 from turnstile_cost.model import COUNTED, LIGHT_COMMITS, LIGHT_WORK, Usage
 
 ROUNDS = 32
@@ -121,6 +128,82 @@ def test_a_million_commits_are_ratified_and_published_for_what_is_promised() -> 
 def test_an_idle_month_costs_cents() -> None:
     dollars_of = [sum(dollars(usage, prices()).values()) for usage in idle(Idle(tables=10)).values()]
     assert sum(dollars_of) < 0.15
+
+
+def test_an_idle_month_costs_less_than_ten_cents_at_any_number_of_tables() -> None:
+    for tables in (0, 10, 1_000, 100_000, 10_000_000):
+        month = sum(sum(dollars(usage, prices()).values()) for usage in idle(Idle(tables=tables)).values())
+        assert month < 0.10, tables
+
+
+SCHEDULES = {
+    "sweep": ("gc", "sweep", {"source": "aws.events"}),
+    "events": ("events", "on_refs", {"source": "aws.events"}),
+    "new events": ("maintain", "maintain", {"source": "aws.events"}),
+    "light work": ("maintain", "maintain", ALL),
+    "collect": ("gc", "collect", {"source": "aws.events"}),
+}
+
+
+def idle_world(tables: int) -> FakeWorld:
+    """Tables of which all is published, in the log of events and maintained, and which nobody changes any more."""
+    world = fake_world()
+    for number in range(tables):
+        table = Table(world, table_id(number))
+        table.inline()
+        Publisher(world).publish(table.id)
+        Appender(world).append([table.key])
+        Maintainer(world).maintain(table.id)
+    world.clock.now += LOG_RETENTION_MS + 86_400_000
+    return world
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("tables", [12, 400])
+def test_idle_schedules_ask_of_the_stores_what_the_model_says_at_any_number_of_tables(
+    tables: int, schedule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On average over a round: parts have rows of different kinds. The limits are smaller here, so that a round has several parts."""
+    limits = {"sweep": 64, "events": 64, "light work": 200, "collect": 400, "idle tables": 100}
+    monkeypatch.setattr(model, "PARTS", limits)
+    monkeypatch.setattr(event_stream, "ROWS_MAX", limits["events"])
+    monkeypatch.setattr(light_work, "ROWS_MAX", limits["light work"])
+    monkeypatch.setattr(collector, "ROWS_MAX", limits["collect"])
+    monkeypatch.setattr(collector, "IDLE_MAX", limits["idle tables"])
+    name, method, event = SCHEDULES[schedule]
+    world, meter = idle_world(tables), Meter()
+    function = Function(name)
+    function.use_world(metered(world, meter))
+    call = partial(getattr(function, method), event, Context(900_000))
+    for _ in range(3):
+        call()
+    rows = sum(row["key"] != world.space.attention() for row in world.refs.rows.values())
+    runs = -(-rows // limits.get("idle tables" if schedule == "collect" else schedule, rows))
+    meter.reset()
+    world.storages.requests.clear()
+    for _ in range(2 * runs):
+        call()
+    assert {row["state"] for row in world.refs.rows.values() if row["kind"] == "table"} == {"active"}
+    bytes_a_table = sum(map(bytes_of, world.refs.rows.values())) / tables
+    expected = model.run_of(schedule, Idle(tables=tables, table_bytes=round(bytes_a_table)))
+    lists = Counter(world.storages.requests)["list"]
+    read_units = meter.read_units / (2 * runs)
+    assert 0.75 * expected.read_units - 1 < read_units < expected.read_units + 2, (
+        "the last part of a round is a short one"
+    )
+    assert meter.write_units / (2 * runs) == pytest.approx(expected.write_units, abs=0.15)
+    assert lists / (2 * runs) == pytest.approx(max(0, expected.puts - 1), rel=0.1, abs=1)
+
+
+def test_the_model_knows_how_many_rows_a_run_passes() -> None:
+    assert {
+        "sweep": Settings().sweep_rows,
+        "events": event_stream.ROWS_MAX,
+        "light work": light_work.ROWS_MAX,
+        "collect": collector.ROWS_MAX,
+        "idle tables": collector.IDLE_MAX,
+    } == model.PARTS
+    assert model.round_days(Idle(tables=1_000))["collect"] == 1
 
 
 def test_costs_follow_the_workload() -> None:

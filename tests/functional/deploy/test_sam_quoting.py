@@ -78,10 +78,3 @@ def test_no_static_tokens_and_a_reference_to_them_are_accepted(value: str) -> No
 @pytest.mark.parametrize("value", ["{}", '{"ci": {"name": "ci"}}', "{" + "a" * 64 + ": {name: ci}}", "token"])
 def test_what_are_no_static_tokens_is_refused(value: str) -> None:
     assert not accepted("StaticTokens", value)
-
-
-def test_another_secret_is_deployed_with_another_version_of_the_secrets() -> None:
-    (given,) = overrides("docs/security.md", "SecretsVersion=2")
-    assert given["SecretsVersion"] != PARAMETERS["SecretsVersion"]["Default"]
-    assert accepted("SecretsVersion", given["SecretsVersion"])
-    assert given["StaticToken"].startswith("{{resolve:")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import itertools
+import json
 import re
+import runpy
 from typing import Any
 
 import pytest
@@ -17,10 +20,11 @@ from turnstile_local.deployment import read_template
 from turnstile_local.settings import HOST, Keys, child_environment
 
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
+CONSOLE = {"GET /ui", "GET /ui/{proxy+}"}
+"""Files of a page, which hold no data."""
 ASKED_OVER_HTTP = {
     "CommitFunction", "CatalogFunction", "PlansFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"
 }  # fmt: skip
-SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +72,14 @@ def test_i12_a_deployment_that_says_nothing_about_authentication_is_refused(temp
     assert template["Parameters"]["Authentication"]["Default"] == "required"
     (why,) = refused(template)
     assert "Nobody could authenticate" in why
-    assert refused(template, TokenKeys="k:" + "a" * 43, AdminNames="alice"), "keys alone let nobody in"
+    assert refused(template, IssueTokens="true", AdminNames="alice"), "own tokens alone let nobody in"
 
 
 def test_i12_an_open_deployment_is_open_on_purpose_and_entirely(template: dict[str, Any]) -> None:
     assert refused(template, Authentication="none") == []
-    for name in ("StaticToken", "StaticTokens", "OidcIssuer", "TokenKeys"):
-        assert refused(template, **{"Authentication": "none", name: "https://x", "OidcAudience": "a"}), name
-    for name in ("StaticToken", "StaticTokens", "OidcIssuer"):
+    for name, given in {"StaticTokens": "{}", "OidcIssuer": "https://x", "IssueTokens": "true"}.items():
+        assert refused(template, **{"Authentication": "none", name: given, "OidcAudience": "a", "Secret": "arn"}), name
+    for name in ("Secret", "StaticTokens", "OidcIssuer"):
         assert refused(template, **{name: "https://x", "OidcAudience": "a"}) == [], name
 
 
@@ -91,27 +95,42 @@ def test_the_functions_start_with_what_the_rules_let_through(
     from turnstile.api.auth.settings import read as settings
     from turnstile.api.http.env import BadSetting
 
-    for mode, token, keys, issuer, audience in itertools.product(
-        ("required", "none"), ("", "t"), ("", "k:" + "a" * 43), ("", "https://i"), ("", "a")
+    held: dict[str, str] = {}
+    monkeypatch.setattr("turnstile.adapters.opening.read_secret", lambda arn: json.dumps(held))
+    for number, (mode, token, keys, issuer, audience) in enumerate(
+        itertools.product(("required", "none"), ("", "t"), ("", "k:" + "a" * 43), ("", "https://i"), ("", "a"))
     ):
+        held.clear()
+        held.update({name: text for name, text in (("token", token), ("token_keys", keys)) if text})
         parameters = {
-            "Authentication": mode, "StaticToken": token, "TokenKeys": keys, "OidcIssuer": issuer, "OidcAudience": audience
+            "Authentication": mode, "Secret": f"arn:{number}" if held else "", "IssueTokens": "true" if keys else "false",
+            "OidcIssuer": issuer, "OidcAudience": audience,
         }  # fmt: skip
-        variables = dict(zip(("AUTHENTICATION", "TOKEN", "TOKEN_KEYS", "OIDC_ISSUER", "OIDC_AUDIENCE"),
-                             parameters.values(), strict=True))  # fmt: skip
+        variables = {"TURNSTILE_AUTHENTICATION": mode, "TURNSTILE_SECRET": parameters["Secret"],
+                     "TURNSTILE_OIDC_ISSUER": issuer, "TURNSTILE_OIDC_AUDIENCE": audience}  # fmt: skip
         for name, text in variables.items():
-            monkeypatch.setenv(f"TURNSTILE_{name}", text)
+            monkeypatch.setenv(name, text)
         try:
             settings()
             starts = True
         except BadSetting:
             starts = False
-        assert starts == (refused(template, **parameters) == []), parameters
+        lets_through = refused(template, **parameters) == []
+        if keys and not token and not issuer:
+            assert lets_through or mode == "none", "what is in the secret the rules do not see"
+            assert not starts
+            continue
+        if mode == "none" and token and not keys and not issuer:
+            assert (lets_through, starts) == (True, False), "nor this"
+            continue
+        assert starts == lets_through, parameters
         if starts and value(template["Conditions"]["WithAuthorizer"], parameters):
-            Function("authorizer", **{f"TURNSTILE_{name}": text for name, text in variables.items()})
+            Function("authorizer", **variables)
 
 
-def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens(resources: dict[str, Any]) -> None:
+def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens_and_a_page(
+    resources: dict[str, Any],
+) -> None:
     open_routes = set()
     for found in resources.values():
         if found["Type"] == "AWS::ApiGatewayV2::Route":
@@ -123,14 +142,44 @@ def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens(res
             assert route["AuthorizerId"] == {
                 "Fn::If": ["WithAuthorizer", {"Ref": "Authorizer"}, {"Ref": "AWS::NoValue"}]
             }
-    assert open_routes == PUBLIC
+    assert open_routes == PUBLIC | CONSOLE
 
 
 def test_i12_the_open_routes_are_those_that_the_tokens_app_answers_without_a_token() -> None:
     app = function("tokens").app
     public = {f"{method} {path}" for path, methods in app.routes.items() if path in app.public for method in methods}
-    assert public == PUBLIC == {route.key for route in routes() if route.open}
+    assert public == PUBLIC == {route.key for route in routes() if route.open} - CONSOLE
     assert all(not function(name).app.public for name in ("commit", "catalog", "plans", "iceberg"))
+
+
+def test_i12_the_console_is_a_choice_and_its_function_holds_no_secret_and_reads_no_row(
+    template: dict[str, Any],
+) -> None:
+    resources = template["Resources"]
+    assert template["Parameters"]["Console"]["Default"] == "false"
+    named = [name for name in resources if "Console" in name]
+    assert {resources[name].get("Condition") for name in named} == {"WithConsole"}
+    (policy,) = resources["ConsoleRole"]["Properties"]["Policies"]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert statement["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
+    assert {route.key for route in routes() if route.function == "console"} == CONSOLE
+
+
+def test_the_consoles_function_answers_with_the_page_that_was_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_AUTHENTICATION", "required")
+    monkeypatch.delenv("TURNSTILE_CONSOLE_CLIENT_ID", raising=False)
+    serve = runpy.run_path(str(ROOT / "server" / "turnstile_server" / "console" / "app.py"))["serve"]
+
+    def get(path: str) -> tuple[int, str, bytes]:
+        answer = serve({"rawPath": path, "requestContext": {"stage": "$default", "http": {"method": "GET"}}}, None)
+        return answer["statusCode"], answer["headers"]["content-type"], base64.b64decode(answer["body"])
+
+    status, media, page = get("/ui/table/main.sales.orders")
+    assert (status, media) == (200, "text/html; charset=utf-8")
+    script = re.findall(rb'src="(/ui/assets/[^"]+)"', page)[0].decode()
+    assert get(script)[:2] == (200, "text/javascript; charset=utf-8")
+    assert json.loads(get("/ui/settings.json")[2])["authentication"] == "required"
+    assert get("/ui/assets/gone.js")[0] == 404
 
 
 def test_i12_strangers_are_let_through_to_the_token_endpoint_slowly(resources: dict[str, Any]) -> None:
@@ -170,8 +219,8 @@ def test_i12_an_open_stack_listens_on_this_machine_only() -> None:
 
 def test_the_authorizer_is_there_where_signed_tokens_are_accepted(template: dict[str, Any]) -> None:
     condition = template["Conditions"]["WithAuthorizer"]
-    for keys, issuer in itertools.product(("", "k"), ("", "https://x")):
-        assert value(condition, {"TokenKeys": keys, "OidcIssuer": issuer}) == bool(keys or issuer)
+    for own, issuer in itertools.product(("true", "false"), ("", "https://x")):
+        assert value(condition, {"IssueTokens": own, "OidcIssuer": issuer}) == (own == "true" or bool(issuer))
     resources = template["Resources"]
     for name in ("Authorizer", "AuthorizerPermission", "AuthorizerFunction", "AuthorizerRole", "AuthorizerLog"):
         assert resources[name]["Condition"] == "WithAuthorizer"
@@ -183,15 +232,36 @@ def test_the_authorizer_is_there_where_signed_tokens_are_accepted(template: dict
     assert "Events" not in resources["AuthorizerFunction"]["Properties"]
 
 
-def test_i12_secrets_are_where_tokens_are_judged_and_nowhere_else(template: dict[str, Any]) -> None:
-    assert not SECRETS & set(template["Globals"]["Function"]["Environment"]["Variables"])
+def test_i12_secrets_are_named_and_read_where_tokens_are_judged_and_nowhere_else(template: dict[str, Any]) -> None:
+    """No function has a secret among its variables; only those that judge tokens may read it."""
+    assert not {"TURNSTILE_TOKEN", "TURNSTILE_TOKEN_KEYS", "TURNSTILE_SECRET"} & set(
+        template["Globals"]["Function"]["Environment"]["Variables"]
+    )
     for name, found in template["Resources"].items():
         if found["Type"] == "AWS::Serverless::Function":
-            variables = set(found["Properties"].get("Environment", {}).get("Variables", ()))
-            assert SECRETS & variables == (SECRETS if name in ASKED_OVER_HTTP else set()), name
-            assert ("SECRETS_VERSION" in variables) == (name in ASKED_OVER_HTTP), "or a new secret would not get there"
-    for name in ("StaticToken", "StaticTokens", "TokenKeys"):
-        assert template["Parameters"][name]["NoEcho"] is True
+            variables = found["Properties"].get("Environment", {}).get("Variables", {})
+            assert ("TURNSTILE_SECRET" in variables) == (name in ASKED_OVER_HTTP), name
+            assert not {"TURNSTILE_TOKEN", "TURNSTILE_TOKEN_KEYS", "TURNSTILE_S3_SECRET_ACCESS_KEY"} & set(variables)
+    reader = template["Resources"]["SecretReader"]["Properties"]
+    roles = {json.dumps(role) for role in reader["Roles"]}
+    assert all(any(f'"{name.removesuffix("Function")}Role"' in role for role in roles) for name in ASKED_OVER_HTTP)
+    assert len(roles) == len(ASKED_OVER_HTTP)
+    for policy, parameter in (("SecretReader", "Secret"), ("LakeSecretReader", "LakeSecret")):
+        first, key = template["Resources"][policy]["Properties"]["PolicyDocument"]["Statement"]
+        assert (sorted(first["Action"]), first["Resource"]) == (
+            ["secretsmanager:GetSecretValue", "ssm:GetParameter"],
+            {"Ref": parameter},
+        )
+        assert key["Fn::If"][0] == "WithSecretKey"
+
+
+def test_a_store_without_roles_has_an_endpoint_and_keys_and_nothing_of_aws(template: dict[str, Any]) -> None:
+    enough = {"StaticTokens": "{}", "LakeEndpoint": "https://store", "LakeSecret": "arn"}
+    assert refused(template, **enough) == []
+    for name in ("LakeEndpoint", "LakeSecret"):
+        assert "belong together" in refused(template, **{**enough, name: ""})[0]
+    for name, given in {"CreateLakeBucket": "true", "VendingRole": "arn", "LakeKey": "arn"}.items():
+        assert "are of AWS" in refused(template, **enough, **{name: given})[0]
 
 
 def test_the_table_of_variables_names_all_that_the_functions_read_and_the_template_sets(
@@ -211,3 +281,15 @@ def test_the_table_of_variables_names_all_that_the_functions_read_and_the_templa
             set_ |= set(found["Properties"].get("Environment", {}).get("Variables", ()))
     assert set_ <= listed
     assert {name for name in listed if name.startswith("TURNSTILE_")} == read_
+
+
+def test_a_domain_has_a_certificate_and_is_the_address_that_is_told(template: dict[str, Any]) -> None:
+    enough = {"StaticTokens": "{}", "DomainName": "t.example.com", "DomainCertificate": "arn"}
+    assert refused(template, **enough) == []
+    for given in (
+        {"DomainName": ""},
+        {"DomainCertificate": ""},
+        {"DomainName": "", "DomainCertificate": "", "DomainZone": "Z"},
+    ):
+        assert "belong together" in refused(template, **{**enough, **given})[0], given
+    assert template["Outputs"]["Url"]["Value"]["Fn::If"][0] == "WithDomain"

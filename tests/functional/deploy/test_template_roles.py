@@ -48,12 +48,13 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Scan"},
     },
     "AuthorizerRole": {"AuthorizerLog": LOG},
+    "ConsoleRole": {"ConsoleLog": LOG},
     "PublishRole": {
         "PublishLog": LOG,
         "RefsTable.StreamArn": {"DescribeStream", "GetRecords", "GetShardIterator"},
         "*": {"ListStreams"},
         "PublishFailures": {"SendMessage"},
-        "RefsTable": {"GetItem", "UpdateItem"},
+        "RefsTable": {"GetItem", "PutItem", "UpdateItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
     },
     "EventsRole": {
@@ -65,7 +66,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     },
     "MaintainRole": {
         "MaintainLog": LOG,
-        "RefsTable": {"GetItem", "Scan", "PutItem", "UpdateItem", "DeleteItem"},
+        "RefsTable": READ | {"Scan", "PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"Query", "PutItem", "BatchWriteItem", "DeleteItem"},
     },
     "PlansRole": {
@@ -75,7 +76,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     },
     "SweepRole": {
         "SweepLog": LOG,
-        "RefsTable": {"GetItem", "UpdateItem", "Scan"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
     },
     "CollectRole": {
@@ -90,6 +91,7 @@ MANAGED = {
     "IcebergRole": {"LakeReader", "MetadataWriter", "NoClients"},
     "TokensRole": set(),
     "AuthorizerRole": set(),
+    "ConsoleRole": set(),
     "PublishRole": {"LakeReader", "LogWriter", "NoClients"},
     "EventsRole": {"NoClients"},
     "MaintainRole": {"LakeReader", "LogWriter", "NoClients"},
@@ -108,6 +110,9 @@ ROWS = {
     "request": SPACE.request("main", "ada", "1"),
     "client": SPACE.client("client-1"),
     "ref": SPACE.ref("client/1"),
+    "attention": SPACE.attention(),
+    "attention of events": SPACE.attention("events"),
+    "attention of maintenance": SPACE.attention("maintenance"),
     "lease": SPACE.lease("client/1"),
     "updateable": SPACE.updateable("client/1"),
     "task of a table": SPACE.updateable("task/maintain.1"),
@@ -126,11 +131,19 @@ CHANGED = {
     "IcebergRole": ROWS.keys() - {"client"},
     "TokensRole": {"client"},
     "AuthorizerRole": set(),
-    "PublishRole": {"table"},
-    "EventsRole": {"event-log", "event-mark", "event-delivery"},
-    "MaintainRole": {"event-delivery", "task of a table", "runs of a table", "follow-ups of a table", "follow-ups"},
+    "ConsoleRole": set(),
+    "PublishRole": {"table", "attention"},
+    "EventsRole": {"event-log", "event-mark", "event-delivery", "attention of events"},
+    "MaintainRole": {
+        "attention of maintenance",
+        "event-delivery",
+        "task of a table",
+        "runs of a table",
+        "follow-ups of a table",
+        "follow-ups",
+    },
     "PlansRole": {"runs of a table"},
-    "SweepRole": {"table"},
+    "SweepRole": {"table", "attention"},
     "CollectRole": ROWS.keys() - {"client"},
 }
 """The kinds of rows that a function may change, which for ``UpdateItem`` is to make them, too."""

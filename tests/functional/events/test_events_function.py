@@ -13,8 +13,10 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Context, Function
 from tests.support.repository import ROOT
 from turnstile.adapters.dynamo.models import model_of, row_of_image, to_item
+from turnstile.api import event_stream
 from turnstile.api.event_stream import DELIVER
 from turnstile.delta.publish import Publisher
+from turnstile.events.append import Appender, enlisted
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.core.deliveries import LONGEST_PAUSE_MS
 from turnstile.events.core.events import TABLE_RATIFIED, Event
@@ -22,6 +24,8 @@ from turnstile.events.deliver import NotDelivered
 from turnstile.events.read import EventReader
 from turnstile.store.core.errors import Throttled
 from turnstile_local.deployment import read_template
+
+SCHEDULED = {"source": "aws.events"}
 
 
 @pytest.fixture
@@ -59,6 +63,49 @@ def events(world: FakeWorld) -> list[Event]:
 
 def ratified(world: FakeWorld, id: str = TABLE) -> list[int]:
     return [event.data["version"] for event in events(world) if event.type == TABLE_RATIFIED and event.subject == id]
+
+
+def test_i13_the_schedule_finds_what_the_stream_lost_in_as_many_runs_as_there_are_parts(
+    app: Function, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "ROWS_MAX", 20)
+    tables = [Table(world, table_id(number)) for number in range(12)]
+    app.on_refs(SCHEDULED, Context())
+    assert len(events(world)) == 12, "the first run looks at all rows"
+    for table in tables:
+        table.inline()
+    runs = 0
+    while len([event for event in events(world) if event.type == TABLE_RATIFIED]) < 12:
+        app.on_refs(SCHEDULED, Context())
+        runs += 1
+        assert runs < 20
+    assert runs > 1
+
+
+def test_i13_a_record_that_comes_late_has_all_rows_looked_at_and_so_does_a_person(
+    app: Function, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "ROWS_MAX", 1)
+    tables = [Table(world, table_id(number)) for number in range(12)]
+    app.on_refs(SCHEDULED, Context())
+    for looked_at_all in ("late record", "event"):
+        for table in tables:
+            table.inline()
+        late = record(tables[0])
+        late["dynamodb"]["ApproximateCreationDateTime"] = (world.clock.now - event_stream.OLD_MS - 60_000) / 1000
+        world.clock.now += event_stream.OLD_MS * 2 if looked_at_all == "event" else 0
+        app.on_refs({"Records": [late]} if looked_at_all == "late record" else event_stream.FULL, Context())
+        app.on_refs(SCHEDULED, Context())
+        assert all(table.head.latest in ratified(world, table.id) for table in tables), looked_at_all
+
+
+def test_a_log_that_older_code_made_is_put_on_the_list_of_logs(app: Function, world: FakeWorld) -> None:
+    Appender(world).append([Table(world).key])
+    (listed,) = [key for key in world.objs.rows if "event-log/" in key[1]]
+    del world.objs.rows[listed]
+    assert list(enlisted(world)) == []
+    app.on_refs(SCHEDULED, Context())
+    assert list(enlisted(world)) == ["main"]
 
 
 def test_an_image_is_the_row(world: FakeWorld) -> None:

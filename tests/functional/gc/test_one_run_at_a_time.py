@@ -53,11 +53,11 @@ def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_mor
 def test_a_run_that_failed_lets_the_next_one_begin_at_once(
     app: Function, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(kind: str, **_: object) -> object:
+    def away(kinds: object, **_: object) -> object:
         raise RuntimeError("the table cannot be scanned")
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.refs, "scan", away)
+        patch.setattr(world.refs, "scan_part", away)
         with pytest.raises(RuntimeError, match="scanned"):
             app.collect(SCHEDULED, Context())
     last = Tasks(world).last(TASK)

@@ -47,6 +47,20 @@ def test_i11_a_sweep_without_time_leaves_everything_to_the_next(app: Function, w
     table.check_all_published()
 
 
+def test_i11_a_scheduled_sweep_looks_at_few_rows_and_an_event_has_it_look_at_all(
+    app: Function, world: FakeWorld
+) -> None:
+    tables = [Table(world, table_id(number)) for number in range(90)]
+    app.sweep(SCHEDULED, Context())
+    for table in tables:
+        table.inline()
+    looked = app.sweep(SCHEDULED, Context())["heads"]
+    assert looked < 90
+    assert app.sweep({"full": True}, Context())["heads"] == 90
+    for table in tables:
+        table.check_all_published()
+
+
 def test_i1_i10_an_event_after_a_restore_stops_every_table_and_publishes_nothing(
     app: Function, world: FakeWorld
 ) -> None:

@@ -12,7 +12,9 @@ from tests.support.delta_table import TABLE, Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Context, Function
 from tests.support.repository import ROOT
+from turnstile.api import light_work
 from turnstile.api.light_work import ALL, MARGIN_MS
+from turnstile.delta.attention import AttentionRow
 from turnstile.delta.log import listed
 from turnstile.delta.publish import Publisher
 from turnstile.events.append import Appender
@@ -73,6 +75,45 @@ def test_a_table_that_failed_is_found_by_the_run_over_all_tables(app: Function, 
     world.clock.now += FIRST_PAUSE_MS
     assert app.maintain(ALL, LONG)["checkpoints"] == 1
     assert 10 in listed(table.storage).checkpoints
+
+
+def test_a_table_that_failed_is_tried_by_every_run_over_the_next_rows_until_it_is_maintained(
+    app: Function, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(light_work, "ROWS_MAX", 1)
+    app.maintain(ALL, LONG)
+    table = grown(world)
+    table.put(published_path(4), b"{")
+    app.maintain(SCHEDULED, LONG)
+    notes = AttentionRow(world, "maintenance").read().noted
+    assert [note.partition(" ")[0] for note in notes] == [table.id]
+    for _ in range(2):
+        world.clock.now += 4 * FIRST_PAUSE_MS
+        assert app.maintain(ALL, LONG)["failures"] == 1
+    table.put(published_path(4), table.ratified[4])
+    assert app.maintain(ALL, LONG) == dict.fromkeys(app.maintain(ALL, LONG), 0), "its pause is not over"
+    world.clock.now += 16 * FIRST_PAUSE_MS
+    assert app.maintain(ALL, LONG)["checkpoints"] == 1
+    assert AttentionRow(world, "maintenance").read().noted == frozenset()
+
+
+def test_runs_over_the_next_rows_find_tables_that_no_event_named(
+    app: Function, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(light_work, "ROWS_MAX", 5)
+    app.maintain(ALL, LONG)
+    tables = [Table(world, table_id(number)) for number in range(6)]
+    for table in tables:
+        for _ in range(10):
+            table.inline()
+        Publisher(world).publish(table.id)
+    counts = [app.maintain(ALL, LONG)["checkpoints"] for _ in range(len(world.refs.rows) // 5 + 2)]
+    assert sum(counts) == 6 and max(counts) < 6
+    for table in tables:
+        for _ in range(10):
+            table.inline()
+        Publisher(world).publish(table.id)
+    assert app.maintain(light_work.EVERY, LONG)["checkpoints"] == 6
 
 
 def test_the_schedules_say_what_the_function_understands() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, owners_match
 from tests.support.fakes import delta
 from tests.support.legacy import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
+from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
@@ -321,6 +322,57 @@ def test_a_table_of_another_catalog_is_left_to_it(feature: str) -> None:
     services = fresh()
     Legacy(services).created(legacy_protocol(3, 7, readerFeatures=[feature], writerFeatures=[feature]))
     assert "a catalog already" in refused(services, UnsupportedTable).message
+
+
+def lost(feature: str = "catalogManaged", **configuration: str) -> tuple[CatalogServices, Legacy]:
+    """A table that a catalog decided about of which nothing is known here."""
+    services = fresh()
+    protocol = legacy_protocol(3, 7, readerFeatures=[feature], writerFeatures=[feature, "inCommitTimestamp"])
+    properties = {"delta.enableInCommitTimestamps": "true", **configuration}
+    legacy = Legacy(services).created(protocol, legacy_metadata(**properties))
+    legacy.write(delta.info("there", services.world.clock.now_ms()), delta.add("f"))
+    return services, legacy
+
+
+def test_i10_a_table_of_a_lost_catalog_is_taken_over_where_that_is_asked_for() -> None:
+    services, legacy = lost(**{UUID_PROPERTY: "11111111-1111-4111-8111-111111111111"})
+    assert "a catalog already" in refused(services, UnsupportedTable).message
+    report = Importer(services).dry_run(*MAIN, "t", PLACE, take_over=True)
+    assert report.possible and report.upgrade_version == 2
+    assert any("11111111-1111-4111-8111-111111111111" in note for note in report.notes)
+    done = Importer(services).run(*MAIN, "t", PLACE, take_over=True)
+    assert legacy.actions(2)["metaData"]["configuration"][UUID_PROPERTY] == done.table_id
+    assert Importer(services).run(*MAIN, "t", PLACE).replayed
+    assert "another catalog" not in str(Importer(services).dry_run(*MAIN, "t", PLACE, take_over=True).notes)
+    head = head_of(services.world, done.table_id)
+    assert (head.state, head.latest, head.floor) == ("active", 2, 2)
+
+
+@pytest.mark.parametrize("feature", ["catalogOwned-preview", "coordinatedCommits-preview"])
+def test_i10_what_others_than_catalogs_may_decide_about_is_not_taken_over(feature: str) -> None:
+    services, _ = lost(feature)
+    with pytest.raises(UnsupportedTable, match="a catalog already"):
+        Importer(services).run(*MAIN, "t", PLACE, take_over=True)
+
+
+def test_i10_a_table_that_this_catalog_decides_about_is_never_taken_over() -> None:
+    services = fresh()
+    Legacy(services).created()
+    id = imported(services)
+    services.dropper.drop(*MAIN, "t")
+    fakes(services).refs.rows[services.world.space.table(id)]["reason"] = "purging"
+    with pytest.raises(UnsupportedTable, match="a catalog already"):
+        Importer(services).run(*MAIN, "t", PLACE, take_over=True)
+
+
+def test_a_log_of_a_lost_catalog_with_a_version_missing_is_refused_and_nothing_changes() -> None:
+    """What replication has not brought yet."""
+    services, legacy = lost()
+    legacy.write(delta.info("late", services.world.clock.now_ms() + 1), delta.add("g"), version=3)
+    with pytest.raises(UnsupportedTable) as caught:
+        Importer(services).run(*MAIN, "t", PLACE, take_over=True)
+    assert "2" in caught.value.message
+    assert legacy.version == 3, "no upgrade was written"
 
 
 def test_a_table_dated_far_ahead_is_refused_lest_it_be_poisoned() -> None:

@@ -11,13 +11,15 @@ from tests.simulation.engine.ports import Process, SimStorages
 from tests.simulation.engine.processes import Client, Sandbox, world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
+from turnstile.delta.attention import AttentionRow
 from turnstile.delta.commits import Listing
 from turnstile.delta.publish import Publisher
-from turnstile.delta.sweep import Sweeper
+from turnstile.delta.sweep import Sweeper, publish_hinted
 from turnstile.gc.collector import Collector
-from turnstile.gc.core import Grace
+from turnstile.gc.core import Grace, Place
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 from turnstile.store.core.names import published_path, staged_path
+from turnstile.store.ports import World
 
 Retryable = (OutcomeUnknown, Throttled, StorageFault, StateConflict)
 FOR_EVER = 10**15
@@ -56,6 +58,62 @@ class StreamPump:
         return None if rng.random() < 0.1 else record
 
 
+class NotingPump(StreamPump):
+    """The publisher function behind a stream that loses no record: what it could not publish it notes for the sweeper, and a batch
+    after which it could not is sent again."""
+
+    def __call__(self) -> None:
+        world = None
+        self._state.pumps.append(self._state.scheduler.running)
+        while True:
+            self._state.scheduler.sleep(self._rng.choice((5, 30, 200, 3 * SECOND)) if self._state.stream else FOR_EVER)
+            if not self._state.stream:
+                continue
+            stream = self._state.stream
+            record = self._rng.choice(stream)
+            seen = stream.count(record)  # a batch stays in the stream until it is done; what comes meanwhile is another
+            try:
+                world = world or world_of(Process(self._state, self._name))
+                publish_and_note(world, record)
+            except Crashed:
+                world = None
+            except TurnstileError:
+                continue
+            else:
+                for _ in range(min(seen, stream.count(record))):
+                    stream.remove(record)
+
+
+def publish_and_note(world: World, table_id: str) -> None:
+    """What the publisher function does with a record."""
+    done = publish_hinted(world, Publisher(world), [table_id], until_ms=FOR_EVER, each_ms=FOR_EVER, workers=1)
+    notes = done.unsettled(world.ids.uuid()[:8])
+    if notes:
+        AttentionRow(world).note(notes)
+
+
+class PartSweeps:
+    """The scheduled sweeper where the rows it looks at are bounded; here it finds none but by notes and full passes."""
+
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng = state, name, rng
+
+    def __call__(self) -> None:
+        while True:
+            self._state.scheduler.sleep(self._rng.choice((SECOND, 20 * SECOND, 60 * SECOND)))
+            try:
+                sweep_noted(world_of(Process(self._state, self._name)))
+            except (Crashed, TurnstileError):
+                continue
+
+
+def sweep_noted(world: World) -> None:
+    """A sweep whose part holds no row."""
+    sweeper = Sweeper(world, Publisher(world))
+    sweeper.looked_to("\x7f")
+    sweeper.sweep_part(until_ms=FOR_EVER, each_ms=FOR_EVER, rows_max=1, workers=1)
+
+
 class Sweeps:
     """The scheduled sweeper."""
 
@@ -78,10 +136,11 @@ def sweep(state: State, process: Process) -> None:
 
 
 class Gc:
-    """The scheduled collector."""
+    """The scheduled collector; every second run is one over a part of the rows."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
         self._state, self._name, self._rng, self._slow = state, name, rng, slow
+        self._place, self._runs = Place(), 0
 
     def __call__(self) -> None:
         self._state.collectors.append(self._state.scheduler.running)
@@ -89,7 +148,12 @@ class Gc:
             self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
             try:
                 world = world_of(Process(self._state, self._name))
-                Collector(world, Grace(history_ms=HISTORY), workers=1).collect(dry_run=self._rng.random() < 0.1)
+                collector, is_dry = Collector(world, Grace(history_ms=HISTORY), workers=1), self._rng.random() < 0.1
+                self._runs += 1
+                if is_dry or self._runs % 2:
+                    collector.collect(dry_run=is_dry)
+                else:
+                    _, self._place = collector.go_round(self._place, until_ms=FOR_EVER)
             except (Crashed, TurnstileError):
                 continue
 

@@ -85,11 +85,30 @@ class TreeAuditor:
         if before is not None and (row["seq"], row["head"]) == (before.row["seq"], before.id):
             return  # somebody asked for a turn: the tree is what it was
         state.scheduler.note(f"CATALOG {name} {row['seq']} {row['head'][-4:]}")
-        if row["seq"] != (before.row["seq"] + 1 if before else 0):
+        for chained in self._chain(row, before):
+            self._moved(chained, self.now.get(name))
+
+    def _chain(self, row: dict[str, Any], before: SeenHead | None) -> list[SeenHead]:
+        """The HEADs that one write added to the history, oldest first: each follows the one before it, and is whole."""
+        chain = [self._seen(row)]
+        while before is not None and chain[0].commit.parents and chain[0].commit.parents[0] != before.id:
+            seq, parent = chain[0].row["seq"] - 1, chain[0].commit.parents[0]
+            if seq <= before.row["seq"]:
+                raise Violation(
+                    "I9", f"catalog {row['name']} went from {before.id} to {row['head']}, which does not follow it"
+                )
+            recent = row["recent"][row["recent"].index(parent) :] if parent in row["recent"] else [parent]
+            chain.insert(0, self._seen({**row, "head": parent, "seq": seq, "recent": recent}))
+        return chain
+
+    def _moved(self, head: SeenHead, before: SeenHead | None) -> None:
+        """A commit became part of the history."""
+        state, name, row = self._state, head.catalog, head.row
+        if row["seq"] != (before.row["seq"] + 1 if before else 0) or head.commit.seq != row["seq"]:
             raise Violation("I9", f"catalog {name} went from {before and before.row['seq']} to {row['seq']}")
         if row["head"] in self.heads:
             raise Violation("I9", f"catalog {name} is at {row['head']} again")
-        head, self.moved = self._seen(row), state.scheduler.now
+        self.moved = state.scheduler.now
         if before is not None:
             self._replaced(before, head.commit.at // 1000)
         self.now[name] = self.heads[head.id] = head

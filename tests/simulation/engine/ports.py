@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -177,6 +177,12 @@ class SimRefs:
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         found = self._call(f"scan {kind}", lambda: list(self._state.refs.scan(kind, after=after)), READ)
         yield from found
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        found: tuple[list[Row], str] = self._call(
+            f"scan {' '.join(kinds)}", lambda: self._state.refs.scan_part(kinds, after=after, limit=limit), READ
+        )
+        return found
 
     def _call(self, what: str, effect: Callable[[], Any], fitting: frozenset[str]) -> Any:
         return self._process.call(what, effect, fitting, _throttled, _unknown, _uncertain)

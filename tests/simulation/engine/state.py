@@ -13,6 +13,7 @@ from tests.simulation.engine.scheduler import Scheduler, Task
 from tests.simulation.engine.stores import Store
 from tests.support.fakes.storage import FakeStorages
 from turnstile.gc.core import Grace
+from turnstile.store.core.errors import NewerFormat
 from turnstile.store.core.evaluate import clone, holds
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Write
@@ -64,7 +65,11 @@ class State:
 
     def write(self, write: Write) -> Accepted | Rejected:
         before = self.refs.rows.get(write.key)
-        answer = self.refs.write(write)
+        try:
+            answer = self.refs.write(write)
+        except NewerFormat:
+            self.auditor.seen["refused by a newer format"] += 1
+            raise
         if isinstance(answer, Accepted):
             self._changed(write.key, before)
         elif self.scheduler.tracing:
@@ -158,8 +163,8 @@ class State:
             self.scheduler.note(f"late effect of {what}")
             try:
                 effect()
-            except ValueError:
-                continue  # a write-once obj that exists by now: the store refuses, nobody listens
+            except (ValueError, NewerFormat):
+                continue  # a write-once obj that exists by now, a row of a newer format: the store refuses, nobody listens
 
     def uuid(self) -> str:
         self.ids += 1

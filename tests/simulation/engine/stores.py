@@ -14,7 +14,7 @@ from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
-from turnstile.adapters.sqlite.refs import SqliteRefs, decode
+from turnstile.adapters.sqlite.refs import SqliteRefs, decode, encode
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Clock, Obj
 
@@ -89,7 +89,11 @@ class _RefRows(MutableMapping[str, Row]):
         return len(list(iter(self)))
 
     def __setitem__(self, key: str, row: Row) -> None:
-        raise TypeError("rows are written by writes")
+        """What code that is not simulated writes."""
+        values = (encode(row), key)
+        self._database.write(
+            lambda connection: connection.execute("UPDATE refs SET row = ? WHERE key = ?", values).fetchall()
+        )
 
     def __delitem__(self, key: str) -> None:
         """What the store itself does with a row whose time is over."""

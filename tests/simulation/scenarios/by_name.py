@@ -10,6 +10,7 @@ from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
+from tests.simulation.scenarios.change_groups import CHANGE_GROUP_MISTAKES, ChangeGroups
 from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
 from tests.simulation.scenarios.fleet import FLEET_MISTAKES, Fleet
@@ -20,11 +21,13 @@ from tests.simulation.scenarios.judged_reads import JUDGED_MISTAKES, JudgedReads
 from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
 from tests.simulation.scenarios.light_work import LIGHT_WORK_MISTAKES, LightWork
 from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, CleanedUp
+from tests.simulation.scenarios.noted import NOTED_MISTAKES, Noted
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.reservations import RESERVATION_MISTAKES, Reserved
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
+from tests.simulation.scenarios.upgrades import UPGRADE_MISTAKES, Upgrades
 from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -37,6 +40,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         LargeJudgedReads(),
         Crowded(),
         Reused(),
+        Noted(),
         Pasts(),
         Frozen(),
         Owners(),
@@ -49,6 +53,8 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         CleanedUp(),
         Reserved(),
         Fleet(),
+        ChangeGroups(),
+        Upgrades(),
     )
 }
 
@@ -59,6 +65,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     JudgedReads.name: JUDGED_MISTAKES,
     Crowded.name: CROWDED_MISTAKES,
     Reused.name: REUSED_MISTAKES,
+    Noted.name: NOTED_MISTAKES,
     Pasts.name: PAST_MISTAKES,
     Frozen.name: FROZEN_MISTAKES,
     Owners.name: OWNER_MISTAKES,
@@ -71,6 +78,8 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     CleanedUp.name: CLEANUP_MISTAKES,
     Reserved.name: RESERVATION_MISTAKES,
     Fleet.name: FLEET_MISTAKES,
+    ChangeGroups.name: CHANGE_GROUP_MISTAKES,
+    Upgrades.name: UPGRADE_MISTAKES,
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from turnstile_spark.api import Api
-from turnstile_spark.http import Http
+from turnstile_http.api import Api
+from turnstile_http.http import Http
 
 LOST = httpx.ReadTimeout("no answer")
 

@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tests.support.clients.engine import fresh
-from turnstile_spark.session import DELTA
+from turnstile_spark.session import packages_of
 
 CATALOG = "io.unitycatalog.spark.UCSingleCatalog"
 
@@ -28,7 +29,7 @@ def session(url: str, token: str, jar: str, work: str, more: list[str]) -> Any:
     builder = SparkSession.builder.appName("unity").master("local[2]")
     options = {
         "spark.jars": jar,
-        "spark.jars.packages": DELTA,
+        "spark.jars.packages": packages_of(pyspark.__version__, s3=False)[0],
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.main": CATALOG,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from turnstile.store.core.evaluate import accepts, clone, written
+from turnstile.store.core.rows import require_known
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
@@ -50,6 +51,7 @@ class FakeRefs:
             self.requests.append("write")
             row = self.rows.get(write.key)
             if not self._accepts(write):
+                require_known((row,))
                 return Rejected(clone(row))
             self._apply(write)
             return Accepted(clone(self.rows.get(write.key)))
@@ -71,6 +73,7 @@ class FakeRefs:
                 if not self._accepts(write)
             }
             if failed:
+                require_known(failed.values())
                 return SomeRejected(failed)
             for write in writes:
                 self._apply(write)
@@ -82,6 +85,13 @@ class FakeRefs:
             rows = [self.rows[key] for key in sorted(self.rows) if key > after and key.startswith(self._realm)]
             found = [clone(row) for row in rows if row["kind"] == kind]
         yield from found
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        with self._lock:
+            self.requests.append("scan_part")
+            keys = [key for key in sorted(self.rows) if key > after and key.startswith(self._realm)]
+            found = [clone(self.rows[key]) for key in keys[:limit] if self.rows[key]["kind"] in kinds]
+        return found, keys[limit - 1] if len(keys) >= limit else ""
 
     def _accepts(self, write: Write) -> bool:
         return accepts(self.rows.get(write.key), write)

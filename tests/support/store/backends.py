@@ -28,6 +28,8 @@ from turnstile.store.retry import Patience
 FAKE: Final = "fake"
 SQLITE: Final = "sqlite"
 MINISTACK: Final = "ministack"
+MOTO: Final = "moto"
+"""A second S3 and STS: DynamoDB it does not judge fairly (docs/dependencies.md)."""
 LOCAL_2: Final = "dynamodb-local-2"
 LOCAL_3: Final = "dynamodb-local-3"
 REALM: Final = "contract"

@@ -89,6 +89,15 @@ def ministack(folder: Path) -> Iterator[str]:
         yield url
 
 
+@contextmanager
+def moto(folder: Path) -> Iterator[str]:
+    """moto's emulation of AWS, with nothing in it."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with serving(command, port, folder, dict(os.environ)) as url:
+        yield url
+
+
 class Release(msgspec.Struct, frozen=True):
     """A release of DynamoDB Local. ``bom`` pins the SDK its dependencies need, where they do not resolve without."""
 
@@ -204,6 +213,8 @@ class Servers:
         if name == SQLITE:
             return SqliteBackend(folder)
         releases = {backends.LOCAL_2: LOCAL_2, backends.LOCAL_3: LOCAL_3}
+        if name == backends.MOTO:
+            return Backend(name, self._stack.enter_context(moto(folder)))
         server = dynamodb_local(releases[name], folder) if name in releases else ministack(folder)
         backend = Backend(name, self._stack.enter_context(server))
         backend.make_tables()

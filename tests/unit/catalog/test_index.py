@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from turnstile.catalog.core.index import GONE, Index, IndexEntry, pack, unpack
 from turnstile.catalog.core.paths import below, child_key, fold, key_of, past_subtree, path_of
 
@@ -98,3 +99,31 @@ def test_a_thousand_tables_pack_into_a_fraction_of_their_text(seed: int) -> None
     packed = pack(made(content))
     assert len(packed) / 1000 < 40
     assert len(packed) < plain / 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(
+                st.sampled_from("abcdefgh"),
+                st.builds(
+                    IndexEntry, st.sampled_from(["table", "namespace", GONE]), st.sampled_from(["o/1", "o/2", "p"])
+                ),
+                max_size=4,
+            ),
+            st.lists(st.sampled_from("abcdefgh"), max_size=2),
+            st.booleans(),
+        ),
+        max_size=6,
+    )
+)
+@settings(max_examples=examples(100))
+def test_an_index_is_packed_the_same_whatever_it_was_made_from(
+    steps: list[tuple[dict[str, IndexEntry], list[str], bool]],
+) -> None:
+    index = Index()
+    for put, remove, packs in steps:
+        index = index.with_changes(put, remove)
+        if packs:
+            assert index.packed == pack(Index(index.keys, tuple(entry for _, entry in index.iterate())))
+            assert unpack(index.packed) == index

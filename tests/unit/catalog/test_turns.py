@@ -17,7 +17,7 @@ from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.rows import CatalogHead, claim_priority
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.retry import HOLD_MS, Backoff, LocalQueue
+from turnstile.catalog.retry import HOLD_MS, Backoff
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.ports import Accepted, Rejected
 
@@ -170,7 +170,8 @@ def test_requests_of_one_process_stand_in_the_same_line_whoever_asks() -> None:
             services.authorized_by(Anybody()).namespaces.create("main", (f"t{thread}_{n}",))
 
     assert at_once([partial(ten, thread) for thread in range(8)]) == [None] * 8
-    assert world.objs.requests.count("put_many") == 80
+    assert world.objs.requests.count("put_many") <= 80, "several changes share a batch"
+    assert "delete" not in world.objs.requests, "nothing was written in vain"
     complete(world)
 
 
@@ -199,11 +200,3 @@ def test_a_pause_that_lasts_beyond_the_deadline_is_the_last() -> None:
 
     assert not Backoff(clock, FakeIds(), frozen, deadline_ms=1_500).again()
     assert not Backoff(clock, FakeIds(), frozen, deadline_ms=1_500).hold_back(60)
-
-
-def test_a_line_that_does_not_move_is_left() -> None:
-    queue = LocalQueue()
-    with queue.wait("main", 1_000), queue.wait("main", 10):
-        pass
-    with queue.wait("main", 0):
-        pass

@@ -11,6 +11,7 @@ import pytest
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, granule_of
+from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member, Whose
 from turnstile.fleet.read import NO_FLEET, FleetReader
@@ -66,6 +67,7 @@ def pair() -> tuple[Site, Member, Member]:
     site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
     site.agree(first, second)
     assert len(first.owned()) == len(second.owned()) == 4
+    assert first.members() == second.members() == 2 and site.member("c").members() == 0
     return site, first, second
 
 
@@ -527,3 +529,36 @@ def test_i19_a_sign_of_life_without_an_answer_is_looked_up(how: How) -> None:
         site.beats(member)
     (beat,) = site.beats(member)
     assert beat.removed
+
+
+def test_members_that_can_be_asked_are_known_until_they_are_doubted() -> None:
+    site, known = Site(), {"a": Address("a.host", 1, "one"), "b": Address("b.host", 2, "two")}
+    members = [
+        Member(
+            site.world, lambda: site.now_ms, name=name, granules={"catalogs": 4}, beat_ms=BEAT, alone_beat_ms=ALONE,
+            address=known[name],
+        )
+        for name in ("a", "b")
+    ]  # fmt: skip
+    first, second = members
+    assert first.owners("catalogs") == Owners()
+    site.beats(first)
+    site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
+    owners = first.owners("catalogs")
+    assert owners.granules == 4 and owners.until_ms == site.now_ms + SUSPECTED_BEATS * BEAT
+    ids = {first.id: known["a"], second.id: known["b"]}
+    assert dict(owners.owners) == {name: ids[owner] for name, owner in site.owners().items()}
+    assert set(owners.owners.values()) == set(known.values())
+    assert second.owners("catalogs").owners == owners.owners
+    assert first.owners("publish") == Owners()
+    site.beats(first, times=SUSPECTED_BEATS + 1)
+    assert set(first.owners("catalogs").owners.values()) == {known["a"]}, "the other one is doubted"
+
+
+def test_a_member_without_an_address_is_not_asked() -> None:
+    site = Site()
+    first, second = site.member(catalogs=2), site.member("b", catalogs=2)
+    site.beats(first)
+    site.beats(first, second, times=2)
+    assert first.owners("catalogs").owners == {}
+    assert first.owners("catalogs").granules == 2

@@ -193,3 +193,12 @@ def test_a_look_at_tables_for_the_sweeper_may_be_stale_and_one_for_gc_may_not(
     how.clear()
     collect(world)
     assert how and not any(how)
+
+
+def test_i10_a_row_at_which_the_time_ended_has_another_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, looked = slow_world(monkeypatch, 5)
+    run(world, 2.5, "staged")
+    last = looked[-1]
+    del looked[:]
+    run(world, 2.5, "staged")
+    assert looked[0] == last

@@ -1,0 +1,1 @@
+"""Parts of the server that need no process of their own."""

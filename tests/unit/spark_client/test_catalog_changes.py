@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
 
 

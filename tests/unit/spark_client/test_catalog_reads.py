@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.clients.scripted import LOST, Server, api, refused
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 
 DONE = httpx.Response(201, json={})
 GATEWAY = httpx.Response(404, text="no such page")

@@ -6,7 +6,7 @@ import json
 from concurrent.futures import Future
 from typing import Any
 
-from turnstile_spark.api import TableState
+from turnstile_http.api import TableState
 from turnstile_spark.log_files import Write
 from turnstile_spark.transactions.folding import commit_info
 from turnstile_spark.transactions.parts import Parts
@@ -53,7 +53,7 @@ def created(*held: str, ict: int = 5) -> ScopedTable:
 
 
 def written(ict: int) -> ScopedTable:
-    from turnstile_spark.api import Commit
+    from turnstile_http.api import Commit
 
     content = commit(ict, add("x"))
     state = TableState.created_by(commit(1, PROTOCOL, METADATA), "main.s.old", "old", "file:/lake/old")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.api import Tail
+from turnstile_http.api import Tail
 from turnstile_spark.freshness import Freshness
 
 TAIL = Tail((), 3, 3)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.clients.scripted import LOST, Server, api, outcome, refused
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 from turnstile_spark.transactions.groups import (
     Group,
     RatifiedGroup,

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tests.support.clients.scripted import LOST, Server, api, refused
-from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_http.errors import ApiError
+from turnstile_spark.errors import TurnstileError
 from turnstile_spark.transactions.folding import with_participants
 from turnstile_spark.transactions.groups import Group, TransactionConflict, TransactionOutcomeUnknown, ratify_group
 from turnstile_spark.transactions.journal import AnnouncedTransaction, Announcer

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnstile.store.core.names import is_identifier
-from turnstile_spark.api import Api
-from turnstile_spark.errors import ApiError
-from turnstile_spark.http import Http
-from turnstile_spark.names import checked, dotted, is_path
+from turnstile_http.api import Api
+from turnstile_http.errors import ApiError
+from turnstile_http.http import Http
+from turnstile_http.names import checked, dotted
+from turnstile_spark.names import is_path
 
 NEAR = st.text(st.sampled_from("aZ9_@-./%\x1f `é\n"), max_size=5) | st.sampled_from(("a" * 255, "a" * 256, "..", ""))
 

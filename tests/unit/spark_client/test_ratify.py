@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.clients.scripted import LOST, Server, api, outcome, refused
-from turnstile_spark.errors import ApiError
-from turnstile_spark.proposals import OutcomeUnknown, Proposal, Ratified, ratify
+from turnstile_http.errors import ApiError
+from turnstile_http.proposals import OutcomeUnknown, Proposal, Ratified, ratify
 
 PROPOSAL = Proposal("t", 3, "txn-3", {"version": 3, "inline": {"content": "{}\n", "name": "n"}})
 COMMIT = {"version": 3, "timestamp": 1, "name": "n", "modified": 1, "kind": "inline"}

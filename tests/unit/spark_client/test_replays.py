@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
-from turnstile_spark.errors import ApiError
+from turnstile_http.errors import ApiError
 from turnstile_spark.transactions.catalog_changes import CatalogChanges, NewNamespace
 from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 from turnstile_spark.transactions.groups import TransactionConflict

@@ -27,6 +27,7 @@ from turnstile.catalog.core.request_rows import RequestOutcome
 from turnstile.catalog.core.rows import CatalogHead, ExternalRow, GoneCatalog, StagingRow
 from turnstile.coordination.core.named_ref import NamedRef
 from turnstile.coordination.core.rows import LeaseRow, Updateable
+from turnstile.delta.core.attention import Attention
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow
 from turnstile.delta.core.reservations import Register
@@ -71,10 +72,12 @@ class Counts(Attribute[dict[str, int]]):
 
 
 class RefRow(Model):
-    """The attributes of every row of ``refs``: its key ``<realm>/<kind>/<rest>`` and its kind."""
+    """The attributes of every row of ``refs``: its key ``<realm>/<kind>/<rest>``, its kind, and its format where that is not
+    the first (``store.core.writes``)."""
 
     key = UnicodeAttribute(hash_key=True)
     kind = UnicodeAttribute()
+    format = Number(null=True)
 
 
 _ATTRIBUTES: Final[dict[StoredAs, Callable[..., Attribute[Any]]]] = {
@@ -136,6 +139,7 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
     MemberRow,
     GranuleRow,
     Register,
+    Attention,
 )
 KINDS: Final = {row.kind: _declared_by(row) for row in _ROWS}
 

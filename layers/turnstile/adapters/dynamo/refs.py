@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from pynamodb.models import Model
@@ -12,7 +12,8 @@ from pynamodb.models import Model
 from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import Item, attribute_at, from_item, model_of, ref_from_item, to_item
 from turnstile.store.core import writes
-from turnstile.store.core.writes import Action, Change, Check, Erase, Insert, Path, Row, Test, Write
+from turnstile.store.core.rows import require_known
+from turnstile.store.core.writes import KNOWN_FORMAT, Action, Change, Check, Erase, Insert, Path, Row, Test, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected
 from turnstile.store.retry import Patience
 
@@ -73,7 +74,9 @@ class DynamoRefs:
                     self._caller.write("delete_item", request)
                     return Accepted(None)
         except Refusal as refusal:
-            return Rejected(ref_from_item(refusal.response.get("Item")), uncertain=refusal.uncertain)
+            row = ref_from_item(refusal.response.get("Item"))
+            require_known((row,), uncertain=refusal.uncertain)
+            return Rejected(row, uncertain=refusal.uncertain)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         """See ``ports.Refs``. Raises ValueError for mistakes of the caller: the token of other writes, two writes of one
@@ -90,21 +93,31 @@ class DynamoRefs:
                 for position, reason in enumerate(refusal.response.get("CancellationReasons", ()))
                 if reason.get("Code") in REFUSALS
             }
+            require_known(failed.values(), uncertain=refusal.uncertain)
             return SomeRejected(failed, uncertain=refusal.uncertain)
         return AllAccepted()
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        request = self._scan((kind,), after, stale=stale)
+        for item in self._caller.read_pages("scan", request):
+            yield from_item(model_of(item["key"]["S"]), item)
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        request = self._scan(kinds, after, stale=True) | {"Limit": limit}
+        response = self._caller.read("scan", request)
+        rows = [from_item(model_of(item["key"]["S"]), item) for item in response["Items"]]
+        return rows, response.get("LastEvaluatedKey", {}).get("key", {}).get("S", "")
+
+    def _scan(self, kinds: Collection[str], after: str, *, stale: bool) -> dict[str, Any]:
+        starts = {f":start{number}": {"S": f"{self._realm}/{kind}/"} for number, kind in enumerate(kinds)}
         request: dict[str, Any] = {
             "TableName": self._table,
             "ConsistentRead": not stale,
-            "FilterExpression": "begins_with(#key, :start)",
+            "FilterExpression": " OR ".join(f"begins_with(#key, {name})" for name in starts),
             "ExpressionAttributeNames": {"#key": "key"},
-            "ExpressionAttributeValues": {":start": {"S": f"{self._realm}/{kind}/"}},
+            "ExpressionAttributeValues": starts,
         }
-        if after:
-            request["ExclusiveStartKey"] = _key(after)
-        for item in self._caller.read_pages("scan", request):
-            yield from_item(model_of(item["key"]["S"]), item)
+        return request | ({"ExclusiveStartKey": _key(after)} if after else {})
 
 
 def _key(key: str) -> Item:
@@ -120,10 +133,11 @@ def _client_token(token: str) -> str:
 
 def write_request(table: str, write: Write) -> Item:
     """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction. A Change also requires,
-    besides its own clauses, that the row exists: an update must never make half a row."""
+    besides its own clauses, that the row exists: an update must never make half a row. Every write requires that the row's
+    format is known (``store.core.writes``)."""
     model = model_of(write.key)
     expressions = _Expressions(model)
-    tests: list[Test] = [clause.test for clause in write.clauses]
+    tests: list[Test] = [*(clause.test for clause in write.clauses), KNOWN_FORMAT.test]
     body: Item = {"Item": to_item(model, write.row)} if isinstance(write, Insert) else {"Key": _key(write.key)}
     request: Item = {"TableName": table, **body}
     if isinstance(write, Change):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import apsw
@@ -11,6 +11,7 @@ import msgspec
 
 from turnstile.adapters.sqlite.database import Database, note_change
 from turnstile.store.core.evaluate import accepts, written
+from turnstile.store.core.rows import require_known
 from turnstile.store.core.writes import Check, Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected, batched
 
@@ -80,6 +81,7 @@ class SqliteRefs:
         def run(connection: apsw.Connection) -> Accepted | Rejected:
             row = _read(connection, write.key)
             if not accepts(row, write):
+                require_known((row,))
                 return Rejected(row)
             after = written(row, write)
             _store(connection, write, after)
@@ -110,6 +112,7 @@ class SqliteRefs:
                 if not accepts(row, write)
             }
             if failed:
+                require_known(failed.values())
                 return SomeRejected(failed)
             after = [written(row, write) for row, write in zip(rows, writes, strict=True)]
             encoded = [None if row is None else encode(row) for row in after]
@@ -133,6 +136,15 @@ class SqliteRefs:
             if len(page) < _PAGE:
                 return
             last = page[-1][0]
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        prefixes = tuple(sorted(f"{self._realm}/{kind}/" for kind in kinds))
+        page = self._database.rows(
+            "SELECT key, row FROM refs WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
+            (max(after, prefixes[0]), prefixes[-1] + "\U0010ffff", limit),
+        )
+        rows = [decode(data) for key, data in page if key.startswith(prefixes)]
+        return rows, page[-1][0] if len(page) == limit else ""
 
     def remove_expired(self, kind: str, now_s: int) -> int:
         """Removes the rows of a kind that ended before ``now_s`` (``expires``, in seconds), as DynamoDB's time to live does;

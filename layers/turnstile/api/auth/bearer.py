@@ -5,13 +5,16 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.auth import settings
-from turnstile.api.auth.settings import AuthSettings
+from turnstile.api.auth.settings import Accepted, AuthSettings
 from turnstile.api.auth.verifier import VerifiedToken, Verifier, fingerprint, from_context, invalid
-from turnstile.store.core.errors import NotAuthenticated
+from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.store.core.errors import NotAuthenticated, StorageFault
+
+T = TypeVar("T")
 
 MAX_TOKEN: Final = 8 * 1024
 """Characters of a token that is looked at; a gateway lets through about 10 kB of headers."""
@@ -31,6 +34,13 @@ class Open:
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
         return OPERATOR
+
+    def verify(self, authorization: str) -> VerifiedToken:
+        """Whatever the header says."""
+        return VerifiedToken(OPERATOR)
+
+    def prepare(self) -> None:
+        """There is nothing to load."""
 
 
 class StaticTokens:
@@ -88,9 +98,52 @@ class Bearer:
             self._verifier = self._signed()
 
 
-def authentication() -> Authentication:
-    """The authentication that the environment asks for; raises BadSetting."""
-    accepted = settings.read()
+class FromSecret:
+    """``Authentication`` by what the deployment's secret says now. For a token that nobody knows the secret is read again, so that a
+    new one counts at once."""
+
+    def __init__(self, accepted: Accepted) -> None:
+        self._accepted, self._settings = accepted, accepted()
+        self._by = by_settings(self._settings)
+
+    def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
+        return self._ask(lambda by: by.principal(authorization, context))
+
+    def verify(self, authorization: str) -> VerifiedToken:
+        """Verifies an ``Authorization`` header; raises as ``principal``."""
+        return self._ask(lambda by: by.verify(authorization))
+
+    def prepare(self) -> None:
+        """As ``Bearer.prepare``."""
+        self._by.prepare()
+
+    def _ask(self, question: Callable[[Open | Bearer], T]) -> T:
+        try:
+            by = self._of(self._accepted())
+            try:
+                return question(by)
+            except NotAuthenticated:
+                renewed = self._of(self._accepted.renew())
+                if renewed is by:
+                    raise
+                return question(renewed)
+        except StorageFault as fault:
+            raise AuthenticationUnavailable(fault.message, remedy=fault.remedy) from fault
+
+    def _of(self, accepted: AuthSettings | None) -> Open | Bearer:
+        if accepted is not self._settings:
+            self._settings, self._by = accepted, by_settings(accepted)
+        return self._by
+
+
+def authentication() -> Open | Bearer | FromSecret:
+    """The authentication that the environment asks for; raises BadSetting, and StorageFault for a secret that cannot be read."""
+    accepted = settings.Accepted()
+    return FromSecret(accepted) if accepted.changes else by_settings(accepted())
+
+
+def by_settings(accepted: AuthSettings | None) -> Open | Bearer:
+    """The authentication that these settings ask for; None: whoever reaches the service may do everything."""
     return Open() if accepted is None else bearer(accepted)
 
 

@@ -5,15 +5,18 @@ Fails closed: a deployment that accepts no token does not start, except with ``T
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Final
 
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Principal
+from turnstile.adapters import secret
 from turnstile.api.auth.verifier import fingerprint, is_trusted
 from turnstile.api.http import env
 
+_LOGGER: Final = logging.getLogger(__name__)
 _KEY: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]{1,64}):(?P<secret>[A-Za-z0-9+/_=-]{43,512})")
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -77,14 +80,48 @@ def read() -> AuthSettings | None:
     if settings.tokens or settings.oidc:
         return settings
     raise env.BadSetting(
-        "nobody could authenticate: set TURNSTILE_TOKEN, TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
+        "nobody could authenticate: set TURNSTILE_TOKEN (or a secret with a token), TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
         "people you trust reach the service, TURNSTILE_AUTHENTICATION=none"
     )
 
 
+class Accepted:
+    """What a deployment accepts now: read from the environment when it is made, and again whenever its secret has changed. A secret
+    with which nobody could authenticate, or with a key of the wrong form, leaves what was accepted before."""
+
+    def __init__(self) -> None:
+        """Raises as ``read``, and StorageFault if there is a secret that cannot be read."""
+        self._secret = secret.deployed()
+        self._members = None if self._secret is None else self._secret.members()
+        self._settings = read()
+
+    @property
+    def changes(self) -> bool:
+        """Whether a secret says what is accepted, so that it may change."""
+        return self._secret is not None
+
+    def __call__(self) -> AuthSettings | None:
+        """The same object while nothing has changed. Raises StorageFault when the secret was not read for too long."""
+        if self._secret is not None and (members := self._secret.members()) is not self._members:
+            self._members = members
+            try:
+                self._settings = read()
+            except env.BadSetting:
+                _LOGGER.exception(
+                    "the secret is not one that this deployment can work with; what was accepted before still is"
+                )
+        return self._settings
+
+    def renew(self) -> AuthSettings | None:
+        """The same, by the secret as it is now; it is read again unless that was done just before."""
+        if self._secret is not None:
+            self._secret.renew()
+        return self()
+
+
 def _tokens() -> dict[str, Principal]:
     principals: dict[str, Principal] = {}
-    token, listed = env.text("TURNSTILE_TOKEN", ""), env.text("TURNSTILE_TOKENS", "")
+    token, listed = secret.text("TURNSTILE_TOKEN"), env.text("TURNSTILE_TOKENS", "")
     if listed:
         try:
             entries = msgspec.json.decode(listed, type=dict[str, _TokenEntry])
@@ -101,7 +138,7 @@ def _tokens() -> dict[str, Principal]:
 
 def _keys() -> tuple[SigningKey, ...]:
     keys: list[SigningKey] = []
-    for text in _list("TURNSTILE_TOKEN_KEYS"):
+    for text in _items(secret.text("TURNSTILE_TOKEN_KEYS")):
         match = _KEY.fullmatch(text)
         if match is None:  # the text is a secret: it is not repeated
             raise env.BadSetting("TURNSTILE_TOKEN_KEYS must be id:secret,... with secrets of at least 43 characters")
@@ -131,4 +168,8 @@ def _oidc() -> OidcSettings | None:
 
 
 def _list(name: str) -> list[str]:
-    return [item.strip() for item in env.text(name, "").split(",") if item.strip()]
+    return _items(env.text(name, ""))
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

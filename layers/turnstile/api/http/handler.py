@@ -115,6 +115,23 @@ class App:
         match = self._router.match(path)
         return match is not None and self._serves(match[0], method)
 
+    @property
+    def bodies(self) -> BodyLimit | None:
+        """How large bodies may be."""
+        return self._bodies
+
+    def route_of(self, path: str) -> tuple[str, dict[str, str]]:
+        """Returns the template that has the path, and its parameters; an empty one where none has."""
+        return self._router.match(path) or ("", {})
+
+    def refuse(self, incoming: Incoming, error: TurnstileError) -> Response:
+        """Returns the response to a request that is refused before any view sees it."""
+        request, _ = self._request(incoming)
+        response = self._refusal(error, request)
+        response.headers["X-Correlation-Id"] = request.correlation
+        self._telemetry.record(self._operation(request), response.status, 0.0, None, **request.notes)
+        return response
+
     def __call__(self, event: Event, _context: Any) -> dict[str, Any]:
         incoming = incoming_of(event)
         return to_gateway(self.answer(incoming), head=incoming.method == "HEAD")

@@ -64,5 +64,6 @@ def once(
         asked=hashlib.sha256(text).hexdigest(),
         final=final,
         pause=time.sleep,
+        queued=True,
     )
     return committer.run(lambda: operation(committer), replay)

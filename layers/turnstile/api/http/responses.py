@@ -87,6 +87,7 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.COMMIT_STATE_UNKNOWN: 500,
     ErrorType.INTERNAL_ERROR: 500,
     ErrorType.STORAGE_FAULT: 503,
+    ErrorType.NEWER_FORMAT: 503,
     ErrorType.AUTHENTICATION_UNAVAILABLE: 503,
 }
 
@@ -163,7 +164,7 @@ def headers_of(error: TurnstileError, status: int, busy: Container[int] | None =
 def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body. A failure of our own says nothing about the inside."""
     code, internal = status_of(error), error.type == ErrorType.INTERNAL_ERROR
-    if error.type == ErrorType.STORAGE_FAULT:
+    if error.type in (ErrorType.STORAGE_FAULT, ErrorType.NEWER_FORMAT):
         error.details.setdefault("retry_after_ms", STORAGE_RETRY_MS)
     message = "an internal error occurred; nothing more is known" if internal else error.message
     body: dict[str, Any] = {"type": error.type, "message": message, "code": code}

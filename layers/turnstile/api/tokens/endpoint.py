@@ -142,7 +142,7 @@ def _issue(own: OwnTokens, principal: Principal, until: int | None = None, kind:
 def _own() -> OwnTokens:
     own = open_services().signed.own
     if own is None:
-        raise OAuthError("unsupported_grant_type", "this deployment issues no tokens: TokenKeys is not set")
+        raise OAuthError("unsupported_grant_type", "this deployment issues no tokens: its secret has no token_keys")
     return own
 
 

@@ -41,6 +41,8 @@ FIRST_PAGE: Final = 1000
 """Tables of a page when no size is asked for: some clients read only the first page."""
 
 _FORMATS: Final = ("DELTA", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT")
+_TABLE_TYPES: Final = ("MANAGED", "EXTERNAL", "STREAMING_TABLE", "MATERIALIZED_VIEW", "METRIC_VIEW", "VIEW")
+"""Types that Unity Catalog knows."""
 
 
 def _table_of_path(params: Params) -> Target:
@@ -103,8 +105,10 @@ def create_unity_table() -> older_api.TableInfo:
             raise InvalidRequest(f"{UUID_PROPERTY} is not the staging table's", field="properties")
         describe = functools.partial(_described, request)
         services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
+    elif request.table_type not in _TABLE_TYPES:
+        raise InvalidRequest(f"table_type has to be one of {', '.join(_TABLE_TYPES)}", field="table_type")
     else:
-        raise NotImplementedHere(f"tables of type {request.table_type[:40]} are not served", field="table_type")
+        raise NotImplementedHere(f"{format} tables of type {request.table_type} are not served", field="table_type")
     return _info(names, services().loader_of(Target(*names)))
 
 

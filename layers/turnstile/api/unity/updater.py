@@ -17,6 +17,7 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
+from turnstile.api.conflicts import note_conflicts
 from turnstile.api.unity import requests, table_update
 from turnstile.api.unity.errors import RequirementFailed
 from turnstile.api.unity.table_update import TableUpdate, check_bound, without_feature
@@ -112,7 +113,11 @@ class Updater:
                 raise
             return self._compared(head, commit, head.latest)  # committed, and perhaps forgotten
         if isinstance(decision, Conflict):
-            return self._compared(head, commit, decision.latest, {winner.version for winner in decision.winners})
+            try:
+                return self._compared(head, commit, decision.latest, {winner.version for winner in decision.winners})
+            except StateConflict:
+                note_conflicts([(head.table_id, decision)], request.staged)
+                raise
         if isinstance(decision, Refused):
             raise StateConflict(
                 decision.kind, decision.message, field=decision.field, remedy=decision.remedy, **decision.details

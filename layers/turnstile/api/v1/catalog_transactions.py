@@ -33,6 +33,7 @@ from turnstile.api.v1.transactions import (
     MemberBody,
     conflict,
     group_of,
+    note_refused,
     ratified_members,
     refused_members,
 )
@@ -278,6 +279,7 @@ def _refused(sent: _Sent, outcome: NotApplied, guards: GroupGuards) -> StateConf
     else:
         assert outcome.commits is not None
         shown = refused_members(sent.group, outcome.commits, guards)
+        note_refused(sent.group, outcome.commits)
     note(outcome="conflict", refused=len(shown))
     return conflict(shown, len(shown))
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from turnstile.access.core.rules import modify_table, read_table, see_table
+from turnstile.api.conflicts import note_conflicts
 from turnstile.api.http.authorization import guard, needs_table, open_to_all
 from turnstile.api.http.request import MAX_BODY, Query, body, note
 from turnstile.api.http.responses import refusal
@@ -246,7 +247,8 @@ def _note(request: CommitRequest, decision: Ratified | Conflict | Refused) -> No
         outcome = "replayed" if decision.replayed else "ratified"
         note(outcome=outcome, version=decision.version, table_id=request.table_id)
     elif isinstance(decision, Conflict):
-        note(outcome="conflict", because=decision.because, latest=decision.latest, table_id=request.table_id)
+        note(because=decision.because, latest=decision.latest, table_id=request.table_id)
+        note_conflicts([(request.table_id, decision)], request.staged or request.inline_name)
 
 
 # -- the answers to proposals, here and in groups (``v1.transactions``) ---------------------------------------------------

@@ -61,11 +61,12 @@ class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../imports``; a dry run unless told otherwise."""
+    """``POST .../imports``; a dry run unless told otherwise. ``take_over``: the catalog that decided about the table is lost."""
 
     name: str
     location: str
     dry_run: bool = True
+    take_over: bool = False
 
 
 class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,8 +189,8 @@ def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
     request, path = body(Import), check_namespace(namespace)
     names = (check_identifier(catalog, "catalog"), path, request.name, request.location)
     if request.dry_run:
-        return services().importer.dry_run(*names)
-    services().importer.run(*names, owner=owner_for(current().principal))
+        return services().importer.dry_run(*names, take_over=request.take_over)
+    services().importer.run(*names, owner=owner_for(current().principal), take_over=request.take_over)
     return created(_load(catalog, path, request.name))
 
 

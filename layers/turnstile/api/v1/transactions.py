@@ -10,6 +10,7 @@ from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Guard
 from turnstile.access.core.rules import modify_table, read_table
+from turnstile.api.conflicts import note_conflicts
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
@@ -129,8 +130,15 @@ def _ratified(group: GroupRequest, decision: GroupRatified, guards: GroupGuards)
 
 
 def _refused(group: GroupRequest, decision: GroupRefused, guards: GroupGuards) -> StateConflict:
-    note(outcome="conflict", refused=len(decision.members))
+    note_refused(group, decision)
     return conflict(refused_members(group, decision, guards), len(decision.members))
+
+
+def note_refused(group: GroupRequest, decision: GroupRefused) -> None:
+    """Notes the members that refused, for the log."""
+    lost = [(member.table_id, member.decision) for member in decision.members if isinstance(member.decision, Conflict)]
+    note_conflicts(lost, group.id)
+    note(refused=len(decision.members))
 
 
 # -- the same in transactions of a catalog (``v1.catalog_transactions``) ----------------------------------------------

@@ -34,19 +34,26 @@ class IndexEntry(msgspec.Struct, frozen=True):
 Item = tuple[str, IndexEntry]
 
 
-class Index:
-    """Sorted keys with their entries. Immutable."""
+_KNOWN_ROWS: Final = 1024
+"""Rows of an index that are remembered at most: an embedded layer has some hundreds, and segments seldom change."""
 
-    __slots__ = ("_entries", "_packed", "keys")
+
+class Index:
+    """Sorted keys with their entries. Immutable. One that was made from another by ``with_changes`` is packed with what is known of that one's
+    rows, so that a small change of a large index costs little."""
+
+    __slots__ = ("_entries", "_packed", "_rows", "keys")
 
     def __init__(self, keys: tuple[str, ...] = (), entries: tuple[IndexEntry, ...] = ()) -> None:
         self.keys, self._entries = keys, entries
         self._packed: bytes | None = None
+        self._rows: dict[str, _KnownRow] = {}
 
     @property
     def packed(self) -> bytes:
         if self._packed is None:
-            self._packed = pack(self)
+            self._packed, rows = _packed(self, self._rows)
+            self._rows = rows if len(rows) <= _KNOWN_ROWS else {}
         return self._packed
 
     def __len__(self) -> int:
@@ -82,7 +89,9 @@ class Index:
         for key in remove:
             merged.pop(key, None)
         keys = tuple(sorted(merged))
-        return Index(keys, tuple(merged[key] for key in keys))
+        changed = Index(keys, tuple(merged[key] for key in keys))
+        changed._rows = self._rows
+        return changed
 
 
 # The packed form of an index is [1, kinds, rows]. A row is flat: characters shared with the key before, rest of the key,
@@ -125,17 +134,43 @@ def _long_uuid(value: bytes | str) -> str:
 
 def pack(index: Index) -> bytes:
     """Returns the index as bytes; prefixes shared with the row before are left out."""
-    kinds: list[str] = []
-    rows: list[tuple[int, str, int, int, str, bytes | str]] = []
-    last_key = last_obj = ""
+    return _packed(index, {})[0]
+
+
+class _KnownRow:
+    """The row of ``entry`` after a row of ``last_key`` and ``last``."""
+
+    __slots__ = ("entry", "kind", "last", "last_key", "row")
+
+    def __init__(self, last_key: str, last: IndexEntry, key: str, entry: IndexEntry, kind: int) -> None:
+        self.last_key, self.last, self.entry, self.kind = last_key, last, entry, kind
+        same, same_obj = shared(last_key, key), shared(last.obj, entry.obj)
+        table_id = _short(entry.table_id, _long_uuid)
+        self.row = (same, key[same:], kind, same_obj, entry.obj[same_obj:], table_id)
+
+
+_NO_ENTRY: Final = IndexEntry("", "")
+
+
+def _packed(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[str, _KnownRow]]:
+    """The packed index, and its rows by key; ``known`` are those of an index that is like it."""
+    kinds: dict[str, int] = {}
+    rows: dict[str, _KnownRow] = {}
+    last_key, last = "", _NO_ENTRY
     for key, entry in index.iterate():
-        if entry.kind not in kinds:
-            kinds.append(entry.kind)
-        same, same_obj = shared(last_key, key), shared(last_obj, entry.obj)
-        kind, table_id = kinds.index(entry.kind), _short(entry.table_id, _long_uuid)
-        rows.append((same, key[same:], kind, same_obj, entry.obj[same_obj:], table_id))
-        last_key, last_obj = key, entry.obj
-    return _ENCODER.encode((_FORMAT, kinds, rows))
+        kind = kinds.setdefault(entry.kind, len(kinds))
+        row = known.get(key)
+        if (
+            row is None
+            or row.entry is not entry
+            or row.last is not last
+            or row.last_key != last_key
+            or row.kind != kind
+        ):
+            row = _KnownRow(last_key, last, key, entry, kind)
+        rows[key] = row
+        last_key, last = key, entry
+    return _ENCODER.encode((_FORMAT, list(kinds), [row.row for row in rows.values()])), rows
 
 
 def unpack(packed: bytes) -> Index:

@@ -3,7 +3,10 @@ locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
+
+import msgspec
 
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import (
@@ -98,9 +101,17 @@ def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
 
 
 def swap_head(
-    at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, turn: str = "", replaced: int | None = None
+    at: CatalogHead,
+    head: str,
+    now: int,
+    spilled: bytes = b"",
+    *,
+    turn: str = "",
+    replaced: int | None = None,
+    before: tuple[str, ...] = (),
 ) -> Change:
-    """Makes ``head`` the catalog's HEAD if the HEAD is still ``at``. HEAD ids are never used twice, so once the row has
+    """Makes ``head`` the catalog's HEAD if the HEAD is still ``at``. ``before``: the commits that lie between the two, newest
+    first, which the same write makes part of the history. HEAD ids are never used twice, so once the row has
     moved on this write can never apply any more. It ends the priority claim ``turn`` of this change. Everything that a
     new HEAD leads to is in the present tree, was written at ``now``, or as ``commit.Edit.replaced`` says; so a swap
     that was delayed until gc removed it is refused."""
@@ -111,8 +122,8 @@ def swap_head(
     )
     actions: list[Action] = [
         Set(("head",), head),
-        Set(("seq",), at.seq + 1),
-        Set(("recent",), [head, *at.recent[: RECENT - 1]]),
+        Set(("seq",), at.seq + 1 + len(before)),
+        Set(("recent",), [head, *before, *at.recent][:RECENT]),
         Set(("changed_at",), now),
     ]
     if spilled and len(spilled) <= SPILLED_BYTES:
@@ -122,6 +133,22 @@ def swap_head(
     if turn and turn == at.turn:
         actions += (Drop(("turn",)), Drop(("turn_until",)))
     return Change(at.key, clauses, tuple(actions))
+
+
+def head_after(at: CatalogHead, heads: Sequence[str], spilled: bytes, now: int, turn: str = "") -> Row:
+    """Returns the catalog's row as ``swap_head`` leaves it, for ``heads`` from the oldest to the newest."""
+    ended = bool(turn) and turn == at.turn
+    after = msgspec.structs.replace(
+        at,
+        head=heads[-1],
+        seq=at.seq + len(heads),
+        recent=(*reversed(heads), *at.recent)[:RECENT],
+        changed_at=now,
+        spilled=spilled if len(spilled) <= SPILLED_BYTES else b"",
+        turn="" if ended else at.turn,
+        turn_until=0 if ended else at.turn_until,
+    )
+    return after.to_row()
 
 
 def claim_priority(key: str, change: str, until: int, now: int) -> Change:

@@ -128,10 +128,43 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         """The entry after publication: its content is in ``_delta_log``."""
         return msgspec.structs.replace(self, data=b"", obj="", digest=0)
 
+    @classmethod
+    def unpack(cls, packed: bytes) -> Entry:
+        """The entry of ``pack``, of this release, an older or a newer one."""
+        if packed[:1] == _ARRAY and int.from_bytes(packed[1:3]) > _MEMBERS:
+            return LaterEntry.of(packed)
+        return _DECODER.decode(packed)
+
+
+_MEMBERS: Final = len(Entry.__struct_fields__)
+_ARRAY: Final = b"\xdc"
+"""How msgpack begins an array of 16 members or more; two bytes with their number follow."""
 
 _ENCODER = msgspec.msgpack.Encoder()
-_UNDIGESTED: Final = b"\xdc" + (len(Entry.__struct_fields__) - 1).to_bytes(2)
-"""How msgpack begins an array of one member less."""
+_DECODER: Final = msgspec.msgpack.Decoder(Entry)
+_PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_UNDIGESTED: Final = _ARRAY + (_MEMBERS - 1).to_bytes(2)
+
+
+class LaterEntry(Entry, frozen=True, array_like=True):
+    """An entry with members that this release does not know. ``later`` has them as they were packed, and they stay in the
+    entry whatever is done with it here (I22)."""
+
+    later: tuple[bytes, ...] = ()
+
+    def pack(self) -> bytes:
+        """The bytes stored in the row: every known member, and those that are not known behind them."""
+        known = [getattr(self, name) for name in Entry.__struct_fields__]
+        count = (_MEMBERS + len(self.later)).to_bytes(2)
+        return _ARRAY + count + _ENCODER.encode(known)[3:] + b"".join(self.later)
+
+    @classmethod
+    def of(cls, packed: bytes) -> LaterEntry:
+        """The entry that a newer release packed."""
+        parts = [bytes(part) for part in _PARTS.decode(packed)]
+        known = _DECODER.decode(_ARRAY + _MEMBERS.to_bytes(2) + b"".join(parts[:_MEMBERS]))
+        members = {name: getattr(known, name) for name in Entry.__struct_fields__}
+        return cls(**members, later=tuple(parts[_MEMBERS:]))
 
 
 def cost(entry: Entry) -> int:

@@ -66,11 +66,22 @@ class Undecided(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Undecided)
+_PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_ENTRY: Final = Undecided.__struct_fields__.index("entry")
 
 
 def undecided_of(head: TableHead) -> Undecided | None:
     """Returns the undecided entry that ``head`` has."""
-    return _DECODER.decode(head.undecided) if head.undecided else None
+    return _unpacked(head.undecided) if head.undecided else None
+
+
+def _unpacked(packed: bytes) -> Undecided:
+    """The entry of ``pack``. The commit that it holds keeps the members that are not known here (I22)."""
+    undecided = _DECODER.decode(packed)
+    if undecided.entry is None:
+        return undecided
+    entry = Entry.unpack(bytes(_PARTS.decode(packed)[_ENTRY]))
+    return msgspec.structs.replace(undecided, entry=entry)
 
 
 # -- HEADs ------------------------------------------------------------------------------------------------------------
@@ -113,7 +124,7 @@ def hold(beginning: Beginning, key: str, version: int, slack: int = 0) -> Change
 
 def fold(key: str, packed: bytes, now: int) -> Change:
     """Ratifies the commit of an undecided entry, of a group that is committed. Again is refused."""
-    undecided = _DECODER.decode(packed)
+    undecided = _unpacked(packed)
     if undecided.entry is None:
         return remove(key, packed)
     proposal = Proposal(

@@ -69,6 +69,8 @@ class MemberRow(StoredRow, frozen=True):
         owned: how many granules have it as their owner.
         loads: by role that it works for: what it has to do, in units of work a minute.
         joined_at, shown_at: by its own clock (ms), for people.
+        host, port: where other members can ask it to apply changes of catalogs that it owns; empty and 0: nowhere.
+        secret: by which it and whoever asks it know that the other one reads this row, too. Never shown.
     """
 
     kind: ClassVar[str] = "fleet-member"
@@ -83,6 +85,9 @@ class MemberRow(StoredRow, frozen=True):
     loads: dict[str, int]
     joined_at: int
     shown_at: int
+    host: str = ""
+    port: int = 0
+    secret: str = ""
 
 
 class GranuleRow(StoredRow, frozen=True):

@@ -79,6 +79,7 @@ class ErrorType(StrEnum):
     THROTTLED = "Throttled"
     COMMIT_STATE_UNKNOWN = "CommitStateUnknown"
     STORAGE_FAULT = "StorageFault"
+    NEWER_FORMAT = "NewerFormat"
 
 
 def is_missing(type: str) -> bool:
@@ -196,3 +197,15 @@ class StorageFault(TurnstileError):
     """Log storage could not be read or written; not a statement about the commit."""
 
     type = ErrorType.STORAGE_FAULT
+
+
+class NewerFormat(StorageFault):
+    """A row was changed by a newer release in a way that this one does not understand: it is neither read nor changed (I22).
+    ``details`` has ``row``, ``format`` and ``known``."""
+
+    type = ErrorType.NEWER_FORMAT
+
+    def __init__(self, key: str, format: int, known: int) -> None:
+        message = f"row '{key}' is of format {format}, and this release knows formats up to {known}"
+        remedy = "send the same request again, to a server of the newer release; do not roll back behind it"
+        super().__init__(message, remedy=remedy, row=key, format=format, known=known)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from turnstile.store.core import writes
-from turnstile.store.core.writes import Action, Change, Erase, Insert, Path, Row, Test, Write
+from turnstile.store.core.writes import KNOWN_FORMAT, Action, Change, Clause, Erase, Insert, Path, Row, Test, Write
 
 _MISSING: Final = object()
 _CONTAINERS: Final = (dict, list, set, frozenset, tuple)
@@ -27,10 +27,15 @@ def clone(value: Any) -> Any:
     return set(value) if kind is set else copy.deepcopy(value)
 
 
+def clauses_of(write: Write) -> tuple[Clause, ...]:
+    """Returns the clauses under which a store applies ``write``: its own, and that the row's format is known."""
+    return (*write.clauses, KNOWN_FORMAT)
+
+
 def accepts(row: Row | None, write: Write) -> bool:
-    """Whether every clause of ``write`` holds on ``row`` (None: there is no row)."""
+    """Whether every clause of ``write`` holds on ``row`` (None: there is no row), and its format is known (I22)."""
     present = row or {}
-    return all(holds(present, clause.test) for clause in write.clauses)
+    return all(holds(present, clause.test) for clause in clauses_of(write))
 
 
 def written(row: Row | None, write: Write) -> Row | None:

@@ -21,7 +21,7 @@ and HEADs are no objs at all (I6).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -30,8 +30,9 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, Union, get_a
 
 import msgspec
 
+from turnstile.store.core.errors import NewerFormat, OutcomeUnknown
 from turnstile.store.core.names import inline_unique, is_inline_unique, parse_staged_file
-from turnstile.store.core.writes import Row
+from turnstile.store.core.writes import FIRST, FORMAT, KNOWN, Row
 
 # -- keys of refs -------------------------------------------------------------------------------------------------------
 
@@ -45,6 +46,10 @@ class Space:
     def table(self, table_id: str) -> str:
         """A Delta table's HEAD."""
         return f"{self.realm}/table/{table_id}"
+
+    def attention(self, of: str = "tables") -> str:
+        """What a schedule has to look at again, and how far it has come; ``tables`` is the sweeper's."""
+        return f"{self.realm}/attention/{of}"
 
     def group(self, ref: str) -> str:
         """The row that decides a large group of commits."""
@@ -145,6 +150,28 @@ class StoredAs(Enum):
     COUNTS = "map of numbers"
 
 
+def format_of(row: Mapping[str, Any]) -> int:
+    """Returns the format that ``row`` needs."""
+    return int(row.get(FORMAT[0], FIRST))
+
+
+def require_known(rows: Iterable[Row | None], *, uncertain: bool = False) -> None:
+    """Refuses rows that are of a newer format than this release knows; None is a row that is not there. A store calls it on
+    the rows that refused a write, before it answers.
+
+    Args:
+        uncertain: the same write was sent before, and its answer lost: it may have been applied before newer code came.
+
+    Raises:
+        NewerFormat: one is; nothing was changed.
+        OutcomeUnknown: one is, and ``uncertain``.
+    """
+    for row in rows:
+        if row is not None and format_of(row) > KNOWN:
+            error = NewerFormat(str(row.get("key")), format_of(row), KNOWN)
+            raise OutcomeUnknown(f"an answer was lost, and now {error.message}") if uncertain else error
+
+
 class Attribute(NamedTuple):
     """One attribute of a kind of row.
 
@@ -172,7 +199,7 @@ class StoredRow(msgspec.Struct, frozen=True):
         ``bytes``                  binary
         ``frozenset[str]``         set of texts            when empty: DynamoDB has no empty set
         ``tuple[str, ...]``        list of texts
-        ``tuple[Struct, ...]``     list of binaries        the struct's ``pack()``; read back as msgpack
+        ``tuple[Struct, ...]``     list of binaries        the struct's ``pack()``; read back by its ``unpack``, or as msgpack
         ``dict[str, int]``         map of numbers          never left out: writes set members in it
 
     A member that has a default is not stored while it has it; ``None`` never is.
@@ -187,7 +214,9 @@ class StoredRow(msgspec.Struct, frozen=True):
 
         Raises:
             TypeError: an attribute without a default is missing.
+            NewerFormat: this release does not know the row's format (I22).
         """
+        require_known((row,))
         return cls(**{name: attribute.decode(row[name]) for name, attribute in attributes(cls).items() if name in row})
 
     def to_row(self) -> Row:
@@ -229,7 +258,7 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
         return StoredAs.COUNTS, dict, dict
     if first is str:
         return StoredAs.TEXT_LIST, tuple, list
-    decode = msgspec.msgpack.Decoder(first).decode
+    decode = getattr(first, "unpack", None) or msgspec.msgpack.Decoder(first).decode
     return (
         StoredAs.BINARY_LIST,
         lambda packed: tuple(decode(one) for one in packed),
@@ -309,6 +338,7 @@ TRANSACTION: Final = ObjType(
     "transaction", "transaction/", caching=Caching.NEVER, remedy="propose its commits as staged files"
 )
 EVENTS: Final = ObjType("events", "events/", caching=Caching.APART)
+EVENT_LOG: Final = ObjType("event-log", "event-log/", caching=Caching.NEVER)
 FILE_INDEX: Final = ObjType(
     "file-index", "file-index/", collected="file-index", remedy="index fewer columns: shorten the schema"
 )
@@ -323,7 +353,19 @@ ENTITIES: Final = tuple(
 
 TYPES: Final = {
     type.name: type
-    for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TRANSACTION, EVENTS, FILE_INDEX, TASK)
+    for type in (
+        COMMIT,
+        *ENTITIES,
+        SEGMENT,
+        METADATA,
+        INLINE,
+        IDENTITY,
+        TRANSACTION,
+        EVENTS,
+        EVENT_LOG,
+        FILE_INDEX,
+        TASK,
+    )
 }
 _BY_PREFIX: Final = {type.prefix: type for type in TYPES.values() if not type.mutable}
 

@@ -8,7 +8,7 @@ any one of them is removed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 Path = tuple[str | int, ...]
 Row = dict[str, Any]
@@ -183,3 +183,35 @@ Write = Change | Insert | Erase | Check
 def new_row(invariant: str) -> Clause:
     """The clause of a first write: there is no row under this key."""
     return Clause("new", invariant, "the row does not exist yet", Absent(("key",)))
+
+
+# -- the format of a row ------------------------------------------------------------------------------------------------
+# A release understands every format up to ``KNOWN``. A row that needs more says so in its attribute ``format``, and the format
+# of a row never falls. Code that does not know a row's format neither reads the row nor changes it (I22):
+#
+#     every conditional write     carries ``KNOWN_FORMAT``, besides its own clauses: the stores add it (``evaluate.clauses_of``)
+#     a write that it refuses     raises NewerFormat, or OutcomeUnknown after an answer that was lost (``rows.require_known``)
+#     parsing                     raises NewerFormat (``StoredRow.from_row``)
+#
+# What old code may safely ignore needs no new format: an attribute that is not declared stays in the row, because rows are
+# changed by attribute, and a tail's entry keeps members that are not known (``delta.core.head.LaterEntry``). Everything else
+# needs one: another meaning of an attribute, a new member of any other packed struct or of an obj that the row leads to. Then
+# one release knows the format and a later one writes it, so that a rollback by one release is always possible (ADR 48).
+
+FIRST: Final = 1
+"""The format of a row without the attribute."""
+
+KNOWN: Final = 1
+"""The newest format that this release understands."""
+
+FORMAT: Final = ("format",)
+"""Where a row says its format. The write that first gives a row something which needs a format sets it."""
+
+
+KNOWN_FORMAT: Final = Clause(
+    "known format",
+    "I22",
+    "no newer release has given the row a meaning that this one does not know",
+    Either((Absent(FORMAT), AtMost(FORMAT, KNOWN))),
+)
+"""Of every write: the row, if there is one, is of no newer format than this release knows."""

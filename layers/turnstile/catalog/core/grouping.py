@@ -1,0 +1,75 @@
+"""Which changes of a catalog share one swap of its HEAD, and when their outcomes may be told (I21). Pure.
+
+A group is a chain of commits: each change is judged in the state that those before it leave, and becomes a commit of its own; one
+conditional write makes the last of them the HEAD. So a refusal may come from a state that exists only if that write is accepted, or from one
+that was the catalog's before the change was asked for. Neither is an answer: alone, the change might have been applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Final
+
+GROUP_CHANGES: Final = 64
+"""Changes of one group at most."""
+
+GROUP_ROWS: Final = 99
+"""Rows that a group changes beside the catalog's: a transaction has 100 writes at most."""
+
+GROUP_BYTES: Final = 1024 * 1024
+"""Bytes of the indexes in a group's commits, after which no further change joins."""
+
+
+class Judgement(Enum):
+    """What a change of a group came to in the state that it was judged in."""
+
+    CHANGES = "it made a commit"
+    UNCHANGED = "nothing needs changing"
+    REFUSED = "it raised an error"
+    POSTPONED = "it does not fit into this group"
+
+
+class Swap(Enum):
+    """What became of a group's conditional write."""
+
+    ACCEPTED = "applied"
+    LOST = "refused by a row"
+    FAILED = "an error says that it was not applied"
+    UNKNOWN = "its answer was lost"
+    NONE = "no change of the group made a commit"
+
+
+class Telling(Enum):
+    """What a change is told after an attempt of its group."""
+
+    OUTCOME = "what it came to"
+    ERROR = "the error of the group's write"
+    NOTHING = "nothing: it is judged again"
+
+
+def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
+    """Returns what a change is told.
+
+    Args:
+        real: whether the state that it was judged in is known to have been the catalog's at a moment after the change was asked for,
+            whatever became of the swap.
+    """
+    if judgement is Judgement.POSTPONED:
+        return Telling.NOTHING
+    if swap is Swap.ACCEPTED:  # so all states of the group were, or are, the catalog's
+        return Telling.OUTCOME
+    if judgement is Judgement.CHANGES:
+        return Telling.NOTHING if swap is Swap.LOST else Telling.ERROR
+    return Telling.OUTCOME if real else Telling.NOTHING
+
+
+def joins(keys: Collection[str], taken: AbstractSet[str], changes: int, size_bytes: int) -> bool:
+    """Returns whether a change of the rows ``keys`` may join a group of so many ``changes``, which change the rows ``taken`` and whose
+    indexes have ``size_bytes``. The first change always may. A row takes part in a transaction once."""
+    if changes == 0:
+        return True
+    if changes >= GROUP_CHANGES or size_bytes >= GROUP_BYTES:
+        return False
+    return len(taken) + len(keys) <= GROUP_ROWS and taken.isdisjoint(keys)

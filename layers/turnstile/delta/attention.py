@@ -1,0 +1,92 @@
+"""The rows that say what a schedule has to look at again (``delta.core.attention``): read one, add to it, go on by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+from turnstile.delta.core import attention as core
+from turnstile.delta.core.attention import Attention, Part, Seen, next_part
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import World
+
+PAGE: Final = 250
+"""Rows that are looked at before the place behind them counts as reached."""
+
+
+class AttentionRow:
+    """One such row of a realm: the sweeper's, or that of another schedule. No state between calls."""
+
+    def __init__(self, world: World, of: str = "tables") -> None:
+        self._world, self._key = world, world.space.attention(of)
+
+    def read(self) -> Attention:
+        """Returns the row; makes it where there is none."""
+        row = self._world.refs.read(self._key)
+        if row is None:
+            insert = core.first(self._key)
+            row = self._world.refs.write(insert).row or insert.row  # or as somebody else made it meanwhile
+        return Attention.from_row(row)
+
+    def note(self, notes: Iterable[str]) -> None:
+        """Has the tables of ``notes`` looked at by the next sweep. Raises as the store does: then nobody will, soon."""
+        change = core.note(self.read(), notes)
+        if change is not None:
+            self._world.refs.write(change)
+
+    def want_full_pass(self) -> None:
+        """Has the following sweeps look at all tables once."""
+        self.read()
+        self._world.refs.write(core.want(self._key))
+
+    def settle(self, before: Attention, part: Part, seen: Seen, *, keep_place: bool) -> None:
+        """Writes what a sweep that began with ``before`` found."""
+        for change in core.settle(before, part, seen, keep_place=keep_place):
+            self._world.refs.write(change)
+
+
+class Rounds:
+    """Looks at the rows of some kinds in parts, a part a run, round and round; so what a schedule costs does not grow with the number of
+    rows. Where somebody asked for a full pass, the following runs look at all rows once (decision 60). No state between calls.
+
+    Args:
+        of: the schedule's name in the key of its row.
+        kinds: the rows that are looked at; rows of other kinds are only passed.
+        rows_max: how many rows a run passes, unless a full pass is under way.
+    """
+
+    def __init__(self, world: World, of: str, kinds: Collection[str], rows_max: int) -> None:
+        self._world, self._kinds, self._rows_max = world, kinds, rows_max
+        self.attention = AttentionRow(world, of)
+
+    def run(
+        self,
+        look: Callable[[Sequence[Row]], Iterable[str]],
+        go_on: Callable[[], bool],
+        retry: Callable[[Iterable[str]], Iterable[str]] | None = None,
+    ) -> None:
+        """One run.
+
+        Args:
+            look: is given rows, which may be some seconds old, and returns the ids of the tables that have to be looked at
+                again. Rows are shown again where ``go_on`` said no, or ``look`` raised: it must do no harm twice.
+            go_on: whether there is time for more.
+            retry: is given the ids of the tables that were left so, before anything else; returns those that still are.
+        """
+        before = self.attention.read()
+        part, mark = next_part(before, None), self._world.ids.uuid()[:8]
+        last, passed = part.after, 0
+        left = set(retry(before.tables())) if retry is not None else set[str]()
+        while go_on():
+            limit = PAGE if part.is_full else min(PAGE, self._rows_max - passed)
+            rows, reached = self._world.refs.scan_part(self._kinds, after=last, limit=limit)
+            left.update(look(rows))
+            if not go_on():
+                break
+            last, passed = reached, passed + limit
+            if not last or (passed >= self._rows_max and not part.is_full):
+                break
+        if not passed:  # the place stays where it is
+            part, last = Part(before.after), before.after
+        seen = Seen(last, frozenset(core.note_of(table_id, mark) for table_id in left))
+        self.attention.settle(before, part, seen, keep_place=True)

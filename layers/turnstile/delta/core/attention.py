@@ -1,0 +1,150 @@
+"""Which tables have to be looked at again, and how far a pass over all tables has come: one row of a realm (I11).
+
+The stream names every HEAD that has something to publish. What it leaves is of three kinds, and each has its way:
+
+* A table that was named and could not be published further is *noted* here by whoever tried. Every sweep tries it again.
+* Somebody asks for a look at all tables: *wanted* is raised. Sweeps go on with one *full pass* until it is through.
+* Of what nobody knows, *parts* of the tables are looked at, a bounded number of rows a sweep, and ``after`` says up to where.
+
+So what a sweep reads does not grow with the number of tables while all is well. The row holds hints: a HEAD alone says what is
+to be published, and whoever loses a note, or sees one twice, delays work or repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final
+
+import msgspec
+
+from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.writes import Action, Change, Clause, Exclude, Include, Insert, Present, Set, SetSum, new_row
+
+NOTES_MAX: Final = 500
+"""Notes in the row, by whoever reads it before writing; more tables than these are left to a full pass."""
+
+
+class Attention(StoredRow, frozen=True):
+    """The row.
+
+    Attributes:
+        noted: tables to try again, each as ``note_of``.
+        after: the key up to which parts have been looked at; empty: the next one begins at the first row.
+        wanted: how often a full pass was asked for.
+        done: up to which of these requests a full pass has been through.
+        pass_for: the request that the full pass serves that was begun last.
+        pass_after: the key up to which it has come.
+    """
+
+    kind: ClassVar[str] = "attention"
+
+    after: str
+    wanted: int
+    done: int
+    pass_for: int
+    pass_after: str
+    noted: frozenset[str] = frozenset()
+
+    def tables(self) -> Mapping[str, frozenset[str]]:
+        """The noted tables, each with its notes."""
+        notes: dict[str, set[str]] = {}
+        for note in self.noted:
+            notes.setdefault(note.partition(" ")[0], set()).add(note)
+        return {table_id: frozenset(notes[table_id]) for table_id in sorted(notes)}
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What a sweep looks at besides the noted tables: rows behind ``after``; all of them as part of a full pass that serves
+    ``request``, or a bounded number (``request`` 0)."""
+
+    after: str
+    request: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.request > 0
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a sweep found: it looked up to the key ``last`` (empty: to the end). ``unsettled`` are the notes of tables that it
+    could not publish, noted before or not."""
+
+    last: str
+    unsettled: frozenset[str]
+
+
+def note_of(table_id: str, mark: str) -> str:
+    """Returns the note of a table. ``mark`` is its latest version as whoever tried saw it, or, where nobody saw it, something that
+    no other note has: a note that is written while another one of the table is being removed must stay."""
+    return f"{table_id} {mark}"
+
+
+def first(key: str) -> Insert:
+    """The row where there is none: of tables that are there already nobody knows anything, so a full pass is wanted."""
+    return Insert(Attention(key, after="", wanted=1, done=0, pass_for=0, pass_after="").to_row(), (new_row("I11"),))
+
+
+def note(attention: Attention, notes: Iterable[str]) -> Change | None:
+    """Adds notes to the row that was read as ``attention``; asks for a full pass where they are too many. None: it has them."""
+    new = frozenset(notes) - attention.noted
+    if not new:
+        return None
+    if len(attention.noted) + len(new) > NOTES_MAX:
+        return want(attention.key)
+    return Change(attention.key, (_there(),), (Include(("noted",), new),))
+
+
+def want(key: str) -> Change:
+    """Asks for a full pass."""
+    return Change(key, (_there(),), (SetSum(("wanted",), ("wanted",), 1),))
+
+
+def next_part(attention: Attention, after: str | None) -> Part:
+    """Decides where a sweep looks. ``after``: up to where this process has looked; None if it has not.
+
+    A request that comes while a full pass is under way gets one of its own: the rows it is about may be behind it.
+    """
+    if attention.pass_for > attention.done:
+        return Part(attention.pass_after, attention.pass_for)
+    if attention.wanted > attention.done:
+        return Part("", attention.wanted)
+    return Part(attention.after if after is None else after)
+
+
+def settle(attention: Attention, part: Part, seen: Seen, *, keep_place: bool) -> tuple[Change, ...]:
+    """Returns the changes of the row after a sweep that began with ``attention``, in their order.
+
+    A note goes only if it was read before its table was published, so that one of a later failure stays; of several of a table
+    that is unsettled one stays. ``keep_place``: whether the place of a part is worth a write.
+    """
+    unsettled = {each.partition(" ")[0]: each for each in seen.unsettled}
+    added, removed = set[str](), set[str]()
+    for table_id, notes in attention.tables().items():
+        removed |= notes if table_id not in unsettled else notes - {max(notes)}
+    for table_id, each in unsettled.items():
+        if table_id not in attention.tables():
+            added.add(each)
+    actions: list[Action] = []
+    if part.is_full:
+        if not seen.last:
+            actions.append(Set(("done",), part.request))
+        actions += [Set(("pass_for",), part.request), Set(("pass_after",), seen.last)]
+    elif keep_place and seen.last != attention.after:
+        actions.append(Set(("after",), seen.last))
+    if added and len(attention.noted) - len(removed) + len(added) > NOTES_MAX:
+        actions.append(SetSum(("wanted",), ("wanted",), 1))
+        added = set()
+    if added:
+        actions.append(Include(("noted",), frozenset(added)))
+    leaving = (Exclude(("noted",), frozenset(removed)),) if removed else ()
+    if added and leaving:  # a write has one action a path; what is added comes first
+        return (_change(attention, actions), _change(attention, leaving))
+    return (_change(attention, (*actions, *leaving)),) if actions or leaving else ()
+
+
+def _change(attention: Attention, actions: Sequence[Action]) -> Change:
+    return Change(attention.key, (_there(),), tuple(actions))
+
+
+def _there() -> Clause:
+    return Clause("there", "I11", "the row of attention exists", Present(("key",)))

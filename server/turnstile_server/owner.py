@@ -1,0 +1,161 @@
+"""The process of a fleet's member that applies changes of the catalogs whose granules it owns, and what servers do to ask it.
+
+All changes of a catalog that its owner is asked for meet in one process, and share swaps of the catalog's HEAD (``catalog.group_commit``). Whoever
+receives a request authenticates it and asks the owner; where it is not sure of the owner, or the owner does not answer, it applies the change
+itself (``fleet.core.owners``). The owner checks the caller's token and rights once more: it believes nobody.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from turnstile.api.auth.bearer import Authentication
+from turnstile.api.http.handler import App, Incoming
+from turnstile.api.http.request import IDEMPOTENCY_KEY, BodyLimit
+from turnstile.api.http.responses import Response
+from turnstile.catalog.core.paths import fold
+from turnstile.fleet.core.owners import Address, Instead, instead
+from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
+from turnstile_server import logs, metrics
+from turnstile_server.asking import AskedRequest, AskedResponse, Asker, Failed, Listener, OwnersFile, changed_catalog
+from turnstile_server.http import end_with_parent, open_apps, read_body
+from turnstile_server.settings import ServerSettings
+from turnstile_server.world import open_store, waker
+
+AVOID_MS: Final = 1_000
+"""How long an owner that did not answer is not asked again."""
+
+SWITCH_S: Final = 0.001
+"""How long one thread of the owner computes while others wait: all requests wait for the one that leads their group."""
+
+log = logging.getLogger("turnstile.owner")
+
+
+class _ReadOnce:
+    """Reads a body once, and gives the same bytes, or the same refusal, to whoever reads it again."""
+
+    def __init__(self, read: Callable[[BodyLimit | None], bytes]) -> None:
+        self._read = read
+        self._result: bytes | TurnstileError | None = None
+
+    def __call__(self, limit: BodyLimit | None) -> bytes:
+        if self._result is None:
+            try:
+                self._result = self._read(limit)
+            except TurnstileError as error:
+                self._result = error
+        if isinstance(self._result, TurnstileError):
+            raise self._result
+        return self._result
+
+
+class Forwarding:
+    """Asks owners for the changes that this process receives. Safe for threads."""
+
+    def __init__(self, owners: OwnersFile, authentication: Authentication) -> None:
+        self._owners, self._authentication = owners, authentication
+        self._asker, self._metrics = Asker(), metrics.ForwardingMetrics()
+        self._avoided: dict[Address, int] = {}
+
+    def answer(self, app: App, incoming: Incoming) -> Response:
+        """Returns the response to a request that ``app`` has the route of, by whoever applies it."""
+        address = self._owner(app, incoming)
+        if address is not None:
+            incoming = msgspec.structs.replace(incoming, read=_ReadOnce(incoming.read))
+        asked = None if address is None else self._asked(app, incoming)
+        if address is None or asked is None:
+            return app.answer(incoming)
+        try:
+            response = self._asker.ask(address, asked)
+        except Failed as failed:
+            self._avoid(address, failed)
+            key = incoming.headers.get(IDEMPOTENCY_KEY.lower(), "")
+            if instead(failed.reached, has_key=bool(key)) is Instead.UNKNOWN:
+                self._metrics.count("unknown")
+                return app.refuse(
+                    incoming, OutcomeUnknown("the server that applies the catalog's changes did not answer")
+                )
+            self._metrics.count("applied here")
+            return app.answer(incoming)
+        if response.status == 401:  # it accepts other tokens than this server, so it did nothing
+            self._metrics.count("applied here")
+            return app.answer(incoming)
+        self._metrics.count("answered")
+        return Response(response.status, response.headers, response.body)
+
+    def _owner(self, app: App, incoming: Incoming) -> Address | None:
+        route, params = app.route_of(incoming.path)
+        catalog = changed_catalog(incoming.method, route, params)
+        if not catalog:
+            return None
+        now_ms = time.monotonic_ns() // 1_000_000
+        address = self._owners.read().of(fold(catalog), now_ms)
+        return None if address is None or self._avoided.get(address, 0) > now_ms else address
+
+    def _asked(self, app: App, incoming: Incoming) -> AskedRequest | None:
+        """The request as the owner gets it; None for one that is refused here."""
+        try:
+            self._authentication.principal(incoming.headers.get("authorization", ""), {})
+            body = incoming.read(app.bodies)
+        except TurnstileError:
+            return None
+        return AskedRequest(incoming.method, incoming.path, incoming.query, dict(incoming.headers), body)
+
+    def _avoid(self, address: Address, failed: Failed) -> None:
+        log.warning("an owner of catalogs did not answer: %s", failed)
+        now_ms = time.monotonic_ns() // 1_000_000
+        self._avoided = {other: until for other, until in self._avoided.items() if until > now_ms}
+        self._avoided[address] = now_ms + AVOID_MS
+
+
+def answering(apps: tuple[App, ...]) -> Callable[[AskedRequest], AskedResponse]:
+    """Returns what answers requests that others received."""
+
+    def answer(asked: AskedRequest) -> AskedResponse:
+        def read(limit: BodyLimit | None) -> bytes:
+            return read_body(io.BytesIO(asked.body), limit)
+
+        app = next((app for app in apps if app.serves(asked.path, asked.method)), apps[1])
+        response = app.answer(Incoming(asked.method, asked.path, asked.query, asked.headers, read))
+        return AskedResponse(response.status, dict(response.headers), response.body)
+
+    return answer
+
+
+def owners_file(settings: ServerSettings) -> OwnersFile:
+    """Returns the file by which a server's processes know the owners."""
+    return OwnersFile(Path(settings.runtime) / "owners")
+
+
+def main() -> None:
+    """Runs the process until SIGTERM, or until the server's main process has ended."""
+    settings = ServerSettings.from_environment()
+    logs.configure("owner")
+    end_with_parent()
+    metrics.start(settings)
+    store = open_store(settings, waker(settings.wake_socket))
+    apps = open_apps(settings, store)
+    address = settings.fleet_address
+    assert address is not None, "a server without an address has no such process"
+    listener = Listener(settings.host, address.port, address.secret, answering(apps))
+    signal.signal(signal.SIGTERM, lambda *_: _close(listener))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends this one
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+    listener.run()
+    store.close()
+
+
+def _close(listener: Listener) -> None:
+    threading.Thread(target=listener.close, name="close", daemon=True).start()

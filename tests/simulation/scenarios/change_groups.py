@@ -1,0 +1,147 @@
+"""The scenario of changes that share a swap of their catalog's HEAD: servers that lead groups, freeze, die and lose answers, and writers
+that bypass them (I21)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final
+from unittest.mock import patch
+
+from tests.simulation.actors.catalog import prepare
+from tests.simulation.actors.change_groups import Bypass, GroupServer
+from tests.simulation.auditors.change_groups import ChangeAuditor
+from tests.simulation.auditors.owners import OwnerAuditor
+from tests.simulation.engine.plans import KINDS as FAULTS
+from tests.simulation.engine.plans import RESENT, Plan
+from tests.simulation.engine.state import State
+from tests.simulation.mistakes.tables import swapped, without
+from tests.simulation.scenarios.scenario import Actor
+from turnstile.catalog.commit import CommitAttempts
+from turnstile.catalog.core.grouping import Judgement, Swap, Telling
+from turnstile.gc.core import Grace
+
+
+class ChangeGroups:
+    """Group commit of a catalog's changes (I9, I21)."""
+
+    name = "change-groups"
+    grace = Grace()
+
+    def plan(self, seed: int) -> Plan:
+        """One or two servers, and up to two writers that bypass them."""
+        rng = random.Random(f"change-groups/{seed}")
+        return Plan(
+            seed=seed,
+            actors=(
+                *(f"server-{n}" for n in range(rng.randint(1, 2))),
+                *(f"bypass-{n}" for n in range(rng.randint(0, 2))),
+            ),
+            faults=tuple(kind for kind in (*FAULTS, RESENT) if rng.random() < 0.6),
+            rate=rng.choice((0.0, 0.02, 0.08, 0.2)),
+            steps=rng.choice((300, 600)),
+            row_tracking=False,
+            keep=rng.choice((1, 3, 20)),
+        )
+
+    def limits(self, plan: Plan) -> AbstractContextManager[Any]:
+        """How many HEADs the catalog's row remembers."""
+        return patch("turnstile.catalog.core.rows.RECENT", plan.keep)
+
+    def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
+        """A catalog with one namespace."""
+        prepare(state)
+        owners, changes = OwnerAuditor(state), ChangeAuditor(state)
+        for number, name in enumerate(plan.actors):
+            rng = random.Random(f"{plan.seed}/{name}/{number}")
+            kind = GroupServer if name.startswith("server") else Bypass
+            yield Actor(name, kind(state, name, rng, owners, changes), leads=True)
+
+    def settle(self, state: State, plan: Plan) -> None:
+        """Every HEAD that must be whole is."""
+        state.trees.at_rest()
+
+
+_TELLING: Final = "turnstile.catalog.group_commit.telling"
+
+
+def _tells(wrong: Callable[[Callable[..., Telling]], Callable[..., Telling]]) -> Callable[[], Any]:
+    return lambda: swapped(_TELLING, wrong)
+
+
+def _refused_before_the_swap(right: Callable[..., Telling]) -> Callable[..., Telling]:
+    """A refusal is told although the state that it came from never was the catalog's."""
+    return lambda judgement, swap, *, real: (
+        Telling.OUTCOME if judgement is Judgement.REFUSED else right(judgement, swap, real=real)
+    )
+
+
+def _unchanged_before_the_swap(right: Callable[..., Telling]) -> Callable[..., Telling]:
+    """That nothing needs changing is told although the state that it came from never was the catalog's."""
+    return lambda judgement, swap, *, real: (
+        Telling.OUTCOME if judgement is Judgement.UNCHANGED else right(judgement, swap, real=real)
+    )
+
+
+def _acknowledged_when_lost(right: Callable[..., Telling]) -> Callable[..., Telling]:
+    """A change whose swap was refused is acknowledged."""
+    return lambda judgement, swap, *, real: (
+        Telling.OUTCOME if (judgement, swap) == (Judgement.CHANGES, Swap.LOST) else right(judgement, swap, real=real)
+    )
+
+
+def _again_when_unknown(right: Callable[..., Telling]) -> Callable[..., Telling]:
+    """A change whose swap has no known outcome is judged again."""
+    return lambda judgement, swap, *, real: (
+        Telling.NOTHING if swap is Swap.UNKNOWN else right(judgement, swap, real=real)
+    )
+
+
+def _always_fresh() -> Any:
+    """A row that is known from the last group counts for changes that came since."""
+    from turnstile.catalog.group_commit import GroupTurn
+
+    judge = GroupTurn._judge
+
+    def wrong(self: GroupTurn, group: Any, *more: Any) -> None:
+        self._seen_by = set(group)
+        judge(self, group, *more)
+
+    return patch.object(GroupTurn, "_judge", wrong)
+
+
+def _one_spoils_the_others() -> Any:
+    """Rows that refuse one change of a group refuse all of them."""
+    from turnstile.catalog.group_commit import GroupTurn
+
+    lost = GroupTurn._lost
+
+    def wrong(self: GroupTurn, answer: Any, judged: Any) -> Swap:
+        for each in judged:
+            if answer.failed:
+                try:
+                    each.change.rejected(answer.failed)
+                except Exception as error:
+                    each.change.settle(error)
+        return lost(self, answer, judged)
+
+    return patch.object(GroupTurn, "_lost", wrong)
+
+
+def _never_landed() -> Any:
+    """A swap that landed, and whose answer was lost, is made again."""
+    return patch.object(CommitAttempts, "_landed", lambda *_: False)
+
+
+CHANGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+    "group: refusals of what never was": (_tells(_refused_before_the_swap), "I21"),
+    "group: nothing to do in what never was": (_tells(_unchanged_before_the_swap), "I21"),
+    "group: acknowledged and lost": (_tells(_acknowledged_when_lost), "I21"),
+    "group: again when unknown": (_tells(_again_when_unknown), "I21"),
+    "group: an old row counts": (_always_fresh, "I21"),
+    "group: one spoils the others": (_one_spoils_the_others, "I21"),
+    "group: landed and made again": (_never_landed, "I10"),
+    "group: swapped without 'same head'": (without("turnstile.catalog.commit.swap_head", "same head"), "I9"),
+}
+"""What is planted, and the invariant that it breaks."""

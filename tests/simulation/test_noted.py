@@ -1,0 +1,30 @@
+"""The sweeper whose reads are bounded: by notes alone everything is published, whatever is lost, late or dead (I11, ADR 53)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.engine.run import first_failure, run_seeds
+from tests.simulation.scenarios.noted import NOTED_MISTAKES, Noted
+
+QUICK = int(os.environ.get("TURNSTILE_SEEDS", "100"))
+SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "3000"))
+
+
+def test_i11_what_a_publisher_leaves_is_published_by_its_note() -> None:
+    seen = run_seeds(0, QUICK, Noted())
+    assert seen["ratified"]
+
+
+@pytest.mark.slow
+def test_i11_the_same_over_many_seeds() -> None:
+    run_seeds(10_000, SEEDS, Noted())
+
+
+@pytest.mark.parametrize("name", NOTED_MISTAKES)
+def test_i11_a_mistake_planted_in_notes_is_found(name: str) -> None:
+    planted, invariant = NOTED_MISTAKES[name]
+    failed = first_failure(planted, 2_000, Noted())
+    assert failed is not None and failed.cause.invariant == invariant  # type: ignore[attr-defined]

@@ -1,0 +1,32 @@
+"""The plain Python client and Spark on the same tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from turnstile_client import Unsupported, connect
+
+
+def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
+    lake: Any, sql: Any, name: str, file_server: Any
+) -> None:
+    sql(
+        f"CREATE TABLE lake.{name} (id BIGINT, day DATE) PARTITIONED BY (day) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    sql(f"INSERT INTO lake.{name} SELECT id, DATE '2026-01-01' FROM range(0, 100, 1, 1)")
+    sql(f"DELETE FROM lake.{name} WHERE id % 2 = 1")
+    with connect(file_server.url, file_server.token) as client:
+        table = client.table(name)
+        assert sorted(table.read(["id"])["id"].to_pylist()) == list(range(0, 100, 2))
+        more = pa.table({"id": [1000], "day": [dt.date(2026, 1, 2)]})
+        table.append(more)
+        assert sql.ids(f"lake.{name} WHERE id > 90") == [92, 94, 96, 98, 1000]
+        table.overwrite(more.slice(0, 0), where=[("day", "=", dt.date(2026, 1, 1))])
+        assert sql.ids(f"lake.{name}") == [1000]
+        sql(f"ALTER TABLE lake.{name} ADD CONSTRAINT small CHECK (id < 10000)")
+        with pytest.raises(Unsupported, match="small"):
+            table.append(more)

@@ -1,0 +1,1 @@
+"""Changes of a catalog that share a swap of its HEAD."""

@@ -1,0 +1,182 @@
+"""What the plain Python client decides by itself: statistics, partition values, filters, and the fit of data."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnstile_client.core.conforming import Conformer
+from turnstile_client.core.definitions import Definition, check_readable, check_writable, new_definition
+from turnstile_client.core.filters import Filter
+from turnstile_client.core.partitions import partition_text, partition_value
+from turnstile_client.core.schemas import arrow_schema, delta_schema
+from turnstile_client.core.statistics import Statistics, indexed_columns
+from turnstile_client.errors import DataMismatch, Unsupported
+
+COLUMNS = pa.schema([("i", pa.int64()), ("x", pa.float64()), ("t", pa.string()), ("d", pa.date32())])
+
+
+def definition(schema: pa.Schema = COLUMNS, **more: Any) -> Definition:
+    made = new_definition(delta_schema(schema), (), {}, ())
+    return Definition(
+        made.fields,
+        **{"partitions": (), "properties": {}, "reader_features": frozenset(), "writer_features": frozenset(), **more},
+    )
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.integers(-(2**63), 2**63 - 1),
+        st.none() | st.floats(),
+        st.none() | st.text(max_size=50),
+        st.none() | st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31)),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+def table(rows: list[tuple[Any, ...]]) -> pa.Table:
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), COLUMNS, strict=True)], COLUMNS
+    )
+
+
+@given(ROWS)
+def test_bounds_are_never_too_narrow_and_counts_are_right(rows: list[tuple[Any, ...]]) -> None:
+    statistics = Statistics(indexed_columns(definition()))
+    for batch in table(rows).to_batches(max_chunksize=3):
+        statistics.add(batch)
+    told = json.loads(statistics.text())
+    assert told["numRecords"] == len(rows)
+    for place, name in enumerate(COLUMNS.names):
+        values = [row[place] for row in rows]
+        assert told["nullCount"][name] == values.count(None)
+        there = [value for value in values if value is not None]
+        if name == "d":
+            there = [value.isoformat() for value in there]
+        least, greatest = told.get("minValues", {}).get(name), told.get("maxValues", {}).get(name)
+        assert least is None or all(least <= value for value in there)
+        assert greatest is None or all(value <= greatest for value in there)
+        if name == "x" and any(map(math.isnan, there)):
+            assert greatest is None, "NaN is greater than all"
+
+
+@given(
+    st.sampled_from([
+        (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+        (pa.float64(), st.floats(allow_nan=False)),
+        (pa.bool_(), st.booleans()),
+        (pa.string(), st.text(min_size=1)),
+        (pa.date32(), st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))),
+        (pa.timestamp("us"), st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))),
+        (pa.timestamp("us", "UTC"), st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(dt.UTC))),
+    ]).flatmap(lambda kind: st.tuples(st.just(kind[0]), st.none() | kind[1]))
+)  # fmt: skip
+def test_a_partition_value_comes_back_from_its_text(given: tuple[pa.DataType, Any]) -> None:
+    type, value = given
+    assert partition_value(partition_text(value, "p"), type, "p").as_py() == value
+
+
+def test_an_empty_partition_text_is_refused_for_it_would_be_read_as_null() -> None:
+    with pytest.raises(DataMismatch, match="write null"):
+        partition_text("", "p")
+    with pytest.raises(Unsupported, match="no int64"):
+        partition_value("x", pa.int64(), "p")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [[], [[]], [("i", "~", 1)], [("i", "=")], ["i = 1"], [("nope", "=", 1)], [("i", "<", None)], [("i", "in", "ab")],
+     [("i", "in", [1, None])], [("i", "=", "x")]],
+)  # fmt: skip
+def test_what_is_no_filter_is_refused(where: Any) -> None:
+    with pytest.raises(DataMismatch, match="where"):
+        Filter(where, definition().fields, COLUMNS)
+
+
+@given(ROWS, st.integers(-3, 3))
+def test_a_filter_in_sql_is_true_wherever_it_is_true_of_a_row(rows: list[tuple[Any, ...]], bound: int) -> None:
+    """By its shape: the same conditions, or fewer where SQL has no counterpart."""
+    filter = Filter([[("i", "<=", bound), ("t", "!=", None)], [("i", "not in", [bound])]], definition().fields, COLUMNS)
+    kept = table(rows).filter(filter.expression).column("i").to_pylist()
+    expected = [
+        i for i, _, t, _ in rows if (i is not None and i <= bound and t is not None) or (i is not None and i != bound)
+    ]
+    assert kept == expected
+    assert filter.sql is not None and filter.columns == {"i", "t"}
+
+
+@pytest.mark.parametrize(
+    ("feature", "is_read", "is_written"),
+    [
+        ("catalogManaged", True, True),
+        ("columnMapping", True, True),
+        ("rowTracking", False, False),
+        ("unheardOf", False, False),
+    ],
+)
+def test_features_that_the_client_does_not_carry_out_are_refused_by_name(
+    feature: str, is_read: bool, is_written: bool
+) -> None:
+    for check, allowed in ((check_readable, is_read), (check_writable, is_written)):
+        made = definition(reader_features=frozenset({feature}), writer_features=frozenset({feature}))
+        if allowed:
+            check(made)
+        else:
+            with pytest.raises(Unsupported, match=feature):
+                check(made)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "properties", "message"),
+    [
+        ({"delta.generationExpression": "x"}, {}, "is generated"),
+        ({"delta.identity.start": 1}, {}, "identity"),
+        ({"delta.invariants": "{}"}, {}, "invariant"),
+        ({}, {"delta.constraints.positive": "i > 0"}, "positive"),
+        ({}, {"delta.columnMapping.mode": "name"}, "maps its columns"),
+    ],
+)
+def test_columns_and_constraints_that_are_computed_are_refused(metadata: Any, properties: Any, message: str) -> None:
+    made = definition(properties=properties)
+    fields = ({**made.fields[0], "metadata": metadata}, *made.fields[1:])
+    made = Definition(fields, (), properties, frozenset(), frozenset())
+    with pytest.raises(Unsupported, match=message):
+        check_writable(made)
+
+
+def test_a_null_is_refused_where_the_table_takes_none_also_in_a_struct_and_a_list() -> None:
+    element = pa.field("element", pa.int64(), nullable=False)
+    wanted = pa.schema(
+        [pa.field("s", pa.struct([pa.field("x", pa.int64(), nullable=False)])), ("l", pa.list_(element))]
+    )
+    loose = pa.schema([("s", pa.struct([("x", pa.int64())])), ("l", pa.list_(pa.int64()))])
+    conformer = Conformer(loose, wanted)
+    (fine,) = conformer.conform(pa.RecordBatch.from_pylist([{"s": None, "l": None}, {"s": {"x": 1}, "l": [1]}], loose))
+    assert fine.schema == wanted
+    for bad, name in (({"s": {"x": None}, "l": []}, "column 's"), ({"s": None, "l": [None]}, "l.element")):
+        with pytest.raises(DataMismatch, match=name):
+            list(conformer.conform(pa.RecordBatch.from_pylist([bad], loose)))
+
+
+def test_a_schema_of_arrow_comes_back_from_deltas_json() -> None:
+    schema = pa.schema(
+        [
+            ("i", pa.int32()),
+            pa.field("t", pa.string(), nullable=False),
+            ("l", pa.list_(pa.field("element", pa.date32()))),
+        ]
+    )
+    assert arrow_schema(delta_schema(schema)) == schema
+    with pytest.raises(DataMismatch, match="duration"):
+        delta_schema(pa.schema([("d", pa.duration("s"))]))
+    with pytest.raises(DataMismatch, match="a name has none of"):
+        delta_schema(pa.schema([("a b", pa.int32())]))

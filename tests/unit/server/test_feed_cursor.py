@@ -1,0 +1,79 @@
+"""Servers that share a SQLite file share the cursor of its feed: it moves behind what the slowest of them has seen, too (I11)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from turnstile_server import background
+from turnstile_server.background import Background
+
+
+class Feed:
+    """A database whose feed says what is scripted, one look after the other, and nothing new after that. ``moves``: after how many looks the
+    cursor moved, and where to."""
+
+    def __init__(self, looks: Sequence[tuple[Mapping[str, int], int]], stop: threading.Event) -> None:
+        self._looks, self._stop = list(looks), stop
+        self.looked = 0
+        self.moves: list[tuple[int, int]] = []
+
+    def changes(self, consumer: str, after: int) -> tuple[Mapping[str, int], int]:
+        self.looked += 1
+        if self.looked > len(self._looks):
+            self._stop.set()
+            return {}, 0
+        return self._looks[self.looked - 1]
+
+    def advance(self, consumer: str, upto: int) -> None:
+        self.moves.append((self.looked, upto))
+
+
+class Idle:
+    """Turns, events, sharing and a listener that have nothing to do."""
+
+    def begin(self) -> float:
+        return 0.0
+
+    def idle(self) -> bool:
+        return True
+
+    def add(self, *_: object) -> None: ...
+
+    def wait(self, _seconds: float) -> None: ...
+
+    def mine(self, _changes: Mapping[str, int]) -> dict[str, int]:
+        return {}
+
+
+def moves(monkeypatch: pytest.MonkeyPatch, looks: Sequence[tuple[Mapping[str, int], int]], *, shared: bool) -> Any:
+    """When the cursor moves, and where to, in a process that is at once ready to move it."""
+    monkeypatch.setattr(background, "ADVANCE_S", -1.0)
+    monkeypatch.setattr(background, "LOOK_S", 0.0)
+    process: Any = Background.__new__(Background)
+    process.stop, process._beaten_s, process._prefix = threading.Event(), float("inf"), "table/"
+    process._turns = process._events = Idle()
+    process._sharing = Idle() if shared else None
+    feed: Any = Feed(looks, process.stop)
+    process._follow_feed(feed, Idle())
+    return feed.moves
+
+
+NOTHING: tuple[Mapping[str, int], int] = ({}, 0)
+LOOKS = [({"table/a": 1}, 10), NOTHING, NOTHING, ({"table/b": 1}, 20), NOTHING, NOTHING, NOTHING]
+
+
+def test_a_server_that_is_alone_moves_the_cursor_as_soon_as_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert moves(monkeypatch, LOOKS, shared=False) == [(2, 10), (5, 20)]
+
+
+def test_i11_one_of_several_moves_it_to_what_it_had_seen_at_the_time_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert moves(monkeypatch, LOOKS, shared=True) == [(3, 10), (6, 20)]
+
+
+def test_i11_what_was_seen_just_now_stays_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [({"table/a": 1}, 10), NOTHING, ({"table/b": 1}, 20), NOTHING]
+    assert moves(monkeypatch, looks, shared=True) == [(4, 10), (5, 20)]

@@ -1,0 +1,178 @@
+"""What a server does with a change of a catalog: who is asked, and what happens without an answer (I3, I12, I21)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnstile.access.core.grants import OPERATOR, Principal
+from turnstile.api.http.handler import Incoming
+from turnstile.api.http.request import BodyLimit
+from turnstile.api.http.responses import Response
+from turnstile.fleet.core.decisions import granule_of
+from turnstile.fleet.core.owners import CATALOGS, Address, Owners, Reached
+from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
+from turnstile_server import metrics, owner
+from turnstile_server.asking import AskedRequest, AskedResponse, Failed, OwnersFile
+from turnstile_server.owner import Forwarding, answering
+
+ADDRESS = Address("127.0.0.1", 1, "secret")
+ROUTE = "/v1/catalogs/{catalog}/namespaces"
+
+
+class Tokens:
+    """Accepts one token."""
+
+    def principal(self, authorization: str, context: object) -> Principal:
+        if authorization != "Bearer good":
+            raise NotAuthenticated("unknown")
+        return OPERATOR
+
+
+class Here:
+    """An app that notes what it answers."""
+
+    bodies = BodyLimit(10)
+
+    def __init__(self) -> None:
+        self.bodies_read: list[bytes] = []
+        self.refused: list[TurnstileError] = []
+
+    def route_of(self, path: str) -> tuple[str, dict[str, str]]:
+        return (ROUTE, {"catalog": "Main"}) if path.endswith("/namespaces") else ("", {})
+
+    def serves(self, path: str, method: str) -> bool:
+        return path.endswith("/namespaces")
+
+    def answer(self, incoming: Incoming) -> Response:
+        try:
+            self.bodies_read.append(incoming.read(self.bodies))
+        except TurnstileError as error:
+            return self.refuse(incoming, error)
+        return Response(201, {}, b"here")
+
+    def refuse(self, incoming: Incoming, error: TurnstileError) -> Response:
+        self.refused.append(error)
+        return Response(503, {}, b"refused")
+
+
+class Site:
+    """A server's forwarding, an owner that does as told, and an app."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[AskedRequest] = []
+        self.outcome: AskedResponse | Failed = AskedResponse(201, {"a": "b"}, b"there")
+        self.counted: Counter[str] = Counter()
+        site = self
+
+        class Scripted:
+            def ask(self, address: Address, request: AskedRequest) -> AskedResponse:
+                assert address == ADDRESS
+                site.asked.append(request)
+                if isinstance(site.outcome, Failed):
+                    raise site.outcome
+                return site.outcome
+
+        class Counting:
+            def count(self, outcome: str) -> None:
+                site.counted[outcome] += 1
+
+        monkeypatch.setattr(owner, "Asker", Scripted)
+        monkeypatch.setattr(metrics, "ForwardingMetrics", Counting)
+        self.file = OwnersFile(folder / "owners")
+        self.app: Any = Here()
+        self.forwarding = Forwarding(OwnersFile(folder / "owners"), Tokens())
+        self.believe({granule_of(CATALOGS, "main", 4): ADDRESS})
+
+    def believe(self, owners: dict[str, Address], lasts_ms: int = 3_600_000) -> None:
+        self.file.write(Owners(time.monotonic_ns() // 1_000_000 + lasts_ms, 4, owners))
+
+    def send(self, body: bytes = b"{}", method: str = "POST", token: str = "good", **headers: str) -> Response:
+        sent = [body]
+
+        def read(limit: BodyLimit | None) -> bytes:
+            content = sent.pop()  # a second read would find nothing
+            if limit is not None and len(content) > limit.bytes:
+                raise TooLarge("too large")
+            return content
+
+        headers = {"authorization": f"Bearer {token}", **headers}
+        return self.forwarding.answer(self.app, Incoming(method, "/v1/catalogs/Main/namespaces", "q=1", headers, read))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(tmp_path, monkeypatch)
+
+
+def test_the_owner_is_asked_with_the_callers_own_request(site: Site) -> None:
+    assert site.send().body == b"there"
+    headers = {"authorization": "Bearer good"}
+    assert site.asked == [AskedRequest("POST", "/v1/catalogs/Main/namespaces", "q=1", headers, b"{}")]
+    assert site.app.bodies_read == [] and site.counted == {"answered": 1}
+
+
+def test_nobody_is_asked_for_reads_or_where_nobody_is_sure_of_the_owner(site: Site) -> None:
+    assert site.send(method="GET").body == b"here"
+    site.believe({})
+    assert site.send().body == b"here"
+    site.believe({granule_of(CATALOGS, "main", 4): ADDRESS}, lasts_ms=-1)
+    assert site.send().body == b"here"
+    assert site.asked == [] and site.app.bodies_read == [b"{}"] * 3 and not site.counted
+
+
+def test_i12_what_is_refused_here_is_not_asked_for(site: Site) -> None:
+    site.send(token="bad")
+    assert site.send(body=b"x" * 11).status == 503
+    assert site.asked == [] and [type(error) for error in site.app.refused] == [TooLarge]
+
+
+@pytest.mark.parametrize("reached", [Reached.NOT_SENT, Reached.NOT_STARTED])
+def test_a_request_that_the_owner_did_not_begin_is_applied_here_once(site: Site, reached: Reached) -> None:
+    site.outcome = Failed(reached, "frozen")
+    assert site.send().body == b"here"
+    assert site.app.bodies_read == [b"{}"] and site.counted == {"applied here": 1}
+
+
+def test_an_owner_that_did_not_answer_is_not_asked_for_a_while(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "AVOID_MS", 3_600_000)
+    site.outcome = Failed(Reached.NOT_SENT, "dead")
+    site.send()
+    site.outcome = AskedResponse(201, {}, b"there")
+    assert site.send().body == b"here"
+    assert len(site.asked) == 1
+    site.forwarding._avoided = dict.fromkeys(site.forwarding._avoided, 0)
+    assert site.send().body == b"there"
+
+
+def test_i3_a_change_without_a_key_that_may_be_applied_is_unknown(site: Site) -> None:
+    site.outcome = Failed(Reached.STARTED, "died")
+    assert site.send().body == b"refused"
+    assert [error.type for error in site.app.refused] == ["CommitStateUnknown"]
+    assert site.app.bodies_read == [] and site.counted == {"unknown": 1}
+
+
+def test_i3_a_change_with_a_key_is_sent_again_and_finds_what_it_did(site: Site) -> None:
+    site.outcome = Failed(Reached.STARTED, "died")
+    key = {"idempotency-key": "0198c0de-0000-7000-8000-000000000000"}
+    assert site.send(**key).body == b"here"
+    assert site.app.bodies_read == [b"{}"] and site.counted == {"applied here": 1}
+
+
+def test_an_owner_that_accepts_other_tokens_did_nothing(site: Site) -> None:
+    site.outcome = AskedResponse(401, {}, b"who?")
+    assert site.send().body == b"here"
+    assert site.counted == {"applied here": 1}
+
+
+def test_i12_the_owner_reads_no_more_than_its_app_allows() -> None:
+    app: Any = Here()
+    answer = answering((app, app))
+    asked = AskedRequest("POST", "/v1/catalogs/Main/namespaces", "", {}, b"x" * 10)
+    assert answer(asked) == AskedResponse(201, {}, b"here")
+    assert answer(AskedRequest("POST", "/nowhere", "", {}, b"x" * 11)).status == 503
+    assert [type(error) for error in app.refused] == [TooLarge]
