@@ -1,12 +1,15 @@
 """A member of the fleet: one process that shares work with others by what its rows say.
 
-    beat     1  show life                          one write; its answer says whether the granules changed
+    beat     1  show life                          one write; its answer says whether its granules changed
              2  look at the fleet and at others    one read
-             3  take over from who is silent       transactions, only then
-             4  hand over what is too much         now and then
+             3  read granules that changed hands   reads, only then
+             4  take over from who is silent       transactions, only then
+             5  hand over what is too much         now and then
     leave    1  say so: nobody gives it granules any more
              2  hand over everything
              3  remove the own row
+
+Steps 3 to 5 take a beat's time at most, and go on in the next one: so whoever has many granules to read, take or give shows life meanwhile.
 
 A crash after any step leaves rows that the others understand: a member that shows no life. A process that was frozen and goes on finds its
 member removed, or its granules with other epochs, and begins anew. What it did meanwhile is either harmless when it is done twice, or was
@@ -16,11 +19,13 @@ fenced (``core.rows.owned_still``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from itertools import zip_longest
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import (
@@ -28,13 +33,13 @@ from turnstile.fleet.core.decisions import (
     Sight,
     batches,
     everything,
+    granule_names,
     granule_of,
     looked,
-    owned_by,
     surplus,
-    unowned,
     watched,
 )
+from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.read import FleetReader
@@ -43,7 +48,10 @@ from turnstile.store.core.writes import Write
 from turnstile.store.ports import AllAccepted, World
 
 WHOLE_LOOK_BEATS: Final = 5
-"""Every so many beats a member looks at all members and granules: to balance, and to find granules that nobody owns."""
+"""Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
+
+READ_AT_ONCE: Final = 1_000
+"""Granules that are read before the time is looked at."""
 
 JOIN_TRIES: Final = 8
 
@@ -74,14 +82,22 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class _View(msgspec.Struct, frozen=True):
-    """What a member believes; replaced as a whole, so that other threads may read it."""
+    """What a member believes of members; replaced as a whole, so that other threads may read it."""
 
     fleet: FleetRow
     me: MemberRow
     others: Mapping[str, MemberRow]
-    granules: Mapping[str, GranuleRow]
     sights: Mapping[str, Sight]
     began_ms: int
+
+
+class _Move(msgspec.Struct, frozen=True):
+    """Granules of a role that a member is going to hand over in one transaction, with their load."""
+
+    to: str
+    role: str
+    names: Sequence[str]
+    load: int
 
 
 class Member:
@@ -105,10 +121,18 @@ class Member:
         self._address = address or Address("", 0, "")
         self._key, self._reader = world.space.fleet(), FleetReader(world)
         self._view: _View | None = None
-        self._beats = 0
+        self._granules = Granules()
+        self._plan = list[_Move]()
+        self._beats, self._is_behind = 0, False
         self._life_unknown = False
         self._returned_mine, self._returned_doubted = set[str](), set[str]()
         self._work, self._mutex = dict[str, int](), threading.Lock()
+
+    @property
+    def _seen(self) -> _View:
+        """The view of a process that has joined."""
+        assert self._view is not None
+        return self._view
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -136,13 +160,13 @@ class Member:
         view = self._view
         if view is None or role not in view.fleet.granules:
             return None
-        granule = view.granules.get(granule_of(role, subject, view.fleet.granules[role]))
+        granule = self._granules.get(granule_of(role, subject, view.fleet.granules[role]))
         return None if granule is None or granule.owner != view.me.id else granule
 
     def owned(self) -> tuple[str, ...]:
         """Returns the names of the granules that this member owns, as it knows."""
         view = self._view
-        return () if view is None else tuple(granule.name for granule in owned_by(view.me.id, view.granules.values()))
+        return () if view is None else tuple(granule.name for granule in self._granules.owned_by(view.me.id))
 
     def owners(self, role: str) -> Owners:
         """Returns who can be asked for the subjects of a role, and until when that may be believed."""
@@ -155,7 +179,7 @@ class Member:
         }
         owners = {
             granule.name: Address(owner.host, owner.port, owner.secret)
-            for granule in view.granules.values()
+            for granule in self._granules.all()
             if granule.role == role and (owner := members.get(granule.owner)) is not None and owner.port
         }
         return Owners(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, view.fleet.granules[role], owners)
@@ -166,14 +190,16 @@ class Member:
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
-        """Returns after how long ``beat`` is to be called again."""
+        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give."""
         view = self._view
+        if self._plan or self._granules.unread(1) or self._is_behind:
+            return 0
         if view is None or view.others:
             return self._beat_ms
         return min(self._alone_beat_ms, view.me.beat_ms)  # no longer than its row says
 
     def _whose(self, view: _View, name: str) -> Whose:
-        granule = view.granules.get(name)
+        granule = self._granules.get(name)
         if self._monotonic() - view.began_ms >= SUSPECTED_BEATS * view.me.beat_ms or granule is None:
             return Whose.UNSURE
         if granule.owner == view.me.id:
@@ -202,19 +228,18 @@ class Member:
                 self._look(before, shown, began_ms)
         if self._view is None:
             self._join(began_ms)
-        view = self._view
-        assert view is not None
+        view, self._is_behind = self._seen, False
         for id in sorted(_silent(view)):
             self._take_over(id)
         self._beats += 1
-        if self._beats % WHOLE_LOOK_BEATS == 0:
+        if self._beats % WHOLE_LOOK_BEATS == 0 and not self._plan:
             self._balance()
+        self._carry_out()
         return self._changes(removed=removed)
 
     def _changes(self, *, removed: bool) -> Beat:
         """What is different from what the last beat returned."""
-        view = self._view
-        assert view is not None
+        view = self._seen
         mine = set(self.owned())
         doubted = {id for id, other in view.others.items() if view.sights[id].suspected(other)}
         answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
@@ -228,12 +253,13 @@ class Member:
             row = self._world.refs.read(me.key)
             if row is None:
                 return None
-            me = msgspec.structs.replace(me, life=row["life"])
+            me = replace(me, life=row["life"])
         beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
+        loads = self._loads(view) if self._granules.is_noticed(view.me) else None
         self._life_unknown = True
         try:
-            response = self._world.refs.write(rows.show_life(me, self._loads(view), beat_ms, now, leaving=leaving))
+            response = self._world.refs.write(rows.show_life(me, loads, beat_ms, now, leaving=leaving))
         except Throttled:
             self._life_unknown = False
             raise
@@ -246,8 +272,8 @@ class Member:
         )  # refused too, if it was sent twice
 
     def _look(self, before: _View, me: MemberRow, began_ms: int) -> None:
-        """Replaces the view by what the fleet and the watched members say now."""
-        whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1
+        """Replaces the view by what the fleet and the watched members say now; by what all say, where this member was given granules."""
+        whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1 or me.changes != before.me.changes
         ids = before.others if whole else watched(me.id, before.others, _silent(before))
         rows = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
         if self._key not in rows:
@@ -258,10 +284,23 @@ class Member:
             rows_seen.extend(self._reader.members(strangers).values())
         others = {**before.others, **{row.id: row for row in rows_seen}}
         others = {id: row for id, row in others.items() if id in fleet.members}
-        sights = looked(before.sights, rows_seen, began_ms, fleet.members)
-        same = me.changes == before.me.changes and fleet.members == before.fleet.members and not whole
-        granules = before.granules if same else self._reader.granules(fleet, self._wanted)
-        self._view = _View(fleet, me, others, granules, sights, began_ms)
+        self._view = _View(fleet, me, others, looked(before.sights, rows_seen, began_ms, fleet.members), began_ms)
+        self._granules.notice([me, *rows_seen], {me.id, *others})
+        if whole:
+            self._granules.doubt("")
+        self._read_granules()
+
+    def _read_granules(self, *, in_time: bool = True) -> None:
+        """Reads what has to be read again; with ``in_time`` what there is time for, and a part of it in any case."""
+        while names := self._granules.unread(READ_AT_ONCE):
+            for granule in self._reader.granules(names).values():
+                self._granules.put(granule)
+            if in_time and not self._has_time():
+                break
+
+    def _has_time(self) -> bool:
+        view = self._view
+        return view is not None and self._monotonic() - view.began_ms < self._beat_ms
 
     # -- joining ------------------------------------------------------------------------------------------------------
 
@@ -275,13 +314,18 @@ class Member:
             loads=dict.fromkeys(self._wanted, 0), joined_at=now, shown_at=now, host=self._address.host,
             port=self._address.port, secret=self._address.secret,
         )  # fmt: skip
-        self._world.refs.transact(rows.join_fleet(self._key, me), id)  # refused: the next sign of life finds no member
+        if not isinstance(self._world.refs.transact(rows.join_fleet(self._key, me), id), AllAccepted):
+            raise _fleet_is_gone()
         others = self._reader.members(fleet.members)
         sights = looked({}, others.values(), began_ms, fleet.members)
         self._beats = 0
         with self._mutex:
             self._work.clear()
-        self._view = _View(fleet, me, others, self._reader.granules(fleet, self._wanted), sights, began_ms)
+        self._plan.clear()
+        self._granules = Granules(granule_names({role: fleet.granules[role] for role in self._wanted}))
+        self._view = _View(fleet, me, others, sights, began_ms)
+        self._granules.notice([me, *others.values()], {me.id, *others})
+        self._read_granules()
         self._claim()
 
     def _found(self) -> FleetRow:
@@ -301,63 +345,104 @@ class Member:
 
     def _claim(self) -> None:
         """Claims the granules of its roles that nobody owns."""
-        view = self._view
-        assert view is not None
-        free = [granule for granule in unowned(view.granules.values()) if granule.role in self._wanted]
-        for batch in batches(free, GRANULES_PER_WRITE):
+        view = self._seen
+        for batch in batches(self._granules.owned_by(""), GRANULES_PER_WRITE):
+            if not self._has_time():
+                self._is_behind = True
+                return
             if not self._transact(rows.claim(batch, view.me, self._world.clock.now_ms())):
-                break
-        if free:
-            self._read_again()
+                self._granules.doubt("")  # somebody else claims them, too
+                return
+            self._received(batch)
 
     # -- granules that change hands -----------------------------------------------------------------------------------
 
     def _take_over(self, id: str) -> None:
         """Takes the granules of a silent member, and removes it. Granules of roles that this member does not work for become nobody's."""
-        view = self._view
-        assert view is not None
+        view = self._seen
+        mine = self._granules.owned_by(id)
+        for batch in batches(mine, GRANULES_PER_WRITE):
+            if not self._has_time():
+                self._is_behind = True
+                return
+            view = self._seen
+            source = view.others[id]
+            if not self._transact(rows.take_over(batch, source, view.me, self._world.clock.now_ms())):
+                self._granules.doubt(id)  # somebody else takes them, too, or it lives
+                return
+            self._lost(source, len(batch))
+            self._received(batch)
+        if self._release_rest(id):
+            self._transact(rows.remove_member(self._key, self._seen.others[id]))
+
+    def _release_rest(self, id: str) -> bool:
+        """Makes granules of a silent member nobody's that are of roles which this one does not work for; whether none is left."""
+        view = self._seen
         source = view.others[id]
-        theirs = owned_by(id, self._reader.granules(view.fleet, view.fleet.granules).values())
-        mine = [granule for granule in theirs if granule.role in self._wanted]
-        rest = [granule for granule in theirs if granule.role not in self._wanted]
-        for part, to in ((mine, view.me), (rest, None)):
-            for batch in batches(part, GRANULES_PER_WRITE):
-                if not self._transact(rows.take_over(batch, source, to, self._world.clock.now_ms())):
-                    self._read_again()
-                    return
-        self._transact(rows.remove_member(self._key, source))
-        if mine:
-            self._read_again()
+        foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._wanted}
+        if source.owned == 0 or not foreign:
+            return True
+        rest = [row for row in self._reader.granules(granule_names(foreign)).values() if row.owner == id]
+        return all(
+            self._transact(rows.take_over(batch, source, None, self._world.clock.now_ms()))
+            for batch in batches(rest, GRANULES_PER_WRITE)
+        )
 
     def _balance(self) -> None:
-        """Claims what nobody owns, and hands over what is more than this member's part."""
+        """Claims what nobody owns, and plans to hand over what is more than this member's part."""
         self._claim()
-        view = self._view
-        assert view is not None
-        takers = _takers(view)
-        weights = self._weights(view)
-        for role in self._wanted:
-            self._hand_over(surplus(view.me.id, weights[role], takers, role))
+        view = self._seen
+        takers, weights = _takers(view), self._weights(view)
+        self._plan = [
+            move for role in self._wanted for move in _moves(role, weights[role], surplus(view.me.id, weights[role], takers, role))
+        ]  # fmt: skip
         with self._mutex:  # what was measured long ago counts for less
             self._work = {name: half for name, work in self._work.items() if (half := work // 2)}
 
-    def _hand_over(self, moves: Mapping[str, Collection[str]]) -> bool:
-        """Gives granules away; whether every transaction was applied. This member does not count on a granule from before it is
-        another's."""
-        for to, names in moves.items():
-            view = self._view
-            assert view is not None
-            mine = [view.granules[name] for name in names if name in view.granules]
-            kept = {name: row for name, row in view.granules.items() if name not in set(names)}
-            self._view = msgspec.structs.replace(view, granules=kept)
-            for batch in batches(mine, GRANULES_PER_WRITE):
-                now, me = self._world.clock.now_ms(), self._view.me
-                if not self._transact(rows.hand_over(batch, me, view.others[to], now)):
-                    self._read_again()
-                    return False
-                own = msgspec.structs.replace(me, changes=me.changes + 1)
-                self._view = msgspec.structs.replace(self._view, me=own)
+    def _carry_out(self) -> None:
+        """Hands over what was planned, while there is time."""
+        while self._plan and self._has_time():
+            if not self._hand_over(self._plan.pop(0)):
+                self._plan.clear()
+
+    def _hand_over(self, move: _Move) -> bool:
+        """Gives granules away; whether that was applied, or is not to be done any more. This member does not count on a granule from before
+        it is another's."""
+        view = self._seen
+        me, to = view.me, view.others.get(move.to)
+        mine = [row for name in move.names if (row := self._granules.get(name)) is not None and row.owner == me.id]
+        if to is None or to.state != "active" or view.sights[move.to].suspected(to) or not mine:
+            return True
+        self._granules.drop([granule.name for granule in mine])
+        now = self._world.clock.now_ms()
+        if not self._transact(rows.hand_over(mine, me, to, now, role=move.role, load=move.load)):
+            self._read_again()
+            return False
+        for granule in mine:
+            self._granules.put(replace(granule, owner=to.id, epoch=granule.epoch + 1, since=now))
+        own = replace(me, changes=me.changes + 1, owned=me.owned - len(mine), life=me.life + 1)
+        loads = {**to.loads, move.role: to.loads.get(move.role, 0) + move.load}
+        other = replace(to, changes=to.changes + 1, owned=to.owned + len(mine), loads=loads)
+        self._view = replace(view, me=own, others={**view.others, to.id: other})
+        self._granules.changed(own)
+        self._granules.changed(other)
         return True
+
+    def _received(self, granules: Sequence[GranuleRow]) -> None:
+        """Notes that this member owns granules which it has claimed or taken over."""
+        view, now = self._seen, self._world.clock.now_ms()
+        me = replace(view.me, changes=view.me.changes + 1, owned=view.me.owned + len(granules))
+        for row in granules:
+            self._granules.put(replace(row, owner=me.id, epoch=row.epoch + 1, since=now))
+        self._granules.changed(me)
+        self._view = replace(view, me=me)
+
+    def _lost(self, source: MemberRow, count: int) -> None:
+        """Notes that granules were taken from a silent member."""
+        view = self._seen
+        less = replace(source, changes=source.changes + 1, owned=source.owned - count)
+        self._granules.changed(less)
+        self._view = replace(view, others={**view.others, source.id: less})
 
     # -- leaving ------------------------------------------------------------------------------------------------------
 
@@ -371,11 +456,11 @@ class Member:
             self._view = None
             return True
         self._read_again()
-        view = self._view
-        assert view is not None
+        view = self._seen
         takers = _takers(view)
         for role, weights in self._weights(view).items():
-            if not self._hand_over(everything(view.me.id, weights, takers, role)):
+            moves = _moves(role, weights, everything(view.me.id, weights, takers, role))
+            if not all(self._hand_over(move) for move in moves):
                 break
         left = self._release()
         self._view = None
@@ -387,11 +472,14 @@ class Member:
             self._read_again()
             view = self._view
             assert view is not None
-            rest = owned_by(view.me.id, self._reader.granules(view.fleet, view.fleet.granules).values())
-            now = self._world.clock.now_ms()
-            if not rest:
-                return self._transact(rows.remove_member(self._key, view.me))
-            self._transact(rows.hand_over(rest[:GRANULES_PER_WRITE], view.me, None, now))
+            for batch in batches(self._granules.owned_by(view.me.id), GRANULES_PER_WRITE):
+                me = self._seen.me
+                if not self._transact(rows.hand_over(batch, me, None, self._world.clock.now_ms())):
+                    break
+                own = replace(me, changes=me.changes + 1, life=me.life + 1)
+                self._view = replace(self._seen, me=own)
+            else:
+                return self._transact(rows.remove_member(self._key, self._seen.me))
         return False
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -404,12 +492,14 @@ class Member:
             return False
 
     def _read_again(self) -> None:
-        """Reads the own row and all granules: what was changed just now is known at once."""
-        view = self._view
-        assert view is not None
+        """Reads the own row, those of all members, and every granule that changed hands: what was changed just now is known at once."""
+        view = self._seen
         row = self._world.refs.read(view.me.key)
         me = view.me if row is None else MemberRow.from_row(row)
-        self._view = msgspec.structs.replace(view, me=me, granules=self._reader.granules(view.fleet, self._wanted))
+        others = self._reader.members(view.others)
+        self._view = replace(view, me=me, others=others)
+        self._granules.notice([me, *others.values()], {me.id, *others})
+        self._read_granules(in_time=False)
 
     # -- load ---------------------------------------------------------------------------------------------------------
 
@@ -417,7 +507,7 @@ class Member:
         """The loads of the granules that this member owns, by role."""
         weights = {role: dict[str, int]() for role in self._wanted}
         with self._mutex:
-            for granule in owned_by(view.me.id, view.granules.values()):
+            for granule in self._granules.owned_by(view.me.id):
                 weights[granule.role][granule.name] = 1 + self._work.get(granule.name, 0)
         return weights
 
@@ -428,6 +518,15 @@ class Member:
 def _silent(view: _View) -> set[str]:
     """The members whose granules are to be taken over."""
     return {id for id, other in view.others.items() if view.sights[id].silent(other)}
+
+
+def _moves(role: str, weights: Mapping[str, int], chosen: Mapping[str, Sequence[str]]) -> list[_Move]:
+    """The transactions that hand over what was chosen for each member, by turns."""
+    each = [
+        [_Move(to, role, part, sum(weights[name] for name in part)) for part in batches(names, GRANULES_PER_WRITE)]
+        for to, names in chosen.items()
+    ]
+    return [move for moves in zip_longest(*each) for move in moves if move is not None]
 
 
 def _takers(view: _View) -> list[MemberRow]:

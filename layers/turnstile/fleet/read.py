@@ -3,12 +3,12 @@ moment."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from turnstile.fleet.core.decisions import granule_name
+from turnstile.fleet.core.decisions import granule_names
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
 from turnstile.store.ports import World
 
@@ -66,9 +66,8 @@ class FleetReader:
         rows = self._refs.read_many([self._space.fleet_member(id) for id in sorted(ids)])
         return {member.id: member for member in map(MemberRow.from_row, rows.values())}
 
-    def granules(self, fleet: FleetRow, roles: Collection[str]) -> dict[str, GranuleRow]:
-        """Returns the granules of some roles by name. One that was never owned has no row, and epoch 0."""
-        names = [granule_name(role, number) for role in roles for number in range(fleet.granules[role])]
+    def granules(self, names: Iterable[str]) -> dict[str, GranuleRow]:
+        """Returns granules by name. One that was never owned has no row, and epoch 0."""
         keys = {name: self._space.fleet_granule(name) for name in names}
         rows = self._refs.read_many(list(keys.values()))
         return {
@@ -82,7 +81,7 @@ class FleetReader:
         if fleet is None:
             return NO_FLEET
         members = sorted(self.members(fleet.members).values(), key=lambda member: (member.name, member.id))
-        granules = [granule for granule in self.granules(fleet, sorted(fleet.granules)).values() if granule.epoch]
+        granules = [granule for granule in self.granules(granule_names(fleet.granules)).values() if granule.epoch]
         return FleetReport(
             tuple(msgspec.convert(member, MemberReport, from_attributes=True) for member in members),
             tuple(msgspec.convert(granule, GranuleReport, from_attributes=True) for granule in granules),

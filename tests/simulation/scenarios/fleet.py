@@ -50,9 +50,9 @@ class Fleet:
         """Granules change hands in small transactions, and what a member gives away is noted for the auditor."""
 
         def noting(hand_over: Callable[..., Any]) -> Callable[..., Any]:
-            def noted(granules: Any, *more: Any) -> Any:
+            def noted(granules: Any, *more: Any, **load: Any) -> Any:
                 self._auditor.handed_over |= {(granule.name, granule.epoch) for granule in granules}
-                return hand_over(granules, *more)
+                return hand_over(granules, *more, **load)
 
             return noted
 

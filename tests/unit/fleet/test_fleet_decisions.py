@@ -18,14 +18,12 @@ from turnstile.fleet.core.decisions import (
     batches,
     everything,
     granule_name,
+    granule_names,
     granule_of,
     looked,
-    owned_by,
     surplus,
-    unowned,
     watched,
 )
-from turnstile.fleet.core.rows import GranuleRow
 
 BEAT = 10
 
@@ -160,9 +158,7 @@ def test_a_granule_is_a_range_of_hashes() -> None:
     assert granule_of("publish", "x", 1) == "publish/0"
 
 
-def test_granules_by_owner_and_in_parts() -> None:
-    rows = [
-        GranuleRow(f"k{number}", f"publish/{number}", owner, 1, 0) for number, owner in enumerate(("a", "", "b", "a"))
-    ]
-    assert unowned(rows) == [rows[1]] and owned_by("a", rows) == [rows[0], rows[3]]
-    assert batches(rows, 3) == [rows[:3], rows[3:]] and batches([], 3) == []
+def test_all_granules_of_some_roles_are_named_and_cut_into_parts() -> None:
+    names = granule_names({"sweep": 1, "publish": 2})
+    assert names == ["publish/0", "publish/1", "sweep/0"]
+    assert batches(names, 2) == [names[:2], names[2:]] and batches([], 3) == []

@@ -73,6 +73,8 @@ def test_i19_a_sign_of_life_counts_and_only_one_process_shows_it() -> None:
     assert shown == replace(me, life=5, beat_ms=20, loads={"publish": 9}, shown_at=NOW)
     assert refusing(write, member(life=5).to_row()) == ["own life"] and refusing(write, None) == ["own life"]
     assert (after(show_life(me, {}, 20, NOW, leaving=True), me.to_row()) or {})["state"] == "leaving"
+    unmeasured = MemberRow.from_row(after(show_life(me, None, 20, NOW), me.to_row()) or {})
+    assert unmeasured == replace(me, life=5, beat_ms=20, shown_at=NOW)
     leaving = member(state="leaving")
     assert (after(show_life(leaving, {}, 20, NOW), leaving.to_row()) or {})["state"] == "leaving"
 
@@ -113,9 +115,19 @@ def test_i19_granules_are_handed_over_in_one_transaction_over_both_members() -> 
     moved, less, more = changed(writes, mine, source, to)
     assert (moved.owner, moved.epoch, moved.since) == ("b", 6, NOW)
     assert (less.owned, less.changes, more.owned, more.changes) == (2, 3, 1, 1)
+    assert (less.life, less.shown_at, more.life) == (source.life + 1, NOW, to.life), "who gives shows life"
     assert refusing(writes[1], member(changes=3).to_row()) == ["same changes"]
+    assert refusing(writes[1], member(life=5).to_row()) == ["own life"]
     assert refusing(writes[2], member("b", state="leaving").to_row()) == ["active"]
     assert [moved.owner for moved in changed(hand_over([mine], source, None, NOW), mine, source)[:1]] == [""]
+
+
+def test_what_a_member_is_given_counts_as_its_load_before_it_has_measured_that() -> None:
+    mine, source, to = granule(1), member(), member("b", loads={"publish": 7})
+    _, _, more = changed(hand_over([mine], source, to, NOW, role="publish", load=4), mine, source, to)
+    assert more.loads == {"publish": 11}
+    _, _, more = changed(hand_over([mine], source, to, NOW), mine, source, to)
+    assert more.loads == {"publish": 7}
 
 
 def test_i19_granules_of_a_silent_member_are_taken_over_unless_it_shows_life() -> None:

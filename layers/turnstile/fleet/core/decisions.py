@@ -7,12 +7,15 @@ counts as silence is time that passed here, between looks at the row (Marlin, "F
 from __future__ import annotations
 
 import hashlib
+import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.fleet.core.rows import GranuleRow, MemberRow
+from turnstile.fleet.core.rows import MemberRow
+
+T = TypeVar("T")
 
 SUSPECTED_BEATS: Final = 2
 """Signs of life that did not come until nobody relies on a member: others do its work, too."""
@@ -36,6 +39,11 @@ def granule_of(role: str, subject: str, granules: int) -> str:
 def granule_name(role: str, number: int) -> str:
     """Returns the name of a role's granule."""
     return f"{role}/{number}"
+
+
+def granule_names(granules: Mapping[str, int]) -> list[str]:
+    """Returns the names of all granules of some roles, each with its number of granules."""
+    return [granule_name(role, number) for role in sorted(granules) for number in range(granules[role])]
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -116,13 +124,11 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
     margin = mean * UNEVEN_PERCENT / 100
     if load <= mean + margin and min(loads.values()) >= mean - margin:
         return {}
-    moves = dict[str, list[str]]()
+    takers, moves = _Takers(me, loads), dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
-        to = min(loads, key=lambda other: (loads[other], _order(me, other)))
         if load - weight >= mean:
-            moves.setdefault(to, []).append(name)
+            moves.setdefault(takers.give(weight), []).append(name)
             load -= weight
-            loads[to] += weight
     return moves
 
 
@@ -130,28 +136,16 @@ def everything(me: str, mine: Mapping[str, int], members: Collection[MemberRow],
     """Returns to whom the member ``me``, which leaves, hands over each of its granules of a role: to whoever has least to do. Empty when
     none of the other ``members`` works for that role."""
     loads = _loads(members, role)
-    moves = dict[str, list[str]]()
     if not loads:
-        return moves
+        return {}
+    takers, moves = _Takers(me, loads), dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
-        to = min(loads, key=lambda other: (loads[other], _order(me, other)))
-        moves.setdefault(to, []).append(name)
-        loads[to] += weight
+        moves.setdefault(takers.give(weight), []).append(name)
     return moves
 
 
-def unowned(granules: Iterable[GranuleRow]) -> list[GranuleRow]:
-    """Returns the granules that nobody owns."""
-    return [granule for granule in granules if not granule.owner]
-
-
-def owned_by(id: str, granules: Iterable[GranuleRow]) -> list[GranuleRow]:
-    """Returns the granules that a member owns."""
-    return [granule for granule in granules if granule.owner == id]
-
-
-def batches(granules: Sequence[GranuleRow], size: int) -> list[Sequence[GranuleRow]]:
-    """Returns the granules in parts that fit into a transaction."""
+def batches(granules: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Returns granules, or their names, in parts that fit into a transaction."""
     return [granules[start : start + size] for start in range(0, len(granules), size)]
 
 
@@ -163,6 +157,16 @@ def _heaviest_first(granule: tuple[str, int]) -> tuple[int, str]:
     return -granule[1], granule[0]
 
 
-def _order(me: str, other: str) -> bytes:
-    """Spreads what several members give at once over those that have equally little."""
-    return hashlib.sha256(f"{me}/{other}".encode()).digest()
+class _Takers:
+    """Members that granules are given to, each time to whoever has least to do; what several members give at once is spread over those
+    that have equally little."""
+
+    def __init__(self, me: str, loads: Mapping[str, int]) -> None:
+        self._heap = [(load, hashlib.sha256(f"{me}/{id}".encode()).digest(), id) for id, load in loads.items()]
+        heapq.heapify(self._heap)
+
+    def give(self, load: int) -> str:
+        """Returns who gets a granule of this load."""
+        before, order, id = self._heap[0]
+        heapq.heapreplace(self._heap, (before + load, order, id))
+        return id

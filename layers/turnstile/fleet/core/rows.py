@@ -21,6 +21,7 @@ from typing import ClassVar, Final, Literal
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import (
     Absent,
+    Action,
     Change,
     Check,
     Clause,
@@ -66,6 +67,7 @@ class MemberRow(StoredRow, frozen=True):
         life: counts its signs of life. That it changes is all that others judge by: no clock is compared.
         beat_ms: how long the member is silent at most while it is well.
         changes: counts the transactions that gave it granules or took some.
+            As long as it is the same, what others believe that it owns is its own.
         owned: how many granules have it as their owner.
         loads: by role that it works for: what it has to do, in units of work a minute.
         joined_at, shown_at: by its own clock (ms), for people.
@@ -132,15 +134,20 @@ def join_fleet(key: str, member: MemberRow) -> tuple[Write, ...]:
     return Insert(member.to_row(), (new_row("I19"),)), listed
 
 
-def show_life(member: MemberRow, loads: Mapping[str, int], beat_ms: int, now: int, *, leaving: bool = False) -> Change:
+def show_life(
+    member: MemberRow, loads: Mapping[str, int] | None, beat_ms: int, now: int, *, leaving: bool = False
+) -> Change:
     """A sign of life of ``member``, as its process wrote or read it last; with ``leaving`` it takes no more granules from here on.
 
     Refused when the member was removed, or when a copy of its process (restored from a snapshot) shows the same life.
+
+    Args:
+        loads: what it has to do; None while it does not know all that it owns: then its row stays right by what givers add (``hand_over``).
     """
     state = "leaving" if leaving else member.state
-    clause = Clause("own life", "I19", "only one process shows this member's life", Equals(("life",), member.life))
-    shown = (Set(("loads",), dict(loads)), Set(("beat_ms",), beat_ms), Set(("shown_at",), now), Set(("state",), state))
-    return Change(member.key, (clause,), (SetSum(("life",), ("life",), 1), *shown))
+    shown = (Set(("beat_ms",), beat_ms), Set(("shown_at",), now), Set(("state",), state))
+    measured = () if loads is None else (Set(("loads",), dict(loads)),)
+    return Change(member.key, (_own_life(member),), (SetSum(("life",), ("life",), 1), *measured, *shown))
 
 
 def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
@@ -158,21 +165,30 @@ def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
 
 def claim(granules: Sequence[GranuleRow], to: MemberRow, now: int) -> tuple[Write, ...]:
     """Granules that nobody owns (epoch 0: that have no row) become those of ``to``: one transaction."""
-    return *(_give(granule, to.id, now) for granule in granules), _receives(to, len(granules))
+    return *(_give(granule, to.id, now) for granule in granules), _receives(to, len(granules), {})
 
 
-def hand_over(granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int) -> tuple[Write, ...]:
+def hand_over(
+    granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int, *, role: str = "", load: int = 0
+) -> tuple[Write, ...]:
     """Granules of ``source``, whose process asks for it, become those of ``to``, or nobody's (None): one transaction (MigrationTxn).
+    It is a sign of life, too: whoever has much to give has no time for others.
 
-    Refused when anything has changed that ``source`` owns: its process has to read anew what that is.
+    Refused when anything has changed that ``source`` owns: its process has to read anew what that is; and when a copy of its process
+    shows its life.
+
+    Args:
+        role, load: what ``to`` has to do now beside what its row says, so that nobody gives it too much before it has measured that.
     """
-    clause = Clause(
+    same = Clause(
         "same changes",
         "I19",
         "a member gives away what it owns, as it knows it",
         Equals(("changes",), source.changes),
     )
-    return _moved(granules, source, clause, to, now)
+    alive = (SetSum(("life",), ("life",), 1), Set(("shown_at",), now))
+    less = Change(source.key, (same, _own_life(source)), (*_less(len(granules)), *alive))
+    return *_given(granules, to, now), less, *_more(to, len(granules), {role: load} if role else {})
 
 
 def take_over(granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int) -> tuple[Write, ...]:
@@ -182,7 +198,8 @@ def take_over(granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow |
     Refused when ``source`` has shown life since it was read.
     """
     clause = Clause("silent", "I19", "it has shown no life since it was found silent", Equals(("life",), source.life))
-    return _moved(granules, source, clause, to, now)
+    less = Change(source.key, (clause,), _less(len(granules)))
+    return *_given(granules, to, now), less, *_more(to, len(granules), {})
 
 
 def owned_still(granule: GranuleRow) -> Check:
@@ -190,14 +207,16 @@ def owned_still(granule: GranuleRow) -> Check:
     return Check(granule.key, (_same_epoch(granule),))
 
 
-def _moved(
-    granules: Sequence[GranuleRow], source: MemberRow, clause: Clause, to: MemberRow | None, now: int
-) -> tuple[Write, ...]:
-    count = len(granules)
-    actions = (SetSum(("owned",), ("owned",), -count), SetSum(("changes",), ("changes",), 1))
-    given = tuple(_give(granule, "" if to is None else to.id, now) for granule in granules)
-    received = () if to is None else (_receives(to, count),)
-    return *given, Change(source.key, (clause,), actions), *received
+def _given(granules: Sequence[GranuleRow], to: MemberRow | None, now: int) -> tuple[Write, ...]:
+    return tuple(_give(granule, "" if to is None else to.id, now) for granule in granules)
+
+
+def _less(count: int) -> tuple[Action, ...]:
+    return SetSum(("owned",), ("owned",), -count), SetSum(("changes",), ("changes",), 1)
+
+
+def _more(to: MemberRow | None, count: int, loads: Mapping[str, int]) -> tuple[Write, ...]:
+    return () if to is None else (_receives(to, count, loads),)
 
 
 def _give(granule: GranuleRow, owner: str, now: int) -> Write:
@@ -207,10 +226,15 @@ def _give(granule: GranuleRow, owner: str, now: int) -> Write:
     return Change(granule.key, (_same_epoch(granule),), actions)
 
 
-def _receives(to: MemberRow, count: int) -> Change:
+def _receives(to: MemberRow, count: int, loads: Mapping[str, int]) -> Change:
     clause = Clause("active", "I19", "a member that leaves or has left gets no granules", Equals(("state",), "active"))
-    actions = (SetSum(("owned",), ("owned",), count), SetSum(("changes",), ("changes",), 1))
-    return Change(to.key, (clause,), actions)
+    added = tuple(SetSum(("loads", role), ("loads", role), load) for role, load in loads.items())
+    counts = (SetSum(("owned",), ("owned",), count), SetSum(("changes",), ("changes",), 1))
+    return Change(to.key, (clause,), (*counts, *added))
+
+
+def _own_life(member: MemberRow) -> Clause:
+    return Clause("own life", "I19", "only one process shows this member's life", Equals(("life",), member.life))
 
 
 def _same_epoch(granule: GranuleRow) -> Clause:
