@@ -104,17 +104,18 @@ class Sharing:
         began_ms = _monotonic_ms()
         while not self._stop.is_set():
             stood_still = _monotonic_ms() - began_ms > SUSPECTED_BEATS * max(self._beat_ms, self.member.next_beat_ms())
-            began_ms = _monotonic_ms()
+            began_ms, least_ms = _monotonic_ms(), 0
             try:
                 self._beat(stood_still=stood_still)
             except Exception as error:  # the store does not answer: until it does, this process is sure of nothing
                 log.warning("no sign of life: %r", error)
+                least_ms = self._beat_ms
             self._look_again()
             try:
                 self._tell_owners(self.member.owners(CATALOGS))
             except OSError as error:  # what was told before ends by itself
                 log.warning("owners of catalogs could not be told: %s", error)
-            self._stop.wait(self.member.next_beat_ms() / 1000)
+            self._stop.wait(max(least_ms, self.member.next_beat_ms()) / 1000)
 
     def _beat(self, *, stood_still: bool) -> None:
         if not self._hears():

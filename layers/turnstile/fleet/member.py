@@ -19,9 +19,8 @@ fenced (``core.rows.owned_still``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
-from itertools import zip_longest
 from typing import Final
 
 import msgspec
@@ -30,33 +29,23 @@ from msgspec.structs import replace
 from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import (
     SUSPECTED_BEATS,
-    Sight,
-    batches,
     everything,
-    granule_names,
     granule_of,
     looked,
     surplus,
     watched,
 )
-from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.owners import Address, Owners
-from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.exchange import Exchange, Monotonic, View, moves
 from turnstile.fleet.read import FleetReader
-from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
-from turnstile.store.core.writes import Write
+from turnstile.store.core.errors import StateConflict, Throttled
 from turnstile.store.ports import AllAccepted, World
 
 WHOLE_LOOK_BEATS: Final = 5
 """Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
 
-READ_AT_ONCE: Final = 1_000
-"""Granules that are read before the time is looked at."""
-
 JOIN_TRIES: Final = 8
-
-Monotonic = Callable[[], int]
-"""A clock in ms that never steps back."""
 
 
 class Whose(Enum):
@@ -81,25 +70,6 @@ class Beat(msgspec.Struct, frozen=True):
     removed: bool = False
 
 
-class _View(msgspec.Struct, frozen=True):
-    """What a member believes of members; replaced as a whole, so that other threads may read it."""
-
-    fleet: FleetRow
-    me: MemberRow
-    others: Mapping[str, MemberRow]
-    sights: Mapping[str, Sight]
-    began_ms: int
-
-
-class _Move(msgspec.Struct, frozen=True):
-    """Granules of a role that a member is going to hand over in one transaction, with their load."""
-
-    to: str
-    role: str
-    names: Sequence[str]
-    load: int
-
-
 class Member:
     """The member that this process is. ``beat`` and ``leave`` are for one thread; the rest is safe for threads."""
 
@@ -120,31 +90,22 @@ class Member:
         self._beat_ms, self._alone_beat_ms = beat_ms, alone_beat_ms
         self._address = address or Address("", 0, "")
         self._key, self._reader = world.space.fleet(), FleetReader(world)
-        self._view: _View | None = None
-        self._granules = Granules()
-        self._plan = list[_Move]()
-        self._beats, self._is_behind = 0, False
+        self._exchange, self._beats = Exchange(world, monotonic, beat_ms, granules), 0
         self._life_unknown = False
         self._returned_mine, self._returned_doubted = set[str](), set[str]()
         self._work, self._mutex = dict[str, int](), threading.Lock()
-
-    @property
-    def _seen(self) -> _View:
-        """The view of a process that has joined."""
-        assert self._view is not None
-        return self._view
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
         """The id of the member; empty before it has joined."""
-        return "" if self._view is None else self._view.me.id
+        return "" if self._exchange.view is None else self._exchange.view.me.id
 
     def whose(self, role: str, subject: str) -> Whose:
         """Returns who should do the work of a role on a subject (a table's id, a catalog's name), and counts it as load if it is this
         member. A hint: an answer may be old when it is used."""
-        view = self._view
+        view = self._exchange.view
         if view is None or role not in view.fleet.granules:
             return Whose.UNSURE
         name = granule_of(role, subject, view.fleet.granules[role])
@@ -157,20 +118,20 @@ class Member:
     def granule(self, role: str, subject: str) -> GranuleRow | None:
         """Returns the granule of a subject, if this member owns it as it knows: what ``core.rows.owned_still`` makes a fence of, which an
         owner adds to a transaction that must not be applied when the granule is another's by then."""
-        view = self._view
+        view = self._exchange.view
         if view is None or role not in view.fleet.granules:
             return None
-        granule = self._granules.get(granule_of(role, subject, view.fleet.granules[role]))
+        granule = self._exchange.granules.get(granule_of(role, subject, view.fleet.granules[role]))
         return None if granule is None or granule.owner != view.me.id else granule
 
     def owned(self) -> tuple[str, ...]:
         """Returns the names of the granules that this member owns, as it knows."""
-        view = self._view
-        return () if view is None else tuple(granule.name for granule in self._granules.owned_by(view.me.id))
+        view = self._exchange.view
+        return () if view is None else tuple(granule.name for granule in self._exchange.granules.owned_by(view.me.id))
 
     def owners(self, role: str) -> Owners:
         """Returns who can be asked for the subjects of a role, and until when that may be believed."""
-        view = self._view
+        view = self._exchange.view
         if view is None or role not in view.fleet.granules:
             return Owners()
         members = {
@@ -179,27 +140,27 @@ class Member:
         }
         owners = {
             granule.name: Address(owner.host, owner.port, owner.secret)
-            for granule in self._granules.all()
+            for granule in self._exchange.granules.all()
             if granule.role == role and (owner := members.get(granule.owner)) is not None and owner.port
         }
         return Owners(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, view.fleet.granules[role], owners)
 
     def members(self) -> int:
         """Returns how many members the fleet has, as this one knows; 0 before it has joined."""
-        view = self._view
+        view = self._exchange.view
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
         """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give."""
-        view = self._view
-        if self._plan or self._granules.unread(1) or self._is_behind:
+        view = self._exchange.view
+        if self._exchange.has_more_to_do():
             return 0
         if view is None or view.others:
             return self._beat_ms
         return min(self._alone_beat_ms, view.me.beat_ms)  # no longer than its row says
 
-    def _whose(self, view: _View, name: str) -> Whose:
-        granule = self._granules.get(name)
+    def _whose(self, view: View, name: str) -> Whose:
+        granule = self._exchange.granules.get(name)
         if self._monotonic() - view.began_ms >= SUSPECTED_BEATS * view.me.beat_ms or granule is None:
             return Whose.UNSURE
         if granule.owner == view.me.id:
@@ -218,35 +179,37 @@ class Member:
             Throttled, OutcomeUnknown: the store does not answer. Call again: what this member believes is in doubt by itself when
                 that lasts.
         """
-        began_ms, before = self._monotonic(), self._view
+        began_ms, before = self._monotonic(), self._exchange.view
         removed = False
         if before is not None:
             shown = self._show_life(before)
             if shown is None:
-                self._view, removed = None, True
+                self._exchange.view, removed = None, True
             else:
                 self._look(before, shown, began_ms)
-        if self._view is None:
+        if self._exchange.view is None:
             self._join(began_ms)
-        view, self._is_behind = self._seen, False
-        for id in sorted(_silent(view)):
-            self._take_over(id)
+        was_behind, self._exchange.is_behind = self._exchange.is_behind, False
+        for id in sorted(_silent(self._exchange.seen)):
+            self._exchange.take_over(id)
         self._beats += 1
-        if self._beats % WHOLE_LOOK_BEATS == 0 and not self._plan:
+        if is_whole := self._beats % WHOLE_LOOK_BEATS == 0 or was_behind:
+            self._exchange.claim()
+        if is_whole and not self._exchange.has_more_to_do():
             self._balance()
-        self._carry_out()
+        self._exchange.carry_out()
         return self._changes(removed=removed)
 
     def _changes(self, *, removed: bool) -> Beat:
         """What is different from what the last beat returned."""
-        view = self._seen
+        view = self._exchange.seen
         mine = set(self.owned())
         doubted = {id for id, other in view.others.items() if view.sights[id].suspected(other)}
         answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
         self._returned_mine, self._returned_doubted = mine, doubted
         return answer
 
-    def _show_life(self, view: _View, *, leaving: bool = False) -> MemberRow | None:
+    def _show_life(self, view: View, *, leaving: bool = False) -> MemberRow | None:
         """The own row after a sign of life; None when the member was removed, or another process shows its life."""
         me = view.me
         if self._life_unknown:  # the answer to the last one was lost: only its row says what came of it
@@ -256,7 +219,7 @@ class Member:
             me = replace(me, life=row["life"])
         beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
-        loads = self._loads(view) if self._granules.is_noticed(view.me) else None
+        loads = self._loads(view) if self._exchange.granules.is_noticed(view.me) else None
         self._life_unknown = True
         try:
             response = self._world.refs.write(rows.show_life(me, loads, beat_ms, now, leaving=leaving))
@@ -271,7 +234,7 @@ class Member:
             shown if (shown.life, shown.shown_at) == (me.life + 1, now) else None
         )  # refused too, if it was sent twice
 
-    def _look(self, before: _View, me: MemberRow, began_ms: int) -> None:
+    def _look(self, before: View, me: MemberRow, began_ms: int) -> None:
         """Replaces the view by what the fleet and the watched members say now; by what all say, where this member was given granules."""
         whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1 or me.changes != before.me.changes
         ids = before.others if whole else watched(me.id, before.others, _silent(before))
@@ -284,23 +247,8 @@ class Member:
             rows_seen.extend(self._reader.members(strangers).values())
         others = {**before.others, **{row.id: row for row in rows_seen}}
         others = {id: row for id, row in others.items() if id in fleet.members}
-        self._view = _View(fleet, me, others, looked(before.sights, rows_seen, began_ms, fleet.members), began_ms)
-        self._granules.notice([me, *rows_seen], {me.id, *others})
-        if whole:
-            self._granules.doubt("")
-        self._read_granules()
-
-    def _read_granules(self, *, in_time: bool = True) -> None:
-        """Reads what has to be read again; with ``in_time`` what there is time for, and a part of it in any case."""
-        while names := self._granules.unread(READ_AT_ONCE):
-            for granule in self._reader.granules(names).values():
-                self._granules.put(granule)
-            if in_time and not self._has_time():
-                break
-
-    def _has_time(self) -> bool:
-        view = self._view
-        return view is not None and self._monotonic() - view.began_ms < self._beat_ms
+        sights = looked(before.sights, rows_seen, began_ms, fleet.members)
+        self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
 
     # -- joining ------------------------------------------------------------------------------------------------------
 
@@ -321,12 +269,8 @@ class Member:
         self._beats = 0
         with self._mutex:
             self._work.clear()
-        self._plan.clear()
-        self._granules = Granules(granule_names({role: fleet.granules[role] for role in self._wanted}))
-        self._view = _View(fleet, me, others, sights, began_ms)
-        self._granules.notice([me, *others.values()], {me.id, *others})
-        self._read_granules()
-        self._claim()
+        self._exchange.joined(View(fleet, me, others, sights, began_ms))
+        self._exchange.claim()
 
     def _found(self) -> FleetRow:
         """The row of the fleet, which has every role that this member works for."""
@@ -343,193 +287,57 @@ class Member:
             "ConcurrentChange", "the fleet's row changes too often", remedy="try again", retry_after_ms=1_000
         )
 
-    def _claim(self) -> None:
-        """Claims the granules of its roles that nobody owns."""
-        view = self._seen
-        for batch in batches(self._granules.owned_by(""), GRANULES_PER_WRITE):
-            if not self._has_time():
-                self._is_behind = True
-                return
-            if not self._transact(rows.claim(batch, view.me, self._world.clock.now_ms())):
-                self._granules.doubt("")  # somebody else claims them, too
-                return
-            self._received(batch)
-
-    # -- granules that change hands -----------------------------------------------------------------------------------
-
-    def _take_over(self, id: str) -> None:
-        """Takes the granules of a silent member, and removes it. Granules of roles that this member does not work for become nobody's."""
-        view = self._seen
-        mine = self._granules.owned_by(id)
-        for batch in batches(mine, GRANULES_PER_WRITE):
-            if not self._has_time():
-                self._is_behind = True
-                return
-            view = self._seen
-            source = view.others[id]
-            if not self._transact(rows.take_over(batch, source, view.me, self._world.clock.now_ms())):
-                self._granules.doubt(id)  # somebody else takes them, too, or it lives
-                return
-            self._lost(source, len(batch))
-            self._received(batch)
-        if self._release_rest(id):
-            self._transact(rows.remove_member(self._key, self._seen.others[id]))
-
-    def _release_rest(self, id: str) -> bool:
-        """Makes granules of a silent member nobody's that are of roles which this one does not work for; whether none is left."""
-        view = self._seen
-        source = view.others[id]
-        foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._wanted}
-        if source.owned == 0 or not foreign:
-            return True
-        rest = [row for row in self._reader.granules(granule_names(foreign)).values() if row.owner == id]
-        return all(
-            self._transact(rows.take_over(batch, source, None, self._world.clock.now_ms()))
-            for batch in batches(rest, GRANULES_PER_WRITE)
-        )
-
     def _balance(self) -> None:
-        """Claims what nobody owns, and plans to hand over what is more than this member's part."""
-        self._claim()
-        view = self._seen
+        """Plans to hand over what is more than this member's part."""
+        view = self._exchange.seen
         takers, weights = _takers(view), self._weights(view)
-        self._plan = [
-            move for role in self._wanted for move in _moves(role, weights[role], surplus(view.me.id, weights[role], takers, role))
-        ]  # fmt: skip
+        for role in self._wanted:
+            self._exchange.plan += moves(role, weights[role], surplus(view.me.id, weights[role], takers, role))
         with self._mutex:  # what was measured long ago counts for less
             self._work = {name: half for name, work in self._work.items() if (half := work // 2)}
-
-    def _carry_out(self) -> None:
-        """Hands over what was planned, while there is time."""
-        while self._plan and self._has_time():
-            if not self._hand_over(self._plan.pop(0)):
-                self._plan.clear()
-
-    def _hand_over(self, move: _Move) -> bool:
-        """Gives granules away; whether that was applied, or is not to be done any more. This member does not count on a granule from before
-        it is another's."""
-        view = self._seen
-        me, to = view.me, view.others.get(move.to)
-        mine = [row for name in move.names if (row := self._granules.get(name)) is not None and row.owner == me.id]
-        if to is None or to.state != "active" or view.sights[move.to].suspected(to) or not mine:
-            return True
-        self._granules.drop([granule.name for granule in mine])
-        now = self._world.clock.now_ms()
-        if not self._transact(rows.hand_over(mine, me, to, now, role=move.role, load=move.load)):
-            self._read_again()
-            return False
-        for granule in mine:
-            self._granules.put(replace(granule, owner=to.id, epoch=granule.epoch + 1, since=now))
-        own = replace(me, changes=me.changes + 1, owned=me.owned - len(mine), life=me.life + 1)
-        loads = {**to.loads, move.role: to.loads.get(move.role, 0) + move.load}
-        other = replace(to, changes=to.changes + 1, owned=to.owned + len(mine), loads=loads)
-        self._view = replace(view, me=own, others={**view.others, to.id: other})
-        self._granules.changed(own)
-        self._granules.changed(other)
-        return True
-
-    def _received(self, granules: Sequence[GranuleRow]) -> None:
-        """Notes that this member owns granules which it has claimed or taken over."""
-        view, now = self._seen, self._world.clock.now_ms()
-        me = replace(view.me, changes=view.me.changes + 1, owned=view.me.owned + len(granules))
-        for row in granules:
-            self._granules.put(replace(row, owner=me.id, epoch=row.epoch + 1, since=now))
-        self._granules.changed(me)
-        self._view = replace(view, me=me)
-
-    def _lost(self, source: MemberRow, count: int) -> None:
-        """Notes that granules were taken from a silent member."""
-        view = self._seen
-        less = replace(source, changes=source.changes + 1, owned=source.owned - count)
-        self._granules.changed(less)
-        self._view = replace(view, others={**view.others, source.id: less})
 
     # -- leaving ------------------------------------------------------------------------------------------------------
 
     def leave(self) -> bool:
         """Hands over everything and leaves; whether it did. If not, the others find it silent. Raises Throttled, OutcomeUnknown."""
-        view = self._view
+        view = self._exchange.view
         if view is None:
             return True
         shown = self._show_life(view, leaving=True)
         if shown is None:
-            self._view = None
+            self._exchange.view = None
             return True
-        self._read_again()
-        view = self._seen
+        self._exchange.read_again()
+        view = self._exchange.seen
         takers = _takers(view)
         for role, weights in self._weights(view).items():
-            moves = _moves(role, weights, everything(view.me.id, weights, takers, role))
-            if not all(self._hand_over(move) for move in moves):
+            planned = moves(role, weights, everything(view.me.id, weights, takers, role))
+            if not all(self._exchange.hand_over(move) for move in planned):
                 break
-        left = self._release()
-        self._view = None
+        left = self._exchange.release()
+        self._exchange.view = None
         return left
-
-    def _release(self) -> bool:
-        """Gives what nobody takes to nobody, and removes the own row."""
-        for _ in range(JOIN_TRIES):
-            self._read_again()
-            view = self._view
-            assert view is not None
-            for batch in batches(self._granules.owned_by(view.me.id), GRANULES_PER_WRITE):
-                me = self._seen.me
-                if not self._transact(rows.hand_over(batch, me, None, self._world.clock.now_ms())):
-                    break
-                own = replace(me, changes=me.changes + 1, life=me.life + 1)
-                self._view = replace(self._seen, me=own)
-            else:
-                return self._transact(rows.remove_member(self._key, self._seen.me))
-        return False
-
-    # -- rows ---------------------------------------------------------------------------------------------------------
-
-    def _transact(self, writes: Sequence[Write]) -> bool:
-        """Whether the transaction was applied; False also when nobody knows. What this member owns has to be read again then."""
-        try:
-            return isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted)
-        except (OutcomeUnknown, Throttled):
-            return False
-
-    def _read_again(self) -> None:
-        """Reads the own row, those of all members, and every granule that changed hands: what was changed just now is known at once."""
-        view = self._seen
-        row = self._world.refs.read(view.me.key)
-        me = view.me if row is None else MemberRow.from_row(row)
-        others = self._reader.members(view.others)
-        self._view = replace(view, me=me, others=others)
-        self._granules.notice([me, *others.values()], {me.id, *others})
-        self._read_granules(in_time=False)
 
     # -- load ---------------------------------------------------------------------------------------------------------
 
-    def _weights(self, view: _View) -> dict[str, dict[str, int]]:
+    def _weights(self, view: View) -> dict[str, dict[str, int]]:
         """The loads of the granules that this member owns, by role."""
         weights = {role: dict[str, int]() for role in self._wanted}
         with self._mutex:
-            for granule in self._granules.owned_by(view.me.id):
+            for granule in self._exchange.granules.owned_by(view.me.id):
                 weights[granule.role][granule.name] = 1 + self._work.get(granule.name, 0)
         return weights
 
-    def _loads(self, view: _View) -> dict[str, int]:
+    def _loads(self, view: View) -> dict[str, int]:
         return {role: sum(weights.values()) for role, weights in self._weights(view).items()}
 
 
-def _silent(view: _View) -> set[str]:
+def _silent(view: View) -> set[str]:
     """The members whose granules are to be taken over."""
     return {id for id, other in view.others.items() if view.sights[id].silent(other)}
 
 
-def _moves(role: str, weights: Mapping[str, int], chosen: Mapping[str, Sequence[str]]) -> list[_Move]:
-    """The transactions that hand over what was chosen for each member, by turns."""
-    each = [
-        [_Move(to, role, part, sum(weights[name] for name in part)) for part in batches(names, GRANULES_PER_WRITE)]
-        for to, names in chosen.items()
-    ]
-    return [move for moves in zip_longest(*each) for move in moves if move is not None]
-
-
-def _takers(view: _View) -> list[MemberRow]:
+def _takers(view: View) -> list[MemberRow]:
     """The members that granules may be given to: that stay, and nobody suspects."""
     return [
         other for id, other in view.others.items() if other.state == "active" and not view.sights[id].suspected(other)

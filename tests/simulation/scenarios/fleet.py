@@ -20,7 +20,9 @@ from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.fleet.core.decisions import Sight
+from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.rows import FleetRow, GranuleRow
+from turnstile.fleet.exchange import Exchange
 from turnstile.fleet.member import Member
 from turnstile.gc.core import Grace
 
@@ -57,8 +59,8 @@ class Fleet:
             return noted
 
         stack = ExitStack()
-        stack.enter_context(patch("turnstile.fleet.member.GRANULES_PER_WRITE", 2))
-        stack.enter_context(swapped("turnstile.fleet.member.rows.hand_over", noting))
+        stack.enter_context(patch("turnstile.fleet.exchange.GRANULES_PER_WRITE", 2))
+        stack.enter_context(swapped("turnstile.fleet.exchange.rows.hand_over", noting))
         return stack
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
@@ -111,7 +113,12 @@ def _nobody_is_silent() -> Any:
 
 def _takes_no_free_granules() -> Any:
     """What nobody owns stays so."""
-    return patch.object(Member, "_claim", lambda _: None)
+    return patch.object(Exchange, "claim", lambda _: None)
+
+
+def _never_read_again() -> Any:
+    """What was read of granules once is believed for ever."""
+    return patch.object(Granules, "notice", lambda *_: None)
 
 
 FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
@@ -127,5 +134,6 @@ FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "member: silent after a beat": (_silent_at_once, "I19"),
     "member: never silent": (_nobody_is_silent, "I19"),
     "granule: never claimed": (_takes_no_free_granules, "I19"),
+    "granule: never read again": (_never_read_again, "I19"),
 }
 """What is planted, and the invariant that it breaks."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, granule_of
+from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, UNEVEN_PERCENT, WATCHED, granule_of
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member, Whose
@@ -431,6 +431,94 @@ def test_i19_many_granules_change_hands_in_several_transactions() -> None:
     assert abs(len(first.owned()) - len(second.owned())) <= 1
     site.beats(second, times=2 * SILENT_BEATS)
     site.agree(second)
+
+
+def slow_store(site: Site, ms: int) -> None:
+    """Every transaction, and every read of many rows, takes so long."""
+    transact, read_many = site.world.refs.transact, site.world.refs.read_many
+
+    def slow_transact(writes: Any, token: str) -> Any:
+        site.now_ms += ms
+        return transact(writes, token)
+
+    def slow_read(keys: Any) -> Any:
+        site.now_ms += ms if len(keys) > WATCHED + 1 else 0
+        return read_many(keys)
+
+    site.world.refs.transact, site.world.refs.read_many = slow_transact, slow_read  # type: ignore[method-assign]
+
+
+def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_and_shows_life_meanwhile() -> None:
+    site = Site()
+    slow_store(site, 4)
+    count = 30 * GRANULES_PER_WRITE
+    first, second = site.member(publish=count), site.member("b", publish=count)
+    site.beats(first)
+    assert len(first.owned()) < 4 * GRANULES_PER_WRITE and first.next_beat_ms() == 0, "it goes on at once"
+    lives = list[int]()
+    for _ in range(400):
+        site.beats(first, second, step_ms=1)
+        lives.append(sum(row.life for row in site.rows(MemberRow)))
+        if (
+            abs(len(first.owned()) - len(second.owned())) <= GRANULES_PER_WRITE
+            and len(first.owned()) + len(second.owned()) == count
+        ):
+            break
+    site.agree(first, second)
+    assert lives == sorted(set(lives)), "life is shown between any two parts of the work"
+    assert {row.id for row in site.rows(MemberRow)} == {first.id, second.id}, "nobody was taken for silent"
+    assert abs(len(first.owned()) - len(second.owned())) <= GRANULES_PER_WRITE
+    before = len(second.owned())
+    for _ in range(400):
+        site.beats(first, step_ms=BEAT)
+        if len(site.rows(MemberRow)) == 1 and len(first.owned()) == count:
+            break
+    assert before and len(first.owned()) == count
+    site.agree(first)
+
+
+def test_what_is_given_in_several_beats_is_planned_once() -> None:
+    site = Site()
+    count = 12 * GRANULES_PER_WRITE
+    first = site.member(publish=count)
+    site.beats(first, times=2)
+    others = [site.member(name, publish=count) for name in "bcd"]
+    slow_store(site, 6)
+    for _ in range(60):
+        site.beats(first, *others, step_ms=1)
+    site.agree(first, *others)
+    shares = [len(member.owned()) for member in (first, *others)]
+    assert sum(shares) == count and max(shares) - min(shares) < count / 4 * UNEVEN_PERCENT / 100
+    assert {row.epoch for row in site.rows(GranuleRow)} == {1, 2}, "no granule moved twice"
+
+
+def test_i19_a_fleet_whose_row_went_while_a_member_joined_is_told() -> None:
+    site = Site()
+    during_transactions(site, lambda: site.world.refs.rows.pop(site.world.space.fleet(), None))
+    with pytest.raises(StateConflict, match="row of the fleet is gone"):
+        site.beats(site.member())
+    assert site.rows(MemberRow) == []
+
+
+def test_a_member_reads_the_granules_that_changed_hands_and_no_others() -> None:
+    site = Site()
+    members = [site.member(name, publish=300) for name in "abc"]
+    site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
+    read_many, reads = site.world.refs.read_many, list[str]()
+    site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    granule = site.world.space.fleet_granule("")
+    site.beats(*members, times=2 * WHOLE_LOOK_BEATS)
+    assert [key for key in reads if key.startswith(granule)] == []
+    lost = len(members[2].owned())
+    reads.clear()
+    members[2].leave()
+    reads.clear()
+    site.beats(*members[:2])
+    again = [key for key in reads if key.startswith(granule)]
+    assert lost <= len(again) <= 2 * 300 and len(members[0].owned()) + len(members[1].owned()) == 300
+    reads.clear()
+    site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
+    assert [key for key in reads if key.startswith(granule)] == []
 
 
 def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:

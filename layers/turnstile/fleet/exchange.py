@@ -1,0 +1,242 @@
+"""How granules change hands: what a member believes of members and granules, and the transactions that give, take and claim them.
+
+Each transaction is judged by the rows (``core.rows``). One that is refused, or whose outcome nobody knows, says that a belief is old: what it was about is read
+again. Whatever takes long stops after a beat's time, and goes on in the next beat, after a sign of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from turnstile.fleet.core import rows
+from turnstile.fleet.core.decisions import Sight, batches, granule_names
+from turnstile.fleet.core.granules import Granules
+from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.read import FleetReader
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import AllAccepted, World
+
+READ_AT_ONCE: Final = 1_000
+"""Granules that are read before the time is looked at."""
+
+RELEASE_TRIES: Final = 8
+
+Monotonic = Callable[[], int]
+"""A clock in ms that never steps back."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """What a member believes of members; replaced as a whole, so that other threads may read it."""
+
+    fleet: FleetRow
+    me: MemberRow
+    others: Mapping[str, MemberRow]
+    sights: Mapping[str, Sight]
+    began_ms: int
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Granules of a role that a member is going to hand over in one transaction, with their load."""
+
+    to: str
+    role: str
+    names: Sequence[str]
+    load: int
+
+
+class Exchange:
+    """What one member believes, and what it does with granules. For one thread; others may read ``view`` and ask ``granules.get``.
+
+    Attributes:
+        view: what it believes of members; None before it has joined.
+        granules: what it believes of the granules of its roles.
+        plan: what it is going to hand over.
+        is_behind: whether it had no time for everything that it should claim or take over.
+    """
+
+    def __init__(self, world: World, monotonic: Monotonic, beat_ms: int, roles: Iterable[str]) -> None:
+        self._world, self._monotonic, self._beat_ms, self._roles = world, monotonic, beat_ms, frozenset(roles)
+        self._key, self._reader = world.space.fleet(), FleetReader(world)
+        self.view: View | None = None
+        self.granules = Granules()
+        self.plan = list[Move]()
+        self.is_behind = False
+
+    @property
+    def seen(self) -> View:
+        """The view of a process that has joined."""
+        assert self.view is not None
+        return self.view
+
+    def joined(self, view: View) -> None:
+        """Begins with what a new member sees."""
+        self.plan.clear()
+        self.granules = Granules(granule_names({role: view.fleet.granules[role] for role in sorted(self._roles)}))
+        self.view = view
+        self.look(view, view.others.values(), whole=True)
+
+    def look(self, view: View, members: Iterable[MemberRow], *, whole: bool) -> None:
+        """Takes a new view, with the rows of ``members`` as they were read for it, and reads the granules that changed hands.
+
+        Args:
+            whole: whether these are all members: then granules of nobody are looked for, too.
+        """
+        self.view = view
+        self.granules.notice([view.me, *members], {view.me.id, *view.others})
+        if whole:
+            self.granules.doubt("")
+        self._read_granules()
+
+    def _read_granules(self, *, in_time: bool = True) -> None:
+        """Reads what has to be read again; with ``in_time`` what there is time for, and a part of it in any case."""
+        while names := self.granules.unread(READ_AT_ONCE):
+            for granule in self._reader.granules(names).values():
+                self.granules.put(granule)
+            if in_time and not self._has_time():
+                break
+
+    def _has_time(self) -> bool:
+        view = self.view
+        return view is not None and self._monotonic() - view.began_ms < self._beat_ms
+
+    # -- granules that change hands -----------------------------------------------------------------------------------
+
+    def has_more_to_do(self) -> bool:
+        """Returns whether a beat had no time for all that it should read, claim, take over or hand over."""
+        return bool(self.plan or self.is_behind or self.granules.unread(1))
+
+    def claim(self) -> None:
+        """Claims the granules of its roles that nobody owns."""
+        view = self.seen
+        for batch in batches(self.granules.owned_by(""), GRANULES_PER_WRITE):
+            if not self._has_time():
+                self.is_behind = True
+                return
+            if not self.transact(rows.claim(batch, view.me, self._world.clock.now_ms())):
+                self.granules.doubt("")  # somebody else claims them, too
+                return
+            self._received(batch)
+
+    def take_over(self, id: str) -> None:
+        """Takes the granules of a silent member, and removes it. Granules of roles that this member does not work for become nobody's."""
+        view = self.seen
+        mine = self.granules.owned_by(id)
+        for batch in batches(mine, GRANULES_PER_WRITE):
+            if not self._has_time():
+                self.is_behind = True
+                return
+            view = self.seen
+            source = view.others[id]
+            if not self.transact(rows.take_over(batch, source, view.me, self._world.clock.now_ms())):
+                self.granules.doubt(id)  # somebody else takes them, too, or it lives
+                return
+            self._lost(source, len(batch))
+            self._received(batch)
+        if self._release_rest(id):
+            self.transact(rows.remove_member(self._key, self.seen.others[id]))
+
+    def _release_rest(self, id: str) -> bool:
+        """Makes granules of a silent member nobody's that are of roles which this one does not work for; whether none is left."""
+        view = self.seen
+        source = view.others[id]
+        foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._roles}
+        if source.owned == 0 or not foreign:
+            return True
+        rest = [row for row in self._reader.granules(granule_names(foreign)).values() if row.owner == id]
+        return all(
+            self.transact(rows.take_over(batch, source, None, self._world.clock.now_ms()))
+            for batch in batches(rest, GRANULES_PER_WRITE)
+        )
+
+    def carry_out(self) -> None:
+        """Hands over what was planned, while there is time."""
+        while self.plan and self._has_time():
+            if not self.hand_over(self.plan.pop(0)):
+                self.plan.clear()
+
+    def hand_over(self, move: Move) -> bool:
+        """Gives granules away; whether that was applied, or is not to be done any more. This member does not count on a granule from before
+        it is another's."""
+        view = self.seen
+        me, to = view.me, view.others.get(move.to)
+        mine = [row for name in move.names if (row := self.granules.get(name)) is not None and row.owner == me.id]
+        if to is None or to.state != "active" or view.sights[move.to].suspected(to) or not mine:
+            return True
+        self.granules.drop([granule.name for granule in mine])
+        now = self._world.clock.now_ms()
+        if not self.transact(rows.hand_over(mine, me, to, now, role=move.role, load=move.load)):
+            self.read_again()
+            return False
+        for granule in mine:
+            self.granules.put(replace(granule, owner=to.id, epoch=granule.epoch + 1, since=now))
+        own = replace(me, changes=me.changes + 1, owned=me.owned - len(mine), life=me.life + 1)
+        loads = {**to.loads, move.role: to.loads.get(move.role, 0) + move.load}
+        other = replace(to, changes=to.changes + 1, owned=to.owned + len(mine), loads=loads)
+        self.view = replace(view, me=own, others={**view.others, to.id: other})
+        self.granules.changed(own)
+        self.granules.changed(other)
+        return True
+
+    def _received(self, granules: Sequence[GranuleRow]) -> None:
+        """Notes that this member owns granules which it has claimed or taken over."""
+        view, now = self.seen, self._world.clock.now_ms()
+        me = replace(view.me, changes=view.me.changes + 1, owned=view.me.owned + len(granules))
+        for row in granules:
+            self.granules.put(replace(row, owner=me.id, epoch=row.epoch + 1, since=now))
+        self.granules.changed(me)
+        self.view = replace(view, me=me)
+
+    def _lost(self, source: MemberRow, count: int) -> None:
+        """Notes that granules were taken from a silent member."""
+        view = self.seen
+        less = replace(source, changes=source.changes + 1, owned=source.owned - count)
+        self.granules.changed(less)
+        self.view = replace(view, others={**view.others, source.id: less})
+
+    def release(self) -> bool:
+        """Gives what nobody takes to nobody, and removes the own row."""
+        for _ in range(RELEASE_TRIES):
+            self.read_again()
+            for batch in batches(self.granules.owned_by(self.seen.me.id), GRANULES_PER_WRITE):
+                me = self.seen.me
+                if not self.transact(rows.hand_over(batch, me, None, self._world.clock.now_ms())):
+                    break
+                own = replace(me, changes=me.changes + 1, life=me.life + 1)
+                self.view = replace(self.seen, me=own)
+            else:
+                return self.transact(rows.remove_member(self._key, self.seen.me))
+        return False
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def transact(self, writes: Sequence[Write]) -> bool:
+        """Whether the transaction was applied; False also when nobody knows. What this member owns has to be read again then."""
+        try:
+            return isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted)
+        except (OutcomeUnknown, Throttled):
+            return False
+
+    def read_again(self) -> None:
+        """Reads the own row, those of all members, and every granule that changed hands: what was changed just now is known at once."""
+        view = self.seen
+        row = self._world.refs.read(view.me.key)
+        me = view.me if row is None else MemberRow.from_row(row)
+        others = self._reader.members(view.others)
+        self.view = replace(view, me=me, others=others)
+        self.granules.notice([me, *others.values()], {me.id, *others})
+        self._read_granules(in_time=False)
+
+
+def moves(role: str, weights: Mapping[str, int], chosen: Mapping[str, Sequence[str]]) -> list[Move]:
+    """The transactions that hand over what was chosen for each member, by turns."""
+    each = [
+        [Move(to, role, part, sum(weights[name] for name in part)) for part in batches(names, GRANULES_PER_WRITE)]
+        for to, names in chosen.items()
+    ]
+    return [move for moves in zip_longest(*each) for move in moves if move is not None]
