@@ -66,8 +66,8 @@ def session(
     packages = packages_of(pyspark.__version__, s3=bool(s3))
     if small:
         settings.update(SMALL)
+    settings["spark.jars.excludes"] = ",".join(EXCLUDED)
     if s3:
-        settings["spark.jars.excludes"] = ",".join(EXCLUDED)
         settings.update(_s3a(s3))
     user_options = dict(options or {})
     packages += [p for p in user_options.pop("spark.jars.packages", "").split(",") if p]

@@ -60,7 +60,7 @@ def libraries() -> Path:
                 fetched.mkdir()
                 (fetched / "pom.xml").write_text(_pom())
                 goal = ["dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime"]
-                _fetch(goal, fetched)
+                _fetch([f"-Dmaven.repo.local={home / 'maven'}", *goal], fetched)
                 fetched.rename(folder)
     return folder / "lib"
 

@@ -147,16 +147,24 @@ def libraries(release: Release) -> Path:
             with tempfile.TemporaryDirectory(dir=home) as name:
                 fetched = Path(name) / "fetched"
                 fetched.mkdir()
-                _fetch(release, fetched)
+                _fetch(release, fetched, home / "maven")
                 fetched.rename(folder)
     return folder / "lib"
 
 
-def _fetch(release: Release, folder: Path) -> None:
+def _fetch(release: Release, folder: Path, repository: Path) -> None:
+    """Not by the user's own Maven repository: of versions that it does not take, Maven leaves a pom there without its jar, which a Spark session finds,
+    and then it cannot start."""
     bom = _BOM.format(bom=release.bom) if release.bom else ""
     (folder / "pom.xml").write_text(_POM.format(bom=bom, group=release.group, version=release.version))
     goal = ["dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime"]
-    done = subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mvn", "-q", "-B", f"-Dmaven.repo.local={repository}", *goal],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         raise Missing(f"DynamoDB Local {release.version} could not be fetched: {done.stdout[-300:].strip()}")
 
