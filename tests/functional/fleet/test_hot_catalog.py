@@ -138,10 +138,10 @@ def test_the_metrics_of_a_server_show_its_part_in_the_fleet(pair: list[Server]) 
         both = [shown(server) for server in pair]
         members = [one["turnstile_fleet_members"] for one in both]
         owned = [one["turnstile_fleet_granules"] for one in both]
-        assert all(one["turnstile_fleet_gained_total"] > 0 for one in both)
-        return members == [2.0, 2.0] and sum(owned) == 64 + 1 + 32
+        gained = [one["turnstile_fleet_gained_total"] for one in both]
+        return members == [2.0, 2.0] and min(gained) > 0 and sum(owned) == 64 + 1 + 32
 
-    _until(holds)  # granules may be on their way from one to the other
+    _until(holds)  # a beat that began before the rows changed is still to be counted
 
 
 def test_i3_i21_changes_go_on_when_the_owner_is_frozen_or_killed(pair: list[Server]) -> None:
