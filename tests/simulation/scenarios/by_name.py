@@ -26,7 +26,14 @@ from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.reservations import RESERVATION_MISTAKES, Reserved
 from tests.simulation.scenarios.scenario import Scenario
-from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
+from tests.simulation.scenarios.tables import (
+    CROWDED_MISTAKES,
+    REUSED_MISTAKES,
+    SHARED_MISTAKES,
+    Crowded,
+    Reused,
+    Shared,
+)
 from tests.simulation.scenarios.upgrades import UPGRADE_MISTAKES, Upgrades
 from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
 
@@ -39,6 +46,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         JudgedReads(),
         LargeJudgedReads(),
         Crowded(),
+        Shared(),
         Reused(),
         Noted(),
         Pasts(),
@@ -64,6 +72,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     LargeGroups.name: LARGE_GROUP_MISTAKES,
     JudgedReads.name: JUDGED_MISTAKES,
     Crowded.name: CROWDED_MISTAKES,
+    Shared.name: SHARED_MISTAKES,
     Reused.name: REUSED_MISTAKES,
     Noted.name: NOTED_MISTAKES,
     Pasts.name: PAST_MISTAKES,

@@ -68,7 +68,7 @@ def test_i23_a_shared_write_leaves_the_row_that_its_commits_own_writes_leave_in_
     write = share(row, waiting, NOW)
     fresh = [proposal for proposal in waiting if ratified(row, proposal) is not None]
     if write is None:
-        assert waiting[0] not in fresh and not any(_may_share(proposal) for proposal in fresh)
+        assert not fresh
         return
     members = [waiting[member] for member in write.members]
     assert accepts(row, write.change)
@@ -78,16 +78,10 @@ def test_i23_a_shared_write_leaves_the_row_that_its_commits_own_writes_leave_in_
     placed = positioned(TableHead.from_row(after))[-len(members) :]
     assert [place.entry.txn for place in placed] == [proposal.entry.txn for proposal in members]
     left = [proposal for index, proposal in enumerate(waiting) if index not in write.members]
-    if len(members) > 1 or _may_share(members[0]):  # whoever was left out does not fit any more, or shares no write
-        names = sum(len(proposal.apps) for proposal in members)
-        for proposal in left:
-            fits = ratified(after, proposal) is not None
-            assert not fits or not _may_share(proposal) or names + len(proposal.apps) > GROUP_APPS
-
-
-def _may_share(proposal: Proposal) -> bool:
-    entry = proposal.entry
-    return proposal.metadata is None and entry.changed in ("data", "append") and entry.hwm != ROWS_OFF
+    names = sum(len(proposal.apps) for proposal in members)
+    for proposal in left:  # whoever was left out does not fit any more, or did not fit before the others came
+        is_early = proposal.base > row["latest"]
+        assert ratified(after, proposal) is None or names + len(proposal.apps) > GROUP_APPS or is_early
 
 
 @MANY
@@ -139,16 +133,20 @@ def test_i23_a_commit_sent_twice_is_ratified_once() -> None:
     assert shared(empty_row(), [ticket(0, "a"), ticket(0, "a"), ticket(0, "b")])[0].members == (0, 2)
 
 
-def test_i2_i23_a_commit_that_others_are_judged_by_shares_no_write() -> None:
-    for spoiling in (
-        named(1, "m", metadata="m1", changed="metadata"),
-        named(1, "m", metadata="m1"),
-        named(1, "m", changed="unread"),
-        named(1, "m", changed="metadata"),
-        named(1, "m", hwm=ROWS_OFF),
-    ):
-        assert shared(empty_row(), [spoiling, ticket(0, "a")])[0].members == (0,)
-        assert shared(empty_row(), [ticket(0, "a"), spoiling, ticket(0, "b")])[0].members == (0, 2)
+def test_i2_i23_a_change_of_metadata_comes_first_and_excludes_tickets_of_older_metadata() -> None:
+    change = named(1, "m", metadata="m1", changed="metadata")
+    write, _ = shared(empty_row(), [ticket(0, "a"), change, ticket(1, "b")])
+    assert write.members == (1, 2)
+    after = TableHead.from_row(applied(empty_row(), write.change.actions))
+    assert (after.metadata, after.epoch, after.latest) == ("m1", 1, 2)
+
+
+def test_i2_i23_a_group_may_end_row_tracking() -> None:
+    row = empty_row(row_hwm=5)
+    write, _ = shared(row, [named(1, "m", hwm=ROWS_OFF), ticket(0, "a")])
+    after = applied(row, write.change.actions)
+    assert write.members == (0, 1) and "row_hwm" not in after
+    recount(TableHead.from_row(after))
 
 
 def test_i3_i23_tickets_of_one_streaming_application_do_not_share_a_write() -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from turnstile.delta.core.decide import Proposal
-from turnstile.delta.core.head import ROWS_OFF, cost
+from turnstile.delta.core.head import cost
 from turnstile.delta.core.ratify_writes import (
     active,
     named_change,
@@ -28,13 +28,17 @@ from turnstile.delta.core.ratify_writes import (
     unreserved,
 )
 from turnstile.store.core.evaluate import accepts, applied
-from turnstile.store.core.writes import Absent, Action, Append, Change, Clause, Equals, Include, Row, Set, SetSum
+from turnstile.store.core.writes import Absent, Action, Append, Change, Clause, Drop, Equals, Include, Row, Set, SetSum
 
 GROUP_COMMITS: Final = 48
 """Commits that share a write at most. Each is named in its condition, and DynamoDB takes 4 kB and 300 operators of that."""
 
 GROUP_APPS: Final = 8
 """Streaming applications that they name at most, for the same reason."""
+
+
+_MEMBERS: Final = ("latest", "last_ict", "pending", "epoch", "metadata", "row_hwm")
+"""Members of the row that become what the last of the commits makes them."""
 
 
 class SharedWrite(msgspec.Struct, frozen=True):
@@ -47,26 +51,24 @@ class SharedWrite(msgspec.Struct, frozen=True):
 def share(row: Row, proposals: Sequence[Proposal], now: int) -> SharedWrite | None:
     """Returns the write that ratifies as many of ``proposals`` as fit together on ``row``; None where it would accept none of them.
 
-    A commit that names its version comes first, since tickets fit behind it, and behind a ticket it would be refused. One that changes what others
-    are judged by shares no write.
+    A commit that names its version comes first: tickets fit behind it, unless it changes metadata, and behind a ticket it would be refused.
     """
     key: str = row["key"]
-    after, members, alone = row, list[int](), not _may_share(proposals[0])
-    order = sorted(range(len(proposals)), key=lambda index: proposals[index].version is None)
-    for index in [0] if alone else order:
+    after, members, chosen = row, list[int](), list[Proposal]()
+    for index in sorted(range(len(proposals)), key=lambda index: proposals[index].version is None):
         proposal = proposals[index]
-        chosen = [proposals[member] for member in members]
-        if not alone and not (_may_share(proposal) and _has_space(chosen, proposal)):
+        if not _has_space(chosen, proposal):
             continue
         change = own_change(key, after, proposal, now)
         if accepts(after, change):
             members.append(index)
+            chosen.append(proposal)
             after = applied(after, change.actions)
     if not members:
         return None
     if len(members) == 1:
-        return SharedWrite(own_change(key, row, proposals[members[0]], now), tuple(members))
-    return SharedWrite(_shared_change(row, after, [proposals[member] for member in members], now), tuple(members))
+        return SharedWrite(own_change(key, row, chosen[0], now), tuple(members))
+    return SharedWrite(_shared_change(row, after, chosen, now), tuple(members))
 
 
 def own_change(key: str, row: Row, proposal: Proposal, now: int) -> Change:
@@ -74,11 +76,6 @@ def own_change(key: str, row: Row, proposal: Proposal, now: int) -> Change:
     if proposal.version is not None:
         return named_change(key, proposal, now)
     return ticket_change(key, proposal, now, clock_behind=row["last_ict"] >= proposal.entry.ict)
-
-
-def _may_share(proposal: Proposal) -> bool:
-    entry = proposal.entry
-    return proposal.metadata is None and entry.changed not in ("metadata", "unread") and entry.hwm != ROWS_OFF
 
 
 def _has_space(chosen: Sequence[Proposal], proposal: Proposal) -> bool:
@@ -104,14 +101,13 @@ def _shared_change(before: Row, after: Row, members: Sequence[Proposal], now: in
         settled(),
     ]
     actions: list[Action] = [
-        *(Set((name,), after[name]) for name in ("latest", "last_ict", "pending")),
+        *(Set((name,), after[name]) for name in _MEMBERS if after.get(name) not in (None, before.get(name))),
+        *(Drop((name,)) for name in _MEMBERS if name in before and name not in after),
         Append(("tail",), tuple(after["tail"][len(before["tail"]) :])),
         Include(("ids",), frozenset(proposal.entry.txn for proposal in members)),
         SetSum(("bytes",), ("bytes",), after["bytes"] - before["bytes"]),
         Set(("changed_at",), now),
     ]
-    if after.get("row_hwm") != before.get("row_hwm"):
-        actions.append(Set(("row_hwm",), after["row_hwm"]))
     apps = {
         app: version for app, version in after.get("apps", {}).items() if before.get("apps", {}).get(app) != version
     }
