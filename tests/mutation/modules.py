@@ -70,6 +70,21 @@ MODULES: Final = {
         ),
         decides=True,
     ),
+    "turnstile.delta.core.shared_writes": Mutated(
+        (_CLAUSES, "unit/delta/test_shared_writes.py", "unit/delta/test_shared_commits.py"), decides=True, guards=True
+    ),
+    "turnstile.delta.shared_commits": Mutated(
+        ("unit/delta/test_shared_commits.py", *_RATIFIED, "unit/delta/test_refusals_after_lost_attempts.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.store.queue": Mutated(
+        ("unit/change_groups/test_group_commit.py", "unit/delta/test_shared_commits.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.delta.core.decide": Mutated(
         (*_RATIFIED, "unit/transactions/test_groups.py", "unit/delta/test_*.py", "unit/transactions/test_*.py"),
         writes=False,

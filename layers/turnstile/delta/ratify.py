@@ -104,6 +104,7 @@ class Ratifier:
         metadata: MetadataStore | None = None,
         *,
         pause: Pause = no_pause,
+        queue: CommitQueue | None = None,
     ) -> None:
         self.world, self._clock, self.pause = world, world.clock, pause
         self._limits = limits or Limits()
@@ -112,7 +113,7 @@ class Ratifier:
         self._facts = Lru[str, TableFacts](_FACTS)
         self._seen = Lru[str, LastSeen](_FACTS)
         self._rules = Lru[str, TableRules](_FACTS)
-        self._queue = CommitQueue()
+        self._queue = queue or CommitQueue()
 
     @property
     def attempts(self) -> int:

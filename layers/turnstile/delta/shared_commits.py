@@ -84,10 +84,10 @@ class WaitingCommit(Waiting[Answer]):
 
 
 class CommitQueue:
-    """The commits that wait in a process, by table. Safe for threads."""
+    """The commits that wait in a process, by table. Safe for threads. ``queue``: in measurements, one that waits in its own way."""
 
-    def __init__(self) -> None:
-        self._queue = new_queue()
+    def __init__(self, queue: WaitingQueue[WaitingCommit] | None = None) -> None:
+        self._queue = queue or new_queue()
 
     def commit(self, ratifier: Ratifier, prepared: Prepared) -> Answer:
         """Returns the decision on a commit, by whoever writes it. Raises as ``Ratifier.commit``."""
