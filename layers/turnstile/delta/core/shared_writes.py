@@ -79,9 +79,9 @@ def own_change(key: str, row: Row, proposal: Proposal, now: int) -> Change:
 
 
 def _has_space(chosen: Sequence[Proposal], proposal: Proposal) -> bool:
-    """Whether a proposal has space in the condition beside those that were chosen. The first one always has."""
+    """Whether a proposal has space in the condition beside those that were chosen."""
     apps = sum(len(other.apps) for other in chosen) + len(proposal.apps)
-    return not chosen or (len(chosen) < GROUP_COMMITS and apps <= GROUP_APPS)
+    return len(chosen) < GROUP_COMMITS and apps <= GROUP_APPS
 
 
 def _shared_change(before: Row, after: Row, members: Sequence[Proposal], now: int) -> Change:
@@ -102,7 +102,7 @@ def _shared_change(before: Row, after: Row, members: Sequence[Proposal], now: in
     ]
     actions: list[Action] = [
         *(Set((name,), after[name]) for name in _MEMBERS if after.get(name) not in (None, before.get(name))),
-        *(Drop((name,)) for name in _MEMBERS if name in before and name not in after),
+        *(Drop((name,)) for name in _MEMBERS if name not in after),
         Append(("tail",), tuple(after["tail"][len(before["tail"]) :])),
         Include(("ids",), frozenset(proposal.entry.txn for proposal in members)),
         SetSum(("bytes",), ("bytes",), after["bytes"] - before["bytes"]),
