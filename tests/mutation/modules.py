@@ -96,6 +96,7 @@ MODULES: Final = {
     ),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
     "turnstile.fleet.core.owners": Mutated(("unit/fleet/test_owners.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.core.asking": Mutated(("unit/fleet/test_asking.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.grouping": Mutated(
         ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True
     ),
