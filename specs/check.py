@@ -33,7 +33,7 @@ LARGE_GROUP_INVARIANTS: Final = ("I1_InPlace", "I2_Once", "I8_Whole", "I8_ReadsH
 CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
 
 FLEET_INVARIANTS: Final = (
-    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps",
+    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps", "I19_Noticed",
 )  # fmt: skip
 
 
@@ -288,6 +288,8 @@ FLEET_BROKEN: Final = (
     FleetModel("fleet: taken from a member that shows life", ("takes from who shows life",), ("I19",)),
     FleetModel("fleet: a member is removed that shows life", ("removes who shows life",), ("I19",)),
     FleetModel("fleet: a member is removed that owns something", ("removes an owner",), ("I19",)),
+    FleetModel("fleet: changes are not counted", ("changes are not counted",), ("I19",)),
+    FleetModel("fleet: what changed hands is not read again", ("reads nothing again",), ("I19",)),
     FleetModel(
         "fleet: nobody looks for silent members", ("nobody looks",), ("I19",), beats=1, moves=0, doubts=0, live=True
     ),

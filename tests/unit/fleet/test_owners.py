@@ -21,3 +21,4 @@ def test_what_is_believed_of_owners_ends() -> None:
     assert owners.of("main", 100) is None
     assert owners.of("main", 5_000) is None
     assert Owners().of("main", -1) is None
+    assert Owners(100, 0, {"catalogs/0": ADDRESS}).of("main", 1) is None, "nobody knows how many granules there are"
