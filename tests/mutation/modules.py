@@ -111,6 +111,7 @@ MODULES: Final = {
     ),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
     "turnstile.fleet.core.owners": Mutated(("unit/fleet/test_owners.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.core.asking": Mutated(("unit/fleet/test_asking.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.grouping": Mutated(
         ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True
     ),
@@ -537,6 +538,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "at that millisecond it is held up by something else, and only the word for it differs"
     ),
     "turnstile.maintenance.runs: after_run: member again_ms=0": "a time that is over holds nothing up",
+    "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
 }
 """Mutants that no test notices, each with the reason why none should."""

@@ -15,6 +15,7 @@ from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES,
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
 from tests.simulation.scenarios.fleet import FLEET_MISTAKES, Fleet
 from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowedUp
+from tests.simulation.scenarios.forwarding import FORWARDING_MISTAKES, Forwarded
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
 from tests.simulation.scenarios.judged_reads import JUDGED_MISTAKES, JudgedReads, LargeJudgedReads
@@ -62,6 +63,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Reserved(),
         Fleet(),
         ChangeGroups(),
+        Forwarded(),
         Upgrades(),
     )
 }
@@ -88,6 +90,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Reserved.name: RESERVATION_MISTAKES,
     Fleet.name: FLEET_MISTAKES,
     ChangeGroups.name: CHANGE_GROUP_MISTAKES,
+    Forwarded.name: FORWARDING_MISTAKES,
     Upgrades.name: UPGRADE_MISTAKES,
 }
 
