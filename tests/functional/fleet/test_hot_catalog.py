@@ -154,7 +154,11 @@ class HotTable:
     """A table that both servers get many appends of, each by a writer that sends it again until its outcome is known."""
 
     def __init__(self, pair: list[Server]) -> None:
-        self.table, self.versions, self._mutex = Table(pair[0], headers=headers(ADMIN)), dict[int, str](), threading.Lock()
+        self.table, self.versions, self._mutex = (
+            Table(pair[0], headers=headers(ADMIN)),
+            dict[int, str](),
+            threading.Lock(),
+        )
         self.problems = list[object]()
 
     def write(self, server: Server, stop: threading.Event) -> None:
