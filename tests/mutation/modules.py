@@ -71,11 +71,11 @@ MODULES: Final = {
         decides=True,
     ),
     "turnstile.delta.core.shared_writes": Mutated(
-        (_CLAUSES, "unit/delta/test_shared_writes.py", "unit/delta/test_shared_commits.py"), decides=True, guards=True
+        (_CLAUSES, "unit/shared_commits/test_shared_writes.py", "unit/shared_commits/test_shared_commits.py"), decides=True, guards=True
     ),
     "turnstile.delta.shared_commits": Mutated(
         (
-            "unit/delta/test_shared_commits.py",
+            "unit/shared_commits/test_shared_commits.py",
             *_RATIFIED,
             "unit/delta/test_refusals_after_lost_attempts.py",
             "unit/transactions/test_large_groups.py",
@@ -85,7 +85,7 @@ MODULES: Final = {
         guards=True,
     ),
     "turnstile.store.queue": Mutated(
-        ("unit/change_groups/test_group_commit.py", "unit/delta/test_shared_commits.py"),
+        ("unit/change_groups/test_group_commit.py", "unit/shared_commits/test_shared_commits.py"),
         writes=False,
         decides=True,
         guards=True,
