@@ -1,7 +1,8 @@
 -------------------------------- MODULE Fleet --------------------------------
 (* Members of a fleet and the granules that they own (ADR 46, I19). A process knows what it read at some time, and may act on it at any later
-   time; one write that it sends may be late, be applied at any moment and again, whatever its sender does meanwhile. Nobody looks at a
-   clock: a member may be found silent at any time, and what is found is a count of its signs of life. Processes die and freeze.
+   time; one write that it sends may be late, be applied at any moment and again, whatever its sender does meanwhile. It looks at the rows of
+   members, whose counts of changes say which granules it has to read again, and reads each of them later (fleet/core/granules). Nobody looks at
+   a clock: a member may be found silent at any time, and what is found is a count of its signs of life. Processes die and freeze.
    "Mistakes" removes one guard; the model itself is Mistakes = {}.                                                                    *)
 EXTENDS Naturals, FiniteSets, TLC
 
@@ -22,19 +23,21 @@ Nothing == [type |-> "nothing"]
 VARIABLES fleet,       \* who is listed
           row,         \* [member -> its row: state, signs of life, how many granules it owns]
           granule,     \* [granule -> owner and epoch]
-          mem,         \* [member -> what its process knows: whether it lives, its life, the granules as it read them]
-          sight,       \* [member -> [member -> the life at which it was found silent; Beats + 1: it was not]]
+          mem,         \* [member -> what its process knows: whether it lives, its life, the granules as it read them, and those that it
+                       \*  has to read again]
+          same,        \* [member -> [member -> whether the count of changes in the other's row is the one that it knows]]
+          sight,       \* [member -> [member -> the life at which it was found silent; Unseen: it was not]]
           late,        \* a write that is on its way for ever
           left,        \* how many moves, doubts and crashes are left
           owners,      \* every owner that a granule ever had, with the epoch, for the record
           stale,       \* whether work had an effect after its granule had become another's, for the record
           robbed       \* whether granules were taken from a member that had shown life since, for the record
 
-rows == <<fleet, row, granule>>
+rows == <<fleet, row, granule, same>>
 record == <<owners, stale, robbed>>
 vars == <<rows, mem, sight, late, left, record>>
 
-Unseen == Beats + 1
+Unseen == 99
 Is(m, state) == row[m].state = state
 Known(m, g) == mem[m].granule[g]
 Owned(m) == {g \in Granules : granule[g].owner = m}
@@ -44,7 +47,8 @@ Init ==
     /\ fleet = {}
     /\ row = [m \in Members |-> [state |-> "new", life |-> 0, owned |-> 0]]
     /\ granule = [g \in Granules |-> [owner |-> None, epoch |-> 0]]
-    /\ mem = [m \in Members |-> [alive |-> TRUE, life |-> 0, granule |-> granule]]
+    /\ mem = [m \in Members |-> [alive |-> TRUE, life |-> 0, granule |-> granule, unread |-> {}]]
+    /\ same = [m \in Members |-> [o \in Members |-> TRUE]]
     /\ sight = [m \in Members |-> [o \in Members |-> Unseen]]
     /\ late = Nothing /\ left = [moves |-> Moves, doubts |-> Doubts, crashes |-> Crashes]
     /\ owners = {} /\ stale = FALSE /\ robbed = FALSE
@@ -59,6 +63,7 @@ Accepted(w) ==
       [] w.type = "life"   -> There(w.m) /\ row[w.m].life = w.life
       [] w.type = "claim"  -> SameEpoch(w) /\ Receives(w.to)
       [] w.type = "give"   -> SameEpoch(w) /\ There(w.from) /\ Receives(w.to)
+                                 /\ row[w.from].life = w.life
       [] w.type = "take"   -> SameEpoch(w) /\ Receives(w.to) /\ There(w.from)
                                  /\ (row[w.from].life = w.life \/ Wrong("takes from who shows life"))
       [] w.type = "remove" -> There(w.m) /\ (row[w.m].owned = 0 \/ Wrong("removes an owner"))
@@ -66,38 +71,58 @@ Accepted(w) ==
       [] w.type = "work"   -> granule[w.g].epoch = w.epoch \/ Wrong("no fence")
       [] OTHER             -> FALSE
 
-Less(r, m) == IF m = None \/ r[m].owned = 0 THEN r ELSE [r EXCEPT ![m].owned = @ - 1]
+\* A change of an owner is counted in the rows of both members: it is new to everybody but the one that hears that its own was applied.
+Less(r, m, gives) ==
+    IF m = None THEN r ELSE [r EXCEPT ![m].owned = IF @ = 0 THEN 0 ELSE @ - 1, ![m].life = IF gives THEN @ + 1 ELSE @]
 More(r, m) == IF m = None THEN r ELSE [r EXCEPT ![m].owned = @ + 1]
-Moved(w, from) ==
+Counted(of, hears) ==
+    same' = [m \in Members |-> [o \in Members |-> same[m][o] /\ (o \notin of \/ m = hears \/ Wrong("changes are not counted"))]]
+Moved(w, from, hears) ==
     LET epoch == IF Wrong("keeps the epoch") /\ granule[w.g].epoch > 0 THEN granule[w.g].epoch ELSE granule[w.g].epoch + 1
     IN  /\ granule' = [granule EXCEPT ![w.g] = [owner |-> w.to, epoch |-> epoch]]
-        /\ row' = More(Less(row, from), w.to)
+        /\ row' = More(Less(row, from, w.type = "give"), w.to)
+        /\ Counted({from, w.to}, hears)
         /\ owners' = owners \cup {<<w.g, epoch, w.to>>}
         /\ UNCHANGED fleet
 
-Effect(w) ==
+Effect(w, hears) ==
     CASE w.type = "join"   -> /\ row' = [row EXCEPT ![w.m].state = "active"] /\ fleet' = fleet \cup {w.m}
-                              /\ UNCHANGED <<granule, record>>
+                              /\ UNCHANGED <<granule, same, record>>
       [] w.type = "life"   -> /\ row' = [row EXCEPT ![w.m].life = @ + 1, ![w.m].state = IF w.leaves THEN "leaving" ELSE @]
-                              /\ UNCHANGED <<fleet, granule, record>>
-      [] w.type = "claim"  -> Moved(w, None) /\ UNCHANGED <<stale, robbed>>
-      [] w.type = "give"   -> Moved(w, w.from) /\ UNCHANGED <<stale, robbed>>
-      [] w.type = "take"   -> Moved(w, w.from) /\ UNCHANGED stale /\ robbed' = (robbed \/ row[w.from].life # w.life)
+                              /\ UNCHANGED <<fleet, granule, same, record>>
+      [] w.type = "claim"  -> Moved(w, None, hears) /\ UNCHANGED <<stale, robbed>>
+      [] w.type = "give"   -> Moved(w, w.from, hears) /\ UNCHANGED <<stale, robbed>>
+      [] w.type = "take"   -> Moved(w, w.from, hears) /\ UNCHANGED stale /\ robbed' = (robbed \/ row[w.from].life # w.life)
       [] w.type = "remove" -> /\ row' = [row EXCEPT ![w.m].state = "gone"] /\ fleet' = fleet \ {w.m}
-                              /\ robbed' = (robbed \/ row[w.m].life # w.life) /\ UNCHANGED <<granule, owners, stale>>
+                              /\ robbed' = (robbed \/ row[w.m].life # w.life) /\ UNCHANGED <<granule, same, owners, stale>>
       [] w.type = "work"   -> /\ stale' = (stale \/ granule[w.g] # [owner |-> w.m, epoch |-> w.epoch])
                               /\ UNCHANGED <<rows, owners, robbed>>
       [] OTHER             -> UNCHANGED <<rows, record>>
 
-Apply(w) == IF Accepted(w) THEN Effect(w) ELSE UNCHANGED <<rows, record>>
+Apply(w) == IF Accepted(w) THEN Effect(w, None) ELSE UNCHANGED <<rows, record>>
 Send(w) == \/ Apply(w) /\ UNCHANGED late
            \/ late = Nothing /\ late' = w /\ UNCHANGED <<rows, record>>
+
+\* What a member notes when it hears that its transaction was applied. It adds one to what it knew of both members' changes.
+Noted(m, w) == [mem EXCEPT ![m].granule[w.g] = [owner |-> w.to, epoch |-> w.epoch + 1], ![m].unread = @ \ {w.g},
+                           ![m].life = IF w.type = "give" THEN @ + 1 ELSE @]
+Transact(m, w) ==   \* the answer may be lost: then the member knows nothing of it
+    \/ Send(w) /\ UNCHANGED mem
+    \/ IF Accepted(w) THEN Effect(w, m) /\ mem' = Noted(m, w) /\ UNCHANGED late ELSE FALSE
 Late == late # Nothing /\ Apply(late) /\ UNCHANGED <<mem, sight, late, left>>
 
 (* ---- processes ---------------------------------------------------------------------------------------------------------- *)
-Read(m) ==                \* its own row and the granules, at one moment
-    /\ Alive(m)
-    /\ mem' = [mem EXCEPT ![m].life = row[m].life, ![m].granule = granule]
+Believed(m, o) == {g \in Granules : Known(m, g).owner = o}
+Look(m) ==                \* at the rows of all members, its own too; granules of nobody are looked for as well
+    LET moved == IF Wrong("reads nothing again") THEN {} ELSE {o \in Members : ~same[m][o]}
+    IN  /\ Alive(m)
+        /\ mem' = [mem EXCEPT ![m].life = row[m].life, ![m].unread = @ \cup UNION {Believed(m, o) : o \in moved \cup {None}}]
+        /\ same' = [same EXCEPT ![m] = [o \in Members |-> TRUE]]
+        /\ UNCHANGED <<fleet, row, granule, sight, late, left, record>>
+
+Read(m, g) ==             \* a granule that it has to read again
+    /\ Alive(m) /\ g \in mem[m].unread
+    /\ mem' = [mem EXCEPT ![m].granule[g] = granule[g], ![m].unread = @ \ {g}]
     /\ UNCHANGED <<rows, sight, late, left, record>>
 
 Join(m) == Alive(m) /\ Is(m, "new") /\ Send([type |-> "join", m |-> m]) /\ UNCHANGED <<mem, sight, left>>
@@ -110,15 +135,15 @@ ShowLife(m, leaves) ==
 
 Claim(m, g) ==
     /\ Alive(m) /\ Is(m, "active") /\ Known(m, g).owner = None
-    /\ Send([type |-> "claim", to |-> m, g |-> g, epoch |-> Known(m, g).epoch])
-    /\ UNCHANGED <<mem, sight, left>>
+    /\ Transact(m, [type |-> "claim", to |-> m, g |-> g, epoch |-> Known(m, g).epoch])
+    /\ UNCHANGED <<sight, left>>
 
 HandOver(m, to, g) ==     \* to another member; of who leaves also to nobody
     /\ Alive(m) /\ m # to /\ Known(m, g).owner = m
     /\ IF to = None THEN Is(m, "leaving") ELSE to \in fleet /\ left.moves > 0
     /\ left' = IF to = None THEN left ELSE [left EXCEPT !.moves = @ - 1]
-    /\ Send([type |-> "give", from |-> m, to |-> to, g |-> g, epoch |-> Known(m, g).epoch])
-    /\ UNCHANGED <<mem, sight>>
+    /\ Transact(m, [type |-> "give", from |-> m, to |-> to, g |-> g, epoch |-> Known(m, g).epoch, life |-> mem[m].life])
+    /\ UNCHANGED sight
 
 FindSilent(m, o) ==       \* a doubt of who is not dead costs one of those that are left
     /\ Alive(m) /\ m # o /\ o \in fleet /\ sight[m][o] # row[o].life
@@ -128,8 +153,8 @@ FindSilent(m, o) ==       \* a doubt of who is not dead costs one of those that 
 
 TakeOver(m, o, g) ==
     /\ Alive(m) /\ Is(m, "active") /\ sight[m][o] # Unseen /\ Known(m, g).owner = o
-    /\ Send([type |-> "take", from |-> o, to |-> m, g |-> g, epoch |-> Known(m, g).epoch, life |-> sight[m][o]])
-    /\ UNCHANGED <<mem, sight, left>>
+    /\ Transact(m, [type |-> "take", from |-> o, to |-> m, g |-> g, epoch |-> Known(m, g).epoch, life |-> sight[m][o]])
+    /\ UNCHANGED <<sight, left>>
 
 Remove(m, o) ==           \* a silent one, or itself when it leaves
     /\ Alive(m)
@@ -150,8 +175,8 @@ Crash(m) ==               \* never the last one that could take over
 Next ==
     \/ Late
     \/ \E m \in Members :
-        \/ Read(m) \/ Join(m) \/ ShowLife(m, FALSE) \/ ShowLife(m, TRUE) \/ Crash(m)
-        \/ \E g \in Granules : Claim(m, g) \/ Work(m, g) \/ \E to \in Members \cup {None} : HandOver(m, to, g)
+        \/ Look(m) \/ Join(m) \/ ShowLife(m, FALSE) \/ ShowLife(m, TRUE) \/ Crash(m)
+        \/ \E g \in Granules : Read(m, g) \/ Claim(m, g) \/ Work(m, g) \/ \E to \in Members \cup {None} : HandOver(m, to, g)
         \/ \E o \in Members : FindSilent(m, o) \/ Remove(m, o) \/ \E g \in Granules : TakeOver(m, o, g)
 
 Spec == Init /\ [][Next]_vars
@@ -162,11 +187,17 @@ I19_OwnersAreMembers == \A g \in Granules : granule[g].owner # None => There(gra
 I19_Counted == \A m \in Members : row[m].owned = Cardinality(Owned(m))
 I19_Fenced == ~stale
 I19_WhoeverLivesKeeps == ~robbed
+\* What a member believes of an owner's granules is so, as long as the owner's changes are those that the member knows.
+I19_Noticed ==
+    \A m \in Members, g \in Granules :
+        LET o == Known(m, g).owner
+        IN  (o # None /\ g \notin mem[m].unread /\ same[m][o]) => granule[g].owner = o
 
 \* Every granule is owned again by a process that lives, where whoever is dead is found silent and writes are answered.
 Now(w) == Apply(w) /\ UNCHANGED <<mem, sight, late, left>>
 Works(m) ==
-    \/ Read(m) /\ mem' # mem
+    \/ Look(m) /\ <<mem, same>>' # <<mem, same>>
+    \/ \E g \in Granules : Read(m, g)
     \/ Alive(m) /\ Is(m, "new") /\ Now([type |-> "join", m |-> m])
     \/ \E g \in Granules :
         /\ Alive(m) /\ Is(m, "active") /\ Known(m, g).owner = None /\ Known(m, g) = granule[g]
@@ -177,7 +208,7 @@ Works(m) ==
         /\ Now([type |-> "take", from |-> o, to |-> m, g |-> g, epoch |-> Known(m, g).epoch, life |-> sight[m][o]])
     \/ \E g \in Granules :
         /\ Alive(m) /\ Is(m, "leaving") /\ Known(m, g) = granule[g] /\ granule[g].owner = m
-        /\ Now([type |-> "give", from |-> m, to |-> None, g |-> g, epoch |-> Known(m, g).epoch])
+        /\ Now([type |-> "give", from |-> m, to |-> None, g |-> g, epoch |-> Known(m, g).epoch, life |-> row[m].life])
 Live == Spec /\ \A m \in Members : SF_vars(Works(m))
 I19_OwnedAgain ==
     <>[](\A g \in Granules : granule[g].owner # None /\ Alive(granule[g].owner))

@@ -1,5 +1,6 @@
 """Runs TLC on the models: ``Turnstile.tla``, the HEAD of a table, ``Groups.tla``, transactions over tables, ``LargeGroups.tla``,
-those over more tables than one write changes, ``CatalogGc.tla``, the HEAD of a catalog and gc, and ``Fleet.tla``, members and what they own. Each as it is, and once with each guard removed, where TLC must find a violation.
+those over more tables than one write changes, ``CatalogGc.tla``, the HEAD of a catalog and gc, ``Fleet.tla``, members and what they own, and ``Asking.tla``,
+changes of a catalog that its owner is asked to apply. Each as it is, and once with each guard removed, where TLC must find a violation.
 
     python specs/check.py            the models with one publisher, liveness, and every removed guard (minutes)
     python specs/check.py --full     also with two publishers that may die (longer)
@@ -32,7 +33,12 @@ LARGE_GROUP_INVARIANTS: Final = ("I1_InPlace", "I2_Once", "I8_Whole", "I8_ReadsH
 CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
 
 FLEET_INVARIANTS: Final = (
-    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps",
+    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps", "I19_Noticed",
+)  # fmt: skip
+
+
+ASKING_INVARIANTS: Final = (
+    "I3_OnceWithKey", "I21_OnceWithout", "I21_Acknowledged", "I21_Refused", "I21_RefusedByWhatWas", "I21_UnknownOnlyWhereBegun",
 )  # fmt: skip
 
 
@@ -148,6 +154,34 @@ class GroupModel:
 
 
 @dataclass(frozen=True)
+class AskingModel:
+    """One configuration of ``Asking.tla``; as ``Model``."""
+
+    module: ClassVar[str] = "Asking.tla"
+    live: ClassVar[bool] = False
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    changes: str = "{k}"
+    keyed: str = "{k}"
+    tries: int = 2
+    others: int = 2
+    connections: int = 1
+    crashes: int = 1
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.changes))
+        return (
+            f"SPECIFICATION Spec\nCONSTANTS Changes = {self.changes} Keyed = {self.keyed} Tries = {self.tries} Others = {self.others} "
+            f"Breaks = {self.connections} Crashes = {self.crashes} Mistakes = {{{mistakes}}} {values}\n"
+            f"INVARIANTS {' '.join(ASKING_INVARIANTS)}\n"
+        )
+
+
+@dataclass(frozen=True)
 class LargeGroupModel:
     """One configuration of ``LargeGroups.tla``; as ``Model``."""
 
@@ -171,7 +205,7 @@ class LargeGroupModel:
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(LARGE_GROUP_INVARIANTS)}\n"
 
 
-AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel
+AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel | AskingModel
 
 SOUND: Final = (
     Model("as it is"),
@@ -254,9 +288,31 @@ FLEET_BROKEN: Final = (
     FleetModel("fleet: taken from a member that shows life", ("takes from who shows life",), ("I19",)),
     FleetModel("fleet: a member is removed that shows life", ("removes who shows life",), ("I19",)),
     FleetModel("fleet: a member is removed that owns something", ("removes an owner",), ("I19",)),
+    FleetModel("fleet: changes are not counted", ("changes are not counted",), ("I19",)),
+    FleetModel("fleet: what changed hands is not read again", ("reads nothing again",), ("I19",)),
     FleetModel(
         "fleet: nobody looks for silent members", ("nobody looks",), ("I19",), beats=1, moves=0, doubts=0, live=True
     ),
+)
+ASKING_SOUND: Final = (
+    AskingModel("asking as it is, with a key", tries=3, connections=2),
+    AskingModel("asking as it is, without a key", changes="{u}", keyed="{}", others=4, connections=2, crashes=2),
+    AskingModel("asking as it is, two changes", changes="{k, u}", tries=2, others=1),
+)
+ASKING_BROKEN: Final = (
+    AskingModel("asking: begin before it was taken", ("begins untaken",), ("I21",), changes="{u}", keyed="{}"),
+    AskingModel("asking: begun once it was answered", ("begun when answered",), ("I21",), changes="{u}", keyed="{}"),
+    AskingModel(
+        "asking: applied here what was begun", ("applies what was begun",), ("I21",), changes="{u}", keyed="{}"
+    ),
+    AskingModel("asking: unknown before it was begun", ("unknown before begin",), ("I21",)),
+    AskingModel("asking: refused for a moment after it was begun", ("tells what passes",), ("I21",)),
+    AskingModel("asking: an owner begins unasked", ("begins unasked",), ("I21",), changes="{u}", keyed="{}"),
+    AskingModel(
+        "asking: an owner begins when the asker has gone", ("begins when closed",), ("I21",), changes="{u}", keyed="{}"
+    ),
+    AskingModel("asking: an owner does not look at the key", ("the owner has no key",), ("I3",)),
+    AskingModel("asking: a key remembers no refusal", ("refusals are forgotten",), ("I21",)),
 )
 FULL: Final = (
     Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),
@@ -345,6 +401,8 @@ def main() -> int:
         *CATALOG_BROKEN,
         *FLEET_SOUND,
         *FLEET_BROKEN,
+        *ASKING_SOUND,
+        *ASKING_BROKEN,
         *(FULL if asked.full else ()),
     ):
         if asked.only not in model.name:

@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,10 +22,11 @@ from turnstile.catalog import services as bootstrap
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.group_commit import ChangeQueue, WaitingChange
+from turnstile.catalog.group_commit import ChangeQueue
 from turnstile.catalog.services import build
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import Clock, World
+from turnstile.store.queue import Waiting
 
 CATALOG: Final = "main"
 _LAKE: Final = "file:///lake"
@@ -140,16 +141,20 @@ class VirtualTime:
             event.set()
 
 
-class VirtualQueue(ChangeQueue):
-    """``group_commit.ChangeQueue`` in virtual time. Nobody's patience ends."""
+class InVirtualTime:
+    """How the requests of a ``store.queue`` wait in virtual time. Nobody's patience ends."""
 
-    def __init__(self, time: VirtualTime) -> None:
-        super().__init__()
+    def __init__(self, time: VirtualTime, *rest: Any) -> None:
+        super().__init__(*rest)
         self._time = time
 
-    def _wait(self, change: WaitingChange, seconds: float) -> bool:
-        self._time.wait(change.turn)
+    def _wait(self, waiting: Waiting[Any], seconds: float) -> bool:
+        self._time.wait(waiting.turn)
         return True
 
-    def _wake(self, change: WaitingChange) -> None:
-        self._time.wake(change.turn)
+    def _wake(self, waiting: Waiting[Any]) -> None:
+        self._time.wake(waiting.turn)
+
+
+class VirtualQueue(InVirtualTime, ChangeQueue):
+    """``group_commit.ChangeQueue`` in virtual time."""

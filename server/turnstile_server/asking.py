@@ -6,13 +6,9 @@ not to have begun unless they were told to.
                                    <-      nonce, proof that it knows the secret
       proof                        ->                                          (once for each connection)
 
-      request                      ->
-                                   <-      "taken": somebody lives here
-      "begin"                      ->
-                                   <-      response                            (for each request)
+      request, "taken", "begin", response                  (for each request, by ``fleet.core.asking``)
 
-An owner that is frozen says nothing at "taken", so the asker knows that nothing happened and applies the change itself. Only between "begin" and
-the response an outcome can be unknown. The owner authenticates and authorizes the request by the caller's own token, as if the caller had sent it
+The owner authenticates and authorizes the request by the caller's own token, as if the caller had sent it
 there: what the asker says is not believed. Connections are not encrypted; the network between the servers has to be trusted, or tunnelled.
 """
 
@@ -26,15 +22,30 @@ import struct
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from turnstile.fleet.core.owners import Address, Owners, Reached
+from turnstile.fleet.core.asking import (
+    Answer,
+    AskedRequest,
+    AskedResponse,
+    Failed,
+    Reached,
+    Receive,
+    Send,
+    Step,
+    answering,
+    asking,
+    encode,
+)
+from turnstile.fleet.core.owners import Address, Owners
 from turnstile_server.struct_file import StructFile
+
+T = TypeVar("T")
 
 FRAME_BYTES: Final = 8 * 1024 * 1024
 """The largest request or response."""
@@ -46,66 +57,92 @@ IDLE_MOST: Final = 64
 """Idle connections to one owner that an asker keeps."""
 
 CONNECT_S: Final = 0.5
-TAKEN_S: Final = 0.5
-ANSWER_S: Final = 20.0
-"""How long an asker waits: longer than a change tries."""
-
-IDLE_S: Final = 60.0
 
 LOOK_S: Final = 1.0
 """How often a listener looks whether it is to end."""
 
-_TAKEN: Final = b"\x01"
-_BEGIN: Final = b"\x02"
 _LENGTH: Final = struct.Struct(">I")
 _NONCE_BYTES: Final = 32
 
 
-class AskedRequest(msgspec.Struct, array_like=True):
-    """A request as the caller sent it."""
-
-    method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-    body: bytes
+Answering = Callable[[AskedRequest], AskedResponse]
+"""Carries out a request."""
 
 
-class AskedResponse(msgspec.Struct, array_like=True):
-    """The owner's response to it."""
+class Connection(Protocol):
+    """A connection on which both sides have proved who they are. What it does raises OSError when it breaks, or when the time is over."""
 
-    status: int
-    headers: dict[str, str]
-    body: bytes
+    def send(self, step: Send) -> None: ...
 
+    def receive(self, step: Receive) -> bytes: ...
 
-class Failed(Exception):
-    """There is no answer of the owner. ``reached``: how far the request came."""
+    def is_fresh(self) -> bool:
+        """Whether nothing was received, and the other side has not closed it."""
+        ...
 
-    def __init__(self, reached: Reached, why: object) -> None:
-        super().__init__(f"{reached.value}: {why}")
-        self.reached = reached
+    def close(self) -> None: ...
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_request: Final = msgspec.msgpack.Decoder(AskedRequest).decode
-_response: Final = msgspec.msgpack.Decoder(AskedResponse).decode
+def drive(side: Generator[Step, bytes, T], connection: Connection, answer: Answering | None = None) -> T:
+    """Carries out one side of a request on a connection. Returns and raises as ``side``; ``answer``: what an owner answers by."""
+    try:
+        step = next(side)
+        while True:
+            received = b""
+            try:
+                match step:
+                    case Send():
+                        connection.send(step)
+                    case Receive():
+                        received = connection.receive(step)
+                    case Answer():
+                        assert answer is not None
+                        received = encode(answer(step.request))
+            except OSError as error:
+                step = side.throw(error)
+            else:
+                step = side.send(received)
+    except StopIteration as ended:
+        response: T = ended.value
+        return response
+
+
+def serve(connection: Connection, answer: Answering, is_closing: Callable[[], bool]) -> None:
+    """Answers one request after the other, until the connection is of no use any more or ``is_closing``."""
+    with suppress(OSError, msgspec.DecodeError):
+        while not is_closing():
+            drive(answering(), connection, answer)
 
 
 def _proof(secret: str, side: bytes, nonces: bytes) -> bytes:
     return hmac.digest(secret.encode(), side + nonces, "sha256")
 
 
-def _send(connection: socket.socket, payload: bytes) -> None:
-    connection.sendall(_LENGTH.pack(len(payload)) + payload)
+class SocketConnection:
+    """A ``Connection`` over TCP."""
 
+    def __init__(self, socket: socket.socket) -> None:
+        self._socket = socket
 
-def _receive(connection: socket.socket, most: int = FRAME_BYTES) -> bytes:
-    """Returns one frame. Raises OSError, ConnectionError for one that is cut off or too large."""
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-    if length > most:
-        raise ConnectionError(f"a frame of {length} bytes")
-    return _exactly(connection, length)
+    def send(self, step: Send) -> None:
+        self._socket.settimeout(step.within_s)
+        self._socket.sendall(_LENGTH.pack(len(step.payload)) + step.payload if step.framed else step.payload)
+
+    def receive(self, step: Receive) -> bytes:
+        """Raises ConnectionError for a frame that is cut off or too large."""
+        self._socket.settimeout(step.within_s)
+        if not step.framed:
+            return _exactly(self._socket, 1)
+        (length,) = _LENGTH.unpack(_exactly(self._socket, _LENGTH.size))
+        if length > FRAME_BYTES:
+            raise ConnectionError(f"a frame of {length} bytes")
+        return _exactly(self._socket, length)
+
+    def is_fresh(self) -> bool:
+        return not select.select([self._socket], [], [], 0)[0]
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
@@ -118,64 +155,60 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return bytes(received)
 
 
+def connected(address: Address) -> Connection:
+    """Returns a new connection to who has the secret of ``address``. Raises OSError."""
+    connection = socket.create_connection((address.host, address.port), CONNECT_S)
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(CONNECT_S)
+        own = secrets.token_bytes(_NONCE_BYTES)
+        connection.sendall(own)
+        theirs = _exactly(connection, _NONCE_BYTES)
+        if not hmac.compare_digest(_exactly(connection, _NONCE_BYTES), _proof(address.secret, b"owner", own + theirs)):
+            raise ConnectionError("somebody else listens there")
+        connection.sendall(_proof(address.secret, b"asker", own + theirs))
+    except OSError:
+        connection.close()
+        raise
+    return SocketConnection(connection)
+
+
 class Asker:
     """Asks owners. Safe for threads: each request has a connection of its own while it is under way."""
 
-    def __init__(self) -> None:
-        self._idle: dict[Address, list[socket.socket]] = defaultdict(list)
+    def __init__(self, connect: Callable[[Address], Connection] = connected) -> None:
+        self._connect = connect
+        self._idle: dict[Address, list[Connection]] = defaultdict(list)
         self._mutex = threading.Lock()
 
     def ask(self, address: Address, request: AskedRequest) -> AskedResponse:
         """Returns the owner's response. Raises Failed."""
         try:
-            payload = _encode(request)
+            payload = encode(request)
             if len(payload) > FRAME_BYTES:
                 raise ConnectionError("the request is too large")
             connection = self._connection(address)
         except OSError as error:
             raise Failed(Reached.NOT_SENT, error) from error
-        reached = Reached.NOT_STARTED
         try:
-            connection.settimeout(TAKEN_S)
-            _send(connection, payload)
-            if _exactly(connection, 1) != _TAKEN:
-                raise ConnectionError("no word of this protocol")
-            connection.settimeout(ANSWER_S)
-            reached = Reached.STARTED
-            connection.sendall(_BEGIN)
-            response = _response(_receive(connection))
-        except (OSError, msgspec.DecodeError) as error:
+            response = drive(asking(payload), connection)
+        except Failed:
             connection.close()
-            raise Failed(reached, error) from error
+            raise
         self._keep(address, connection)
         return response
 
-    def _connection(self, address: Address) -> socket.socket:
+    def _connection(self, address: Address) -> Connection:
         with self._mutex:
             idle = self._idle[address]
             while idle:
                 connection = idle.pop()
-                if not select.select([connection], [], [], 0)[0]:
+                if connection.is_fresh():
                     return connection
                 connection.close()  # by the other side
-        connection = socket.create_connection((address.host, address.port), CONNECT_S)
-        try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.settimeout(CONNECT_S)
-            own = secrets.token_bytes(_NONCE_BYTES)
-            connection.sendall(own)
-            theirs = _exactly(connection, _NONCE_BYTES)
-            if not hmac.compare_digest(
-                _exactly(connection, _NONCE_BYTES), _proof(address.secret, b"owner", own + theirs)
-            ):
-                raise ConnectionError("somebody else listens there")
-            connection.sendall(_proof(address.secret, b"asker", own + theirs))
-        except OSError:
-            connection.close()
-            raise
-        return connection
+        return self._connect(address)
 
-    def _keep(self, address: Address, connection: socket.socket) -> None:
+    def _keep(self, address: Address, connection: Connection) -> None:
         with self._mutex:
             for gone in [other for other in self._idle if other.host == address.host and other.port == address.port]:
                 if gone != address:  # a process that was there before
@@ -187,13 +220,10 @@ class Asker:
         connection.close()
 
 
-Answer = Callable[[AskedRequest], AskedResponse]
-
-
 class Listener:
     """Answers those who ask: a thread for each connection, of which there are ``CONNECTIONS_MOST``."""
 
-    def __init__(self, host: str, port: int, secret: str, answer: Answer) -> None:
+    def __init__(self, host: str, port: int, secret: str, answer: Answering) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, port), family=family, backlog=CONNECTIONS_MOST)
         self._listener.settimeout(LOOK_S)
@@ -231,7 +261,7 @@ class Listener:
 
     def _serve(self, connection: socket.socket) -> None:
         try:
-            with connection, suppress(OSError, msgspec.DecodeError):
+            with connection, suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.settimeout(CONNECT_S)
                 theirs, own = _exactly(connection, _NONCE_BYTES), secrets.token_bytes(_NONCE_BYTES)
@@ -239,19 +269,9 @@ class Listener:
                 proof = _exactly(connection, _NONCE_BYTES)
                 if not hmac.compare_digest(proof, _proof(self._secret, b"asker", theirs + own)):
                     return
-                while not self._closing.is_set():
-                    self._one(connection)
+                serve(SocketConnection(connection), self._answer, self._closing.is_set)
         finally:
             self._free.release()
-
-    def _one(self, connection: socket.socket) -> None:
-        connection.settimeout(IDLE_S)
-        request = _request(_receive(connection))
-        connection.settimeout(ANSWER_S)
-        connection.sendall(_TAKEN)
-        if _exactly(connection, 1) != _BEGIN:
-            raise ConnectionError("no word of this protocol")
-        _send(connection, _encode(self._answer(request)))
 
 
 class OwnersFile(StructFile[Owners]):

@@ -2,7 +2,7 @@
 
 All changes of a catalog that its owner is asked for meet in one process, and share swaps of the catalog's HEAD (``catalog.group_commit``). Whoever
 receives a request authenticates it and asks the owner; where it is not sure of the owner, or the owner does not answer, it applies the change
-itself (``fleet.core.owners``). The owner checks the caller's token and rights once more: it believes nobody.
+itself (``fleet.core.asking``). The owner checks the caller's token and rights once more: it believes nobody.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -25,10 +25,11 @@ from turnstile.api.http.handler import App, Incoming
 from turnstile.api.http.request import IDEMPOTENCY_KEY, BodyLimit
 from turnstile.api.http.responses import Response
 from turnstile.catalog.core.paths import fold
-from turnstile.fleet.core.owners import Address, Instead, instead
+from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Then, after_applying, after_asking
+from turnstile.fleet.core.owners import Address, Owners
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
 from turnstile_server import logs, metrics
-from turnstile_server.asking import AskedRequest, AskedResponse, Asker, Failed, Listener, OwnersFile, changed_catalog
+from turnstile_server.asking import Asker, Listener, OwnersFile, changed_catalog
 from turnstile_server.http import end_with_parent, open_apps, read_body
 from turnstile_server.settings import ServerSettings
 from turnstile_server.world import open_store, waker
@@ -40,6 +41,17 @@ SWITCH_S: Final = 0.001
 """How long one thread of the owner computes while others wait: all requests wait for the one that leads their group."""
 
 log = logging.getLogger("turnstile.owner")
+
+
+class OwnersReader(Protocol):
+    """Where a server finds what its background believes of owners."""
+
+    def read(self) -> Owners: ...
+
+
+def monotonic_ms() -> int:
+    """Returns the time by the machine's clock that never steps back (ms)."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class _ReadOnce:
@@ -63,9 +75,16 @@ class _ReadOnce:
 class Forwarding:
     """Asks owners for the changes that this process receives. Safe for threads."""
 
-    def __init__(self, owners: OwnersFile, authentication: Authentication) -> None:
+    def __init__(
+        self, owners: OwnersReader, authentication: Authentication, *, asker: Asker | None = None,
+        clock_ms: Callable[[], int] = monotonic_ms,
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            clock_ms: the machine's monotonic clock, by which what is believed of owners ends.
+        """
         self._owners, self._authentication = owners, authentication
-        self._asker, self._metrics = Asker(), metrics.ForwardingMetrics()
+        self._asker, self._clock_ms, self._metrics = asker or Asker(), clock_ms, metrics.ForwardingMetrics()
         self._avoided: dict[Address, int] = {}
 
     def answer(self, app: App, incoming: Incoming) -> Response:
@@ -76,30 +95,34 @@ class Forwarding:
         asked = None if address is None else self._asked(app, incoming)
         if address is None or asked is None:
             return app.answer(incoming)
+        outcome = self._ask(address, asked)
+        has_key = bool(incoming.headers.get(IDEMPOTENCY_KEY.lower(), ""))
+        then = after_asking(outcome, has_key=has_key)
+        if isinstance(outcome, AskedResponse) and then is Then.ANSWER:
+            self._metrics.count("answered")
+            return Response(outcome.status, outcome.headers, outcome.body)
+        if then is Then.HERE:
+            response = app.answer(incoming)
+            then = after_applying(outcome, response.status)
+        if then is Then.HERE:
+            self._metrics.count("applied here")
+            return response
+        self._metrics.count("unknown")
+        return app.refuse(incoming, OutcomeUnknown("the server that applies the catalog's changes did not answer"))
+
+    def _ask(self, address: Address, request: AskedRequest) -> AskedResponse | Failed:
         try:
-            response = self._asker.ask(address, asked)
+            return self._asker.ask(address, request)
         except Failed as failed:
             self._avoid(address, failed)
-            key = incoming.headers.get(IDEMPOTENCY_KEY.lower(), "")
-            if instead(failed.reached, has_key=bool(key)) is Instead.UNKNOWN:
-                self._metrics.count("unknown")
-                return app.refuse(
-                    incoming, OutcomeUnknown("the server that applies the catalog's changes did not answer")
-                )
-            self._metrics.count("applied here")
-            return app.answer(incoming)
-        if response.status == 401:  # it accepts other tokens than this server, so it did nothing
-            self._metrics.count("applied here")
-            return app.answer(incoming)
-        self._metrics.count("answered")
-        return Response(response.status, response.headers, response.body)
+            return failed
 
     def _owner(self, app: App, incoming: Incoming) -> Address | None:
         route, params = app.route_of(incoming.path)
         catalog = changed_catalog(incoming.method, route, params)
         if not catalog:
             return None
-        now_ms = time.monotonic_ns() // 1_000_000
+        now_ms = self._clock_ms()
         address = self._owners.read().of(fold(catalog), now_ms)
         return None if address is None or self._avoided.get(address, 0) > now_ms else address
 
@@ -114,7 +137,7 @@ class Forwarding:
 
     def _avoid(self, address: Address, failed: Failed) -> None:
         log.warning("an owner of catalogs did not answer: %s", failed)
-        now_ms = time.monotonic_ns() // 1_000_000
+        now_ms = self._clock_ms()
         self._avoided = {other: until for other, until in self._avoided.items() if until > now_ms}
         self._avoided[address] = now_ms + AVOID_MS
 

@@ -70,6 +70,21 @@ MODULES: Final = {
         ),
         decides=True,
     ),
+    "turnstile.delta.core.shared_writes": Mutated(
+        (_CLAUSES, "unit/delta/test_shared_writes.py", "unit/delta/test_shared_commits.py"), decides=True, guards=True
+    ),
+    "turnstile.delta.shared_commits": Mutated(
+        ("unit/delta/test_shared_commits.py", *_RATIFIED, "unit/delta/test_refusals_after_lost_attempts.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.store.queue": Mutated(
+        ("unit/change_groups/test_group_commit.py", "unit/delta/test_shared_commits.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.delta.core.decide": Mutated(
         (*_RATIFIED, "unit/transactions/test_groups.py", "unit/delta/test_*.py", "unit/transactions/test_*.py"),
         writes=False,
@@ -101,6 +116,7 @@ MODULES: Final = {
     "turnstile.fleet.core.happenings": Mutated(
         ("unit/fleet/test_happenings.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.fleet.core.asking": Mutated(("unit/fleet/test_asking.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.grouping": Mutated(
         ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True
     ),
@@ -527,6 +543,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "at that millisecond it is held up by something else, and only the word for it differs"
     ),
     "turnstile.maintenance.runs: after_run: member again_ms=0": "a time that is over holds nothing up",
+    "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
 }
 """Mutants that no test notices, each with the reason why none should."""

@@ -30,13 +30,14 @@ from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.rows import CatalogHead, swap_head
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
-from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, LeftLine, Line, WaitingChange
+from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, WaitingChange
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import NewerFormat, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, World
+from turnstile.store.queue import LeftLine, Line
 from turnstile.store.retry import Pause, no_pause
 
 DEADLINE_MS: Final = 10_000
@@ -192,7 +193,7 @@ class Committer:
 
         return WaitingChange(judge, on_rejected, row, self._since())
 
-    def lead(self, queue: ChangeQueue, catalog: str, own: WaitingChange, line: Line) -> None:
+    def lead(self, queue: ChangeQueue, catalog: str, own: WaitingChange, line: Line[WaitingChange]) -> None:
         """Applies the changes of a line until ``own``, its first, has an outcome."""
         world = self._world
         backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms, starving=self._starving)

@@ -16,7 +16,6 @@ line makes the swap lose, and all changes are judged again. A crash loses what a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
@@ -26,8 +25,9 @@ import msgspec
 from turnstile.catalog.core.grouping import GROUP_CHANGES, Judgement, Swap, Telling, joins, telling
 from turnstile.catalog.core.rows import CatalogHead, head_after
 from turnstile.catalog.core.tree import Tree
-from turnstile.store.core.errors import OutcomeUnknown, Throttled, TooLarge
+from turnstile.store.core.errors import OutcomeUnknown, TooLarge
 from turnstile.store.core.writes import Row
+from turnstile.store.queue import WAITING_MOST, Line, Waiting, WaitingQueue, copy_of
 
 if TYPE_CHECKING:
     from turnstile.catalog.commit import CommitAttempts, DraftCommit, Edit, LostSwap, RejectionHandler
@@ -35,30 +35,16 @@ if TYPE_CHECKING:
     from turnstile.catalog.retry import Backoff, PriorityClaim
     from turnstile.store.ports import World
 
-WAITING_MOST: Final = 1024
-"""Changes that wait in one line at most; another one is told to come again later."""
-
-RETRY_MS: Final = 500
-
 FREE_ROUNDS: Final = 2
 """Attempts after which a leader pauses in any case: the second one has read the row, and tells whatever the first could not."""
 
 Judge = Callable[[Tree | None], "Edit | None"]
 """Authorizes a change in a tree and computes it; None: there is no such catalog. Raises what refuses the change."""
 
-
-class LeftLine(Exception):
-    """The line did not move: the change has left it, and nothing of it was applied."""
+Lead = Callable[[Line["WaitingChange"]], None]
 
 
-def _copy_of(error: Exception) -> Exception:
-    """Returns the same error for another change: whoever gets it may add to it."""
-    twin = type(error).__new__(type(error), *error.args)
-    twin.__dict__.update(error.__dict__)
-    return twin
-
-
-class WaitingChange:
+class WaitingChange(Waiting[Tree]):
     """A change in a line.
 
     Args:
@@ -67,19 +53,13 @@ class WaitingChange:
         row: the catalog's, if it was read after the change was asked for.
         since: when the first thing that the change depends on was read or written (ms).
 
-    Attributes:
-        alone: it has to be committed alone, to find out whether it is the one that is too large.
+    It is ``alone`` to find out whether it is the one that is too large.
     """
 
     def __init__(self, judge: Judge, on_rejected: RejectionHandler | None, row: Row | None, since: int) -> None:
+        super().__init__()
         self.row, self.since = row, since
         self._judge, self._on_rejected, self._context = judge, on_rejected, copy_context()
-        self._outcome: Tree | BaseException | None = None
-        self.turn, self.taken, self.alone = threading.Event(), False, False
-
-    @property
-    def settled(self) -> bool:
-        return self._outcome is not None
 
     def judge(self, tree: Tree | None) -> Edit | None:
         return self._context.run(self._judge, tree)
@@ -89,118 +69,17 @@ class WaitingChange:
         if self._on_rejected is not None:
             self._context.run(self._on_rejected, rows)
 
-    def settle(self, outcome: Tree | BaseException) -> None:
-        """Gives the change its outcome; the first one counts."""
-        if self._outcome is None:
-            self._outcome = outcome
 
-    def outcome(self) -> Tree:
-        """Returns the tree that has the change, or raises what it was refused with."""
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        assert self._outcome is not None
-        return self._outcome
-
-
-class Line:
-    """The changes of one catalog that wait, in the order in which they came. ``row``: the catalog's after the last swap, which may be old by
-    now; None where nobody knows it."""
-
-    def __init__(self) -> None:
-        self.waiting: list[WaitingChange] = []
-        self.row: Row | None = None
-
-
-Lead = Callable[[Line], None]
-
-
-class ChangeQueue:
-    """The lines of a process. Safe for threads."""
+class ChangeQueue(WaitingQueue[WaitingChange]):
+    """The changes that wait in a process, by catalog. Safe for threads."""
 
     def __init__(self, most: int = WAITING_MOST) -> None:
-        self._most, self._mutex = most, threading.Lock()
-        self._lines: dict[str, Line] = {}
-        self._leading = threading.local()
+        super().__init__(GROUP_CHANGES, "changes of the catalog", most)
 
     def commit(self, catalog: str, change: WaitingChange, lead: Lead, patience_ms: int) -> Tree:
-        """Returns the tree that has ``change``, by whoever led it; ``lead`` is called in this thread if that is its part.
-
-        Raises:
-            Throttled: too many changes wait.
-            LeftLine: the line did not move for ``patience_ms``, or this thread leads already.
-            OutcomeUnknown: whoever leads has not ended.
-        """
-        if getattr(self._leading, "now", False):  # a change that makes another one would wait for itself
-            raise LeftLine
-        line, leads = self._join(catalog, change)
-        if not leads and not self._wait(change, patience_ms / 1000):
-            if self._leave(line, change):
-                raise LeftLine
-            if not self._wait(change, 4 * patience_ms / 1000):
-                raise OutcomeUnknown("the change is being applied by another thread, which has not ended")
-        if not change.settled:
-            self._leading.now = True
-            try:
-                lead(line)
-            finally:
-                self._leading.now = False
-                change.settle(OutcomeUnknown("the process that applies the change is ending"))
-                self._hand_over(catalog, line)
+        """Returns the tree that has ``change``, by whoever led it. Raises as ``apply``."""
+        self.apply(catalog, change, lead, patience_ms)
         return change.outcome()
-
-    def take(self, line: Line) -> list[WaitingChange]:
-        """Returns the changes that make the next group; they cannot leave the line any more."""
-        with self._mutex:
-            group = line.waiting[:GROUP_CHANGES]
-            group = group[:1] if group[0].alone else [change for change in group if not change.alone]
-            for change in group:
-                change.taken = True
-            return group
-
-    def release(self, line: Line, group: Sequence[WaitingChange], leader: WaitingChange) -> None:
-        """Lets those of ``group`` go that have an outcome; the others stay where they were."""
-        with self._mutex:
-            line.waiting = [change for change in line.waiting if not change.settled]
-            for change in group:
-                change.taken = False
-        for change in group:
-            if change.settled and change is not leader:
-                self._wake(change)
-
-    def _join(self, catalog: str, change: WaitingChange) -> tuple[Line, bool]:
-        with self._mutex:
-            line = self._lines.get(catalog)
-            leads = line is None
-            if line is None:
-                line = self._lines[catalog] = Line()
-            if len(line.waiting) >= self._most:
-                raise Throttled(f"{self._most} changes of the catalog wait in this server", retry_after_ms=RETRY_MS)
-            line.waiting.append(change)
-            return line, leads
-
-    def _leave(self, line: Line, change: WaitingChange) -> bool:
-        """Takes a change out of its line, unless somebody is at it, or it has an outcome, or is to lead."""
-        with self._mutex:
-            if change.taken or change.turn.is_set() or change not in line.waiting:
-                return False
-            line.waiting.remove(change)
-            return True
-
-    def _hand_over(self, catalog: str, line: Line) -> None:
-        """Lets the next one lead, or closes the line."""
-        with self._mutex:
-            line.waiting = [change for change in line.waiting if not change.settled]
-            if not line.waiting:
-                del self._lines[catalog]
-                return
-            following = line.waiting[0]
-            self._wake(following)
-
-    def _wait(self, change: WaitingChange, seconds: float) -> bool:
-        return change.turn.wait(seconds)
-
-    def _wake(self, change: WaitingChange) -> None:
-        change.turn.set()
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -218,7 +97,7 @@ class GroupTurn:
     """One leader's attempts, until its own change has an outcome. For one thread."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, catalog: str, *, queue: ChangeQueue, line: Line, own: WaitingChange,
+        self, world: World, reader: CatalogReader, catalog: str, *, queue: ChangeQueue, line: Line[WaitingChange], own: WaitingChange,
         attempts: CommitAttempts, backoff: Backoff, priority: PriorityClaim,
     ) -> None:  # fmt: skip
         self._world, self._reader, self._catalog, self._key = world, reader, catalog, reader.key(catalog)
@@ -241,7 +120,7 @@ class GroupTurn:
                 except Exception as error:  # no change of the group was sent
                     swap = Swap.FAILED
                     for change in group:
-                        change.settle(_copy_of(error))
+                        change.settle(copy_of(error))
                 except BaseException:
                     for change in group:
                         change.settle(OutcomeUnknown("the process that applies the change is ending"))
@@ -375,7 +254,7 @@ class GroupTurn:
                     each.change.settle(each.outcome)
                 case Telling.ERROR:
                     assert error is not None
-                    each.change.settle(_copy_of(error))
+                    each.change.settle(copy_of(error))
                 case Telling.NOTHING:
                     pass
         return swap

@@ -24,13 +24,14 @@ from typing import TypeGuard
 import msgspec
 
 from turnstile.delta.commits import head_of
-from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, excludes_earlier
+from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import LARGE_MAX
 from turnstile.delta.group_reads import GroupReads, Judge, ReadVersion, check_reads
 from turnstile.delta.large_groups import LargeGroups
 from turnstile.delta.proposals import CommitRequest, check_request
-from turnstile.delta.ratify import CONTENDED, Prepared, Ratifier
+from turnstile.delta.ratify import Ratifier
+from turnstile.delta.shared_commits import Prepared
 from turnstile.delta.undecided import seen, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits

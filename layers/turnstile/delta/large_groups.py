@@ -42,7 +42,8 @@ from turnstile.delta.core.undecided import (
     undecided_of,
 )
 from turnstile.delta.group_reads import GroupReads
-from turnstile.delta.ratify import Prepared, Ratifier
+from turnstile.delta.ratify import Ratifier
+from turnstile.delta.shared_commits import Prepared
 from turnstile.delta.undecided import settle
 from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileError
 from turnstile.store.core.limits import Limits

@@ -3,7 +3,7 @@
     1  read the content           inline: from the request; staged: one storage read
     2  judge it                   protocol, contract, timestamps (I7), before anything is written
     3  metadata, if it changes    read the HEAD and its table metadata, write the new table metadata as an obj
-    4  one conditional write      accepted: done
+    4  one conditional write      accepted: done; commits that wait for the same table share it (``shared_commits``)
     5  refused                    ``decide`` answers from the returned row; after Recall and Spill the write is sent again
 
 A crash after any step leaves at most an unreferenced obj or staged file for gc. When the response of 4 is lost the client
@@ -18,9 +18,10 @@ from typing import Final
 
 import msgspec
 
-from turnstile.delta.commits import head_of, pieces_of, read_head
+from turnstile.delta.commits import pieces_of, read_head
 from turnstile.delta.core.content import Content, TableRules, Uses, check_uses, read_content, rules_of
 from turnstile.delta.core.decide import (
+    CONTENDED,
     Conflict,
     Proposal,
     Ratified,
@@ -28,17 +29,16 @@ from turnstile.delta.core.decide import (
     Refused,
     Spill,
     decide,
-    excludes_earlier,
     find_identity,
 )
 from turnstile.delta.core.definition import check_definition
-from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, newest, positioned
+from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, positioned
 from turnstile.delta.core.metadata import DeltaMetadata, apply
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, Describe, check_request, name_below, proposal_of
-from turnstile.delta.undecided import settle_one
+from turnstile.delta.shared_commits import CommitQueue, Prepared
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import (
     ErrorType,
@@ -48,13 +48,12 @@ from turnstile.store.core.errors import (
     StorageFault,
     Throttled,
     TooLarge,
-    TurnstileError,
 )
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import staged_path
 from turnstile.store.core.rows import INLINE, inline_obj
 from turnstile.store.core.writes import Change
-from turnstile.store.ports import Accepted, Obj, World
+from turnstile.store.ports import Obj, World
 from turnstile.store.retry import Pause, no_pause
 
 _FACTS: Final = 10_000
@@ -95,20 +94,6 @@ class LastSeen(msgspec.Struct, frozen=True):
     last_ict: int
 
 
-class Prepared(msgspec.Struct, frozen=True):
-    """A proposal that was judged and may be written. ``uses``: what its commit needs of the table, if it is judged again
-    where the metadata has changed. ``clock_behind``: the form of a ticket (``ticket_change``)."""
-
-    request: CommitRequest
-    proposal: Proposal
-    uses: Uses | None = None
-    clock_behind: bool = False
-
-    @property
-    def table_id(self) -> str:
-        return self.request.table_id
-
-
 class Ratifier:
     """Decides commits of Delta tables. No state between requests but caches of what was seen."""
 
@@ -119,20 +104,27 @@ class Ratifier:
         metadata: MetadataStore | None = None,
         *,
         pause: Pause = no_pause,
+        queue: CommitQueue | None = None,
     ) -> None:
-        self._world, self._clock, self.pause = world, world.clock, pause
+        self.world, self._clock, self.pause = world, world.clock, pause
         self._limits = limits or Limits()
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
         self._metadata = metadata or MetadataStore(world.objs, world.space)
         self._facts = Lru[str, TableFacts](_FACTS)
         self._seen = Lru[str, LastSeen](_FACTS)
         self._rules = Lru[str, TableRules](_FACTS)
+        self._queue = queue or CommitQueue()
+
+    @property
+    def attempts(self) -> int:
+        """How often a commit is written before it is told that the table changes too often."""
+        return self._limits.attempts
 
     def commit(self, request: CommitRequest, group: str = "") -> Ratified | Conflict | Refused:
         """Decides one proposal. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound (table or staged file) if it is
         refused, Throttled if nothing was applied, OutcomeUnknown if the write's outcome could not be learned."""
         prepared = self.prepare(request, group)
-        return self._attempt(prepared) if isinstance(prepared, Prepared) else prepared
+        return self._queue.commit(self, prepared) if isinstance(prepared, Prepared) else prepared
 
     # -- for groups (``delta.groups``) ------------------------------------------------------------------------------
 
@@ -150,7 +142,7 @@ class Ratifier:
         if refusal is None and content.whole and not content.changes_metadata and not request.always:
             fitted = self._fitted(request, proposal, content.uses)
             return self._prepared(request, fitted, content.uses) if isinstance(fitted, Proposal) else fitted
-        head = self._head(request.table_id)
+        head = self.head(request.table_id)
         if refusal is not None:  # a replay is answered whatever the clock says by now, and whatever its name is (I3)
             decision = self._decide_only(head, proposal)
             if isinstance(decision, Ratified):
@@ -182,7 +174,7 @@ class Ratifier:
 
     def change(self, prepared: Prepared) -> Change:
         """The conditional write of step 4."""
-        proposal, key, now = prepared.proposal, self._world.space.table(prepared.table_id), self._clock.now_ms()
+        proposal, key, now = prepared.proposal, self.world.space.table(prepared.table_id), self._clock.now_ms()
         if proposal.version is None:
             return ticket_change(key, proposal, now, clock_behind=prepared.clock_behind)
         return named_change(key, proposal, now)
@@ -230,7 +222,7 @@ class Ratifier:
             return read_content(request.content), request.content, 0
         if request.size > self._limits.staged_max_bytes:
             return self._too_large(request)
-        storage, path = self._world.storages.open(self.facts(request.table_id).location), staged_path(request.staged)
+        storage, path = self.world.storages.open(self.facts(request.table_id).location), staged_path(request.staged)
         file = storage.read(path, limit=self._limits.staged_bytes)
         if file is None:
             return self._replayed_content(request)
@@ -267,7 +259,7 @@ class Ratifier:
 
     def _replayed_content(self, request: CommitRequest) -> Ratified:
         """A staged file that is gone: perhaps it was ratified, published and collected long ago (I3)."""
-        head = self._head(request.table_id)  # the tail first: what leaves it afterwards is in the index already
+        head = self.head(request.table_id)  # the tail first: what leaves it afterwards is in the index already
         place = find_identity(positioned(head), "", request.staged)
         if place is not None:
             return _replay(head, place.version, place)
@@ -291,7 +283,7 @@ class Ratifier:
             catalog = self.facts(request.table_id).catalog
             if self._misfit(catalog, seen.metadata, proposal, uses) is None:
                 return msgspec.structs.replace(proposal, asserts=seen.metadata)
-        head, misfit = self._head(request.table_id), None
+        head, misfit = self.head(request.table_id), None
         if request.etag in (None, head.metadata):
             misfit = self._misfit(head.catalog, head.metadata, proposal, uses)
             if misfit is None:
@@ -323,39 +315,6 @@ class Ratifier:
             proposal = self._spill(request.table_id, proposal)
         seen = self._seen.get(request.table_id)
         return Prepared(request, proposal, uses, seen is not None and proposal.entry.ict <= seen.last_ict)
-
-    def _attempt(self, prepared: Prepared) -> Ratified | Conflict | Refused:
-        """Steps 4 and 5."""
-        table_id = prepared.table_id
-        lost = False  # whether the response to a write of this request was lost
-        decision: Ratified | Conflict | Refused = CONTENDED
-        try:
-            is_taken = self.is_taken(prepared)
-            for _ in range(self._limits.attempts):
-                if is_taken:
-                    head, is_taken = self._head(table_id), False
-                else:
-                    response = self._world.refs.write(self.change(prepared))
-                    head = self.learn(head_of(response.row, table_id))
-                    if isinstance(response, Accepted):
-                        return _accepted(head, prepared.proposal)
-                    lost = lost or response.uncertain
-                    head = self.learn(settle_one(self._world, head, self.pause))
-                following = self.again(prepared, head)
-                if not isinstance(following, Prepared):
-                    decision = following
-                    break
-                prepared = following
-        except OutcomeUnknown:
-            raise
-        except TurnstileError as error:  # true of the last write, and not of the one before it
-            if not lost:
-                raise
-            raise OutcomeUnknown(f"an answer was lost, and then: {error.message}") from error
-        if lost and not excludes_earlier(decision, is_named=prepared.proposal.version is not None):
-            reason = decision.message if isinstance(decision, Refused) else ""
-            raise OutcomeUnknown(f"an answer was lost; the attempt after it was refused, which may pass: {reason}")
-        return decision
 
     def _decide_only(self, head: TableHead, proposal: Proposal) -> Ratified | Conflict | Refused:
         """The decision of ``head``, for a proposal that must not be written. Never a fresh Ratified."""
@@ -396,10 +355,10 @@ class Ratifier:
 
     def _spill(self, table_id: str, proposal: Proposal) -> Proposal:
         """Moves inline bytes to an obj, which is written before the row refers to it."""
-        space = self._world.space.objs(self.facts(table_id).catalog)
+        space = self.world.space.objs(self.facts(table_id).catalog)
         entry, now = proposal.entry, self._clock.now_ms()
         id = inline_obj(table_id, now, entry.data)
-        self._world.objs.put(Obj(space, id, INLINE.name, entry.data, created_us=now * 1000))
+        self.world.objs.put(Obj(space, id, INLINE.name, entry.data, created_us=now * 1000))
         return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=id))
 
     # -- facts ----------------------------------------------------------------------------------------------------
@@ -408,12 +367,13 @@ class Ratifier:
         """What never changes about a table: no request once it was seen. Raises NotFound."""
         facts = self._facts.get(table_id)
         if facts is None:
-            head = self._head(table_id)
+            head = self.head(table_id)
             facts = TableFacts(head.catalog, head.location)
         return facts
 
-    def _head(self, table_id: str) -> TableHead:
-        return self.learn(read_head(self._world, table_id))
+    def head(self, table_id: str) -> TableHead:
+        """Returns a table's HEAD as it is now. Raises NotFound."""
+        return self.learn(read_head(self.world, table_id))
 
 
 def _judged(describe: Describe | None) -> Describe:
@@ -433,13 +393,6 @@ def _is_stale(decision: object) -> bool:
     return isinstance(decision, Refused) and decision.kind == ErrorType.STALE_METADATA
 
 
-def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
-    place = newest(head)
-    if place is None or place.entry.txn != proposal.entry.txn:
-        raise TurnstileError("an accepted commit is not the newest of its HEAD")
-    return Ratified(place, place.version, latest=head.latest, metadata=head.metadata, head=head)
-
-
 def _replay(head: TableHead, version: int, place: Positioned | None = None) -> Ratified:
     return Ratified(place, version, latest=head.latest, metadata=head.metadata, replayed=True, head=head)
 
@@ -451,11 +404,3 @@ def _forgotten(head: TableHead) -> Refused:
     return Refused(
         ErrorType.RELOAD_REQUIRED, why, remedy, "commitInfo.inCommitTimestamp", details={"latest": head.latest}
     )
-
-
-CONTENDED: Final = Refused(
-    ErrorType.CONCURRENT_CHANGE,
-    "the table changed during every attempt",
-    "send the same proposal again",
-    details={"retry_after_ms": 100},
-)

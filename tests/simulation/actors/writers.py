@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,9 +21,19 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.identity import Outcome
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import TimestampAhead
-from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.delta.shared_commits import CommitTurn, Prepared, WaitingCommit, new_queue
+from turnstile.store.core.errors import (
+    InvalidCommit,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    StorageFault,
+    Throttled,
+    TurnstileError,
+)
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import staged_file, staged_path
+from turnstile.store.queue import Line
 
 SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
 
@@ -32,6 +44,15 @@ Retryable = (OutcomeUnknown, Throttled, StorageFault)
 
 CROWDED: Final = 1_200
 """Bytes of a backlog where refusals that pass are to be met often: six commits fill it, even with their content elsewhere."""
+
+
+class Sent(NamedTuple):
+    """A proposal that was sent: the operation of the history, what returns the answer or raises it, and whether it was sent twice at the same
+    time: then a refusal that may pass says nothing of the other one."""
+
+    operation: Any
+    answer: Callable[[], Any]
+    twice: bool
 
 
 class Gone(Exception):
@@ -137,16 +158,20 @@ class Writer:
             return CommitRequest(self._table, version, staged=name, size=len(content))
         return None
 
-    def _settle(self, request: CommitRequest, txn: str, attempt: str) -> bool:
+    def _settle(self, request: CommitRequest, txn: str, attempt: str, sent: Sent | None = None) -> bool:
         """Send the same proposal until its answer is final, or says that this request ratified nothing and the writer gives
-        up. True when the transaction is over."""
+        up. True when the transaction is over. ``sent``: the first time, which has been answered."""
         auditor, scheduler, version = self._state.auditor, self._state.scheduler, request.version or 0
-        lost = False  # whether an answer to this very proposal was lost: nothing is certain then but what is final
+        # Whether an answer to this very proposal was lost: nothing is certain then but what is final.
+        lost = sent is not None and sent.twice
         while True:
-            operation = self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
-            asks = self._rng.random() < 0.15
+            first, sent = sent, None
+            operation = first.operation if first else self._begin(request, txn)
+            asks = first is None and self._rng.random() < 0.15
             try:
-                if asks:
+                if first is not None:
+                    answer = first.answer()
+                elif asks:
                     answer = self._client.ask(lambda sandbox: self._outcome(sandbox, request, txn))
                 else:
                     answer = self._client.ask(lambda sandbox: sandbox.ratifier.commit(request))
@@ -198,6 +223,10 @@ class Writer:
                 case _:
                     scheduler.sleep(self._rng.choice((100, SECOND, 60 * SECOND)))
 
+    def _begin(self, request: CommitRequest, txn: str) -> Any:
+        """Notes that a proposal is sent."""
+        return self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
+
     def _gives_up(self, txn: str, attempt: str, told: str) -> bool:
         """A refusal that may pass, but no answer was lost: the statement failed, and its user may run it again later. Then
         this proposal must never turn up."""
@@ -216,6 +245,72 @@ class Writer:
     def _check_winners(self, conflict: Conflict) -> None:
         facts = self._state.auditor.tables[self._table].facts
         assert all(facts[place.version].txn == place.entry.txn for place in conflict.winners), conflict
+
+
+class Crew(Writer):
+    """Several writers of one table whose commits wait for each other in one server process; a client sends each again by itself."""
+
+    KINDS: ClassVar = ("ticket", "ticket", "ticket", "stream", "inline", "inline", "staged", "fat", "metadata")
+
+    def _transaction(self, txn: str) -> None:
+        head = self._load()
+        stamp = max(self._process.now_ms(), head.last_ict + 1)
+        proposed = []
+        for number in range(self._rng.randint(2, 6)):
+            self._kind = self._rng.choice(self.KINDS)
+            last = proposed[-1] if proposed else None
+            if last is not None and self._rng.random() < 0.1:  # its client sends it twice
+                proposed.append(last)
+            elif more := self._proposed(head, f"{txn}.{number}", "a1", stamp + self._rng.choice((0, 0, 1, 5))):
+                proposed.append(more)
+            if self._rng.random() < 0.2:
+                head = self._load()
+        operations = [self._begin(request, own) for request, own, _ in proposed]
+        requests = [request for request, _, _ in proposed]
+        knows = self._rng.random() < 0.8
+        try:
+            answers = self._client.ask(lambda sandbox: _together(sandbox, requests, self._table, knows=knows))
+        except Retryable as error:
+            answers = [partial(_raise, error) for _ in requests]
+        for (request, own, attempt), operation, answer in zip(proposed, operations, answers, strict=True):
+            self._kind = "staged" if request.staged else "inline"
+            with suppress(Gone):
+                self._settle(request, own, attempt, Sent(operation, answer, requests.count(request) > 1))
+
+
+def _together(
+    sandbox: Sandbox, requests: list[CommitRequest], table_id: str, *, knows: bool
+) -> list[Callable[[], Any]]:
+    """What becomes of commits that wait in one line of a process. ``knows``: its first leader has the row of a write that ended before they came."""
+    ratifier, queue, line = sandbox.ratifier, new_queue(), Line[WaitingCommit]()
+    row = ratifier.world.refs.read(ratifier.world.space.table(table_id)) if knows else None
+    answers: list[Callable[[], Any]] = []
+    waiting: list[WaitingCommit] = []
+    for request in requests:
+        try:
+            prepared = ratifier.prepare(request)
+        except TurnstileError as error:
+            answers.append(partial(_raise, error))
+            continue
+        if not isinstance(prepared, Prepared):
+            answers.append(partial(_same, prepared))
+            continue
+        waiting.append(WaitingCommit(prepared))
+        answers.append(waiting[-1].outcome)
+        line, _ = queue._join(table_id, waiting[-1])
+    line.row = row
+    for own in waiting:
+        if not own.settled:
+            CommitTurn(ratifier, queue, line, own).run()
+    return answers
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def _same(answer: Any) -> Any:
+    return answer
 
 
 class Reuser(Writer):

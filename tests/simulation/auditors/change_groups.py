@@ -29,13 +29,18 @@ class Asked:
 
 
 class ChangeAuditor:
-    """Listens to the trees' auditor. A change's id is the message of its commit."""
+    """Listens to the trees' auditor. A change's id is the message of its commit.
+
+    Attributes:
+        keyed: ids of changes that have an idempotency key.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._names: list[frozenset[str]] = []
         self._messages: list[str] = []
         self._refused = set[str]()
+        self.keyed = set[str]()
         state.trees.listeners.append(self._changed)
         if (head := state.trees.now.get(CATALOG)) is not None:
             self._changed(head, None)
@@ -72,7 +77,11 @@ class ChangeAuditor:
 
     def _require_no_commit(self, id: str) -> None:
         if id in self._messages:
-            raise Violation("I21", f"{id} was refused and is applied")
+            raise Violation(self._once(id), f"{id} was refused and is applied")
+
+    def _once(self, id: str) -> str:
+        """The invariant by which a change is applied once, or never."""
+        return "I3" if id in self.keyed else "I21"
 
     @audits
     def _changed(self, head: SeenHead, _before: SeenHead | None) -> None:
@@ -80,8 +89,8 @@ class ChangeAuditor:
             return
         message = head.commit.message
         if message in self._messages:
-            raise Violation("I21", f"{message} is applied twice")
+            raise Violation(self._once(message), f"{message} is applied twice")
         self._names.append(frozenset(head.names("namespace")))
         self._messages.append(message)
         if message in self._refused:
-            raise Violation("I21", f"{message} was refused and is applied")
+            raise Violation(self._once(message), f"{message} was refused and is applied")

@@ -74,11 +74,13 @@ class Auditor:
             raise Violation("I11", f"versions after {head.floor} wait and the stream is not told")
         if head.latest < history.latest:
             raise Violation("I6", f"latest went back from {history.latest} to {head.latest}")
-        if head.latest > history.latest + 1:
-            raise Violation("I1", f"latest jumped from {history.latest} to {head.latest}")
         places = positioned(head)
-        if head.latest == history.latest + 1:
-            self._ratified(head, history, places[-1])
+        added = [place for place in places if place.version > history.latest]
+        if len(added) != head.latest - history.latest:
+            raise Violation("I1", f"latest jumped from {history.latest} to {head.latest}")
+        self.seen["shared"] += len(added) > 1
+        for place in added:
+            self._ratified(head, history, place)
         if head.floor != history.floor:
             self._floor(head, history)
         for place in places:

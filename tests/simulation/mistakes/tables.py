@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.publish import Publisher
-from turnstile.delta.ratify import Ratifier
+from turnstile.delta.shared_commits import CommitQueue
 from turnstile.store.core.writes import Change
 
 
@@ -49,9 +49,9 @@ FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.commit.s
 def _refused_means_won() -> Any:
     """After a refusal, look whether the table has that version by now (the client of another coordinator does)."""
 
-    def wrong(attempt: Callable[..., Any]) -> Callable[..., Any]:
-        def looks_won(self: Ratifier, prepared: Any) -> Any:
-            answer = attempt(self, prepared)
+    def wrong(commit: Callable[..., Any]) -> Callable[..., Any]:
+        def looks_won(self: CommitQueue, ratifier: Any, prepared: Any) -> Any:
+            answer = commit(self, ratifier, prepared)
             if type(answer).__name__ == "Conflict" and prepared.proposal.version is not None:
                 from turnstile.delta.core.decide import Ratified
 
@@ -60,7 +60,7 @@ def _refused_means_won() -> Any:
 
         return looks_won
 
-    return patch.object(Ratifier, "_attempt", wrong(Ratifier._attempt))
+    return patch.object(CommitQueue, "commit", wrong(CommitQueue.commit))
 
 
 def _clears_pending_always() -> Any:

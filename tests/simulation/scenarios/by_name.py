@@ -15,6 +15,7 @@ from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES,
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
 from tests.simulation.scenarios.fleet import FLEET_MISTAKES, Fleet
 from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowedUp
+from tests.simulation.scenarios.forwarding import FORWARDING_MISTAKES, Forwarded
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
 from tests.simulation.scenarios.judged_reads import JUDGED_MISTAKES, JudgedReads, LargeJudgedReads
@@ -26,7 +27,14 @@ from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.reservations import RESERVATION_MISTAKES, Reserved
 from tests.simulation.scenarios.scenario import Scenario
-from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
+from tests.simulation.scenarios.tables import (
+    CROWDED_MISTAKES,
+    REUSED_MISTAKES,
+    SHARED_MISTAKES,
+    Crowded,
+    Reused,
+    Shared,
+)
 from tests.simulation.scenarios.upgrades import UPGRADE_MISTAKES, Upgrades
 from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
 
@@ -39,6 +47,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         JudgedReads(),
         LargeJudgedReads(),
         Crowded(),
+        Shared(),
         Reused(),
         Noted(),
         Pasts(),
@@ -54,6 +63,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Reserved(),
         Fleet(),
         ChangeGroups(),
+        Forwarded(),
         Upgrades(),
     )
 }
@@ -64,6 +74,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     LargeGroups.name: LARGE_GROUP_MISTAKES,
     JudgedReads.name: JUDGED_MISTAKES,
     Crowded.name: CROWDED_MISTAKES,
+    Shared.name: SHARED_MISTAKES,
     Reused.name: REUSED_MISTAKES,
     Noted.name: NOTED_MISTAKES,
     Pasts.name: PAST_MISTAKES,
@@ -79,6 +90,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Reserved.name: RESERVATION_MISTAKES,
     Fleet.name: FLEET_MISTAKES,
     ChangeGroups.name: CHANGE_GROUP_MISTAKES,
+    Forwarded.name: FORWARDING_MISTAKES,
     Upgrades.name: UPGRADE_MISTAKES,
 }
 

@@ -10,15 +10,17 @@ from unittest.mock import patch
 
 from tests.simulation.actors.catalog import TABLE, CatalogUser, create, prepare
 from tests.simulation.actors.maintenance import Engine, Gc, Reader, StreamPump, Sweeps, sweep
-from tests.simulation.actors.writers import Reuser, Writer
+from tests.simulation.actors.writers import Crew, Reuser, Writer
 from tests.simulation.auditors.catalogs import HISTORY
-from tests.simulation.engine.plans import RESENT, WRITERS, Plan, plan
+from tests.simulation.engine.plans import KINDS, RESENT, WRITERS, Plan, plan
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.state import State
-from tests.simulation.mistakes.tables import swapped
+from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.delta.core import ratify_writes as floor
+from turnstile.delta.shared_commits import WaitingCommit
 from turnstile.gc.core import Grace
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile.store.core.names import staged_path
 
 ALONE = {"pump": StreamPump, "sweeper": Sweeps, "gc": Gc, "catalog": CatalogUser}
@@ -57,6 +59,8 @@ class Tables:
         kind = name.split("-", maxsplit=1)[0]
         if kind in WRITERS:
             return Actor(name, Writer(state, name, table, plan, rng), leads=True)
+        if kind == "crew":
+            return Actor(name, Crew(state, name, table, plan, rng), leads=True)
         if kind == "reuser":
             return Actor(name, Reuser(state, name, table, plan, rng), leads=True)
         if kind in ALONE:
@@ -84,6 +88,33 @@ class Crowded(Tables):
             steps=200,
             row_tracking=False,
             keep=rng.choice((0, 1)),
+        )
+
+
+class Shared(Tables):
+    """One table as in ``tables``; most commits wait in a process and share writes (I23)."""
+
+    name = "shared-commits"
+
+    def plan(self, seed: int) -> Plan:
+        """One to three processes with commits that wait, now and then a writer beside them."""
+        rng = random.Random(f"shared/{seed}")
+        crowded = rng.random() < 0.3
+        crews = tuple(f"crew-{number}" for number in range(rng.choice((1, 2, 2, 3))))
+        others = tuple(
+            name for name in ("inline-8", "ticket-9", "gc", "reader", "engine", "catalog") if rng.random() < 0.25
+        )
+        return Plan(
+            seed=seed,
+            actors=(*crews, *others, "pump", "sweeper"),
+            faults=(RESENT, RESENT, "throttle")
+            if crowded
+            else tuple(kind for kind in (*KINDS, RESENT) if rng.random() < 0.5),
+            rate=rng.choice((0.1, 0.2, 0.3) if crowded else (0.0, 0.02, 0.08, 0.2)),
+            steps=rng.choice((150, 300)),
+            row_tracking=rng.random() < 0.4,
+            keep=rng.choice((0, 1, 3)),
+            slow=rng.random() < 0.2,
         )
 
 
@@ -129,6 +160,40 @@ def _removal_looks_at_the_floor_alone() -> Iterator[None]:
         yield
 
 
+_SHARED: Final = "turnstile.delta.core.shared_writes._shared_change"
+
+
+def _nothing_is_unknown() -> Any:
+    """Whoever's group got no answer is told that nothing was applied."""
+
+    def wrong(fail: Callable[..., Any]) -> Callable[..., Any]:
+        def failed(self: WaitingCommit, error: Any) -> None:
+            fail(self, Throttled("no answer") if isinstance(error, OutcomeUnknown) else error)
+
+        return failed
+
+    return patch.object(WaitingCommit, "fail", wrong(WaitingCommit.fail))
+
+
+def _a_lost_answer_is_a_refusal() -> Any:
+    """Whoever's write was lost is judged again, and told what the row says."""
+    return patch.object(WaitingCommit, "lost", property(lambda self: False, lambda self, value: None), create=True)
+
+
+SHARED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+    "shared: without 'next'": (without(_SHARED, "next", "same timestamp", "same rows"), "I1"),
+    "shared: without 'new identity'": (without(_SHARED, "next", "same timestamp", "new identity", "remembered"), "I3"),
+    "shared: without 'active'": (without(_SHARED, "active"), "I10"),
+    "shared: nothing is unknown": (_nothing_is_unknown, "I3"),
+    "shared: without 'same metadata' and 'same epoch'": (
+        without(_SHARED, "next", "same timestamp", "same rows", "same metadata", "same epoch"),
+        "I2",
+    ),
+    "shared: a lost answer is a refusal": (_a_lost_answer_is_a_refusal, "I3"),
+}
+"""What is planted, and the invariant that it breaks."""
+
+
 REUSED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "staged: any name at any version": (_any_name_at_any_version, "I10"),
     "staged: a removal that looks at no tail": (_removal_looks_at_the_floor_alone, "I10"),
@@ -142,7 +207,7 @@ CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I3",
     ),
     "every refusal is final": (
-        lambda: swapped("turnstile.delta.ratify.excludes_earlier", lambda _: lambda answer, is_named: True),
+        lambda: swapped("turnstile.delta.shared_commits.excludes_earlier", lambda _: lambda answer, is_named: True),
         "I3",
     ),
 }

@@ -10,28 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.fleet.core.owners import Address, Owners, Reached
+from turnstile.fleet.core import asking as words
+from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached, Receive, Send
+from turnstile.fleet.core.owners import Address, Owners
 from turnstile_server import asking
-from turnstile_server.asking import (
-    AskedRequest,
-    AskedResponse,
-    Asker,
-    Failed,
-    Listener,
-    OwnersFile,
-    changed_catalog,
-)
+from turnstile_server.asking import Asker, Listener, OwnersFile, SocketConnection, changed_catalog
 
 pytestmark = pytest.mark.timeout(120)
 
 HOST = "127.0.0.1"
 REQUEST = AskedRequest("POST", "/v1/catalogs/main/namespaces", "a=b", {"authorization": "Bearer t"}, b"{}")
+FRAME = Send(words.encode(REQUEST), 30, framed=True)
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine answers late."""
-    monkeypatch.setattr(asking, "TAKEN_S", 30.0)
+    monkeypatch.setattr(words, "TAKEN_S", 30.0)
     monkeypatch.setattr(asking, "CONNECT_S", 30.0)
 
 
@@ -95,7 +90,7 @@ def test_who_does_not_know_the_secret_is_not_answered(owner: Owner) -> None:
         stranger.sendall(b"n" * 32)
         assert len(asking._exactly(stranger, 64)) == 64
         stranger.sendall(b"p" * 32)  # no proof
-        asking._send(stranger, asking._encode(REQUEST))
+        SocketConnection(stranger).send(FRAME)
         assert stranger.recv(1) == b""
     assert owner.asked == []
 
@@ -155,13 +150,13 @@ def test_an_owner_that_is_frozen_has_not_begun(monkeypatch: pytest.MonkeyPatch) 
 
     def serve(connection: socket.socket) -> None:
         knows_the_secret(connection)
-        asking._receive(connection)
+        SocketConnection(connection).receive(Receive(30, framed=True))
         told.wait(30)  # frozen, and the asker has gone when it goes on
         connection.settimeout(30)
         begun.append(connection.recv(1))
 
     address, thread = listening(serve)
-    monkeypatch.setattr(asking, "TAKEN_S", 0.05)
+    monkeypatch.setattr(words, "TAKEN_S", 0.05)
     with pytest.raises(Failed) as failed:
         Asker().ask(address, REQUEST)
     assert failed.value.reached is Reached.NOT_STARTED
@@ -173,9 +168,9 @@ def test_an_owner_that_is_frozen_has_not_begun(monkeypatch: pytest.MonkeyPatch) 
 def test_i3_an_owner_that_dies_after_it_began_leaves_the_outcome_open() -> None:
     def serve(connection: socket.socket) -> None:
         knows_the_secret(connection)
-        asking._receive(connection)
-        connection.sendall(asking._TAKEN)
-        assert asking._exactly(connection, 1) == asking._BEGIN
+        SocketConnection(connection).receive(Receive(30, framed=True))
+        connection.sendall(words.TAKEN)
+        assert asking._exactly(connection, 1) == words.BEGIN
 
     address, thread = listening(serve)
     with pytest.raises(Failed) as failed:
@@ -187,8 +182,8 @@ def test_i3_an_owner_that_dies_after_it_began_leaves_the_outcome_open() -> None:
 def test_an_asker_that_leaves_before_it_says_begin_changes_nothing(owner: Owner) -> None:
     asker = Asker()
     connection = asker._connection(owner.address)
-    asking._send(connection, asking._encode(REQUEST))
-    assert asking._exactly(connection, 1) == asking._TAKEN
+    connection.send(FRAME)
+    assert connection.receive(Receive(30)) == words.TAKEN
     connection.close()
     asker.ask(owner.address, AskedRequest("POST", "/after", "", {}, b""))
     assert [request.path for request in owner.asked] == ["/after"]
@@ -199,7 +194,8 @@ def test_a_connection_that_the_owner_closed_meanwhile_is_not_used() -> None:
     asker = Asker()
     asker.ask(first.address, REQUEST)
     (idle,) = asker._idle[first.address]
-    idle.shutdown(socket.SHUT_RDWR)
+    assert isinstance(idle, SocketConnection)
+    idle._socket.shutdown(socket.SHUT_RDWR)
     assert asker.ask(first.address, REQUEST).status == 200
     first.close()
     assert len(first.asked) == 2

@@ -13,11 +13,12 @@ from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.http.handler import Incoming
 from turnstile.api.http.request import BodyLimit
 from turnstile.api.http.responses import Response
+from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached
 from turnstile.fleet.core.decisions import granule_of
-from turnstile.fleet.core.owners import CATALOGS, Address, Owners, Reached
+from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
 from turnstile_server import metrics, owner
-from turnstile_server.asking import AskedRequest, AskedResponse, Failed, OwnersFile
+from turnstile_server.asking import OwnersFile
 from turnstile_server.owner import Forwarding, answering
 
 ADDRESS = Address("127.0.0.1", 1, "secret")
@@ -40,6 +41,7 @@ class Here:
 
     def __init__(self) -> None:
         self.bodies_read: list[bytes] = []
+        self.status = 201
         self.refused: list[TurnstileError] = []
 
     def route_of(self, path: str) -> tuple[str, dict[str, str]]:
@@ -53,7 +55,7 @@ class Here:
             self.bodies_read.append(incoming.read(self.bodies))
         except TurnstileError as error:
             return self.refuse(incoming, error)
-        return Response(201, {}, b"here")
+        return Response(self.status, {}, b"here")
 
     def refuse(self, incoming: Incoming, error: TurnstileError) -> Response:
         self.refused.append(error)
@@ -161,6 +163,16 @@ def test_i3_a_change_with_a_key_is_sent_again_and_finds_what_it_did(site: Site) 
     key = {"idempotency-key": "0198c0de-0000-7000-8000-000000000000"}
     assert site.send(**key).body == b"here"
     assert site.app.bodies_read == [b"{}"] and site.counted == {"applied here": 1}
+
+
+@pytest.mark.parametrize(("status", "settles"), [(204, True), (409, True), (404, False), (429, False), (503, False)])
+def test_i21_a_refusal_that_passes_is_unknown_where_the_owner_may_apply_the_change(
+    site: Site, status: int, settles: bool
+) -> None:
+    site.outcome, site.app.status = Failed(Reached.STARTED, "died"), status
+    response = site.send(**{"idempotency-key": "0198c0de-0000-7000-8000-000000000000"})
+    assert (response.body == b"here") is settles
+    assert site.counted == {"applied here" if settles else "unknown": 1}
 
 
 def test_an_owner_that_accepts_other_tokens_did_nothing(site: Site) -> None:

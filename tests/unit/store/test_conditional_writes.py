@@ -22,6 +22,7 @@ from turnstile.catalog.core.rows import (
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change, unchanged
 from turnstile.delta.core.reservations import empty_register, keep, mark, unmark
+from turnstile.delta.core.shared_writes import share
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
@@ -102,6 +103,16 @@ PURGING = table(state="dropped", reason="purging", changed_at=1)
 OWNED = owner_row(SPACE, AT, **MINE).row
 WAITS = {"undecided": b"of a group"}
 RESERVED = {"reserved_by": "h", "reserved_until": 1}
+SHARED = share(
+    table(),
+    [
+        ticket(5, "x", START_ICT + 9, rows=2, apps=APPS[:1], asserts="m0"),
+        ticket(5, "y", START_ICT + 9, rows=2),
+        named(6, "z", START_ICT + 9, hwm=9),
+    ],
+    9,
+)
+assert SHARED is not None
 HOLDERS = named_change("k", named(6, "x", START_ICT + 9, hwm=9, holder="h"), 9)
 REGISTER = msgspec.structs.replace(empty_register("k"), revision=3)
 BEGINNING = Beginning("g", "g.0", "t1")
@@ -120,6 +131,11 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
         "based": {"latest": 4}, "same epoch": {"epoch": 6}, "own application": {"apps": {APPS[0]: 6}}, "active": {"state": "dropped"},
         "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "later": {"last_ict": START_ICT + 9},
         "row tracking on": {"row_hwm": None}, "same metadata": {"metadata": "m1"}, "settled": WAITS,
+    }),
+    (SHARED.change, table(), {
+        "next": {"latest": 6}, "same timestamp": {"last_ict": START_ICT + 6}, "same rows": {"row_hwm": 5}, "same metadata": {"metadata": "m1"},
+        "same epoch": {"epoch": 6}, "own application": {"apps": {APPS[0]: 6}}, "unreserved": RESERVED, "active": {"state": "dropped"},
+        "new identity": {"ids": {"y"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "settled": WAITS,
     }),
     (BEHIND, table(), {"clock behind": {"last_ict": START_ICT + 4}}),
     (OFF, {key: value for key, value in table().items() if "hwm" not in key}, {"row tracking off": {"row_hwm": 0}}),

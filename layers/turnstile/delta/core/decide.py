@@ -245,6 +245,15 @@ def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because
     return Conflict(head.latest, head.floor, winners, because)
 
 
+CONTENDED: Final = Refused(
+    ErrorType.CONCURRENT_CHANGE,
+    "the table changed during every attempt",
+    "send the same proposal again",
+    details={"retry_after_ms": 100},
+)
+"""The refusal after the last attempt. The proposal may be accepted yet."""
+
+
 def _not_active(head: TableHead) -> Refused:
     remedies = {
         DROPPED: "the table was dropped; reload the catalog",

@@ -53,25 +53,55 @@ def settled() -> Clause:
     return Clause("settled", "I8", says, Absent(("undecided",)))
 
 
+def active() -> Clause:
+    """The table takes commits."""
+    return Clause("active", "I10", "the table takes commits", Equals(("state",), ACTIVE))
+
+
+def same_metadata(metadata: str) -> Clause:
+    """The table's metadata is the one that a proposal was judged by."""
+    return Clause("same metadata", "I2", "metadata is what the proposer read", Equals(("metadata",), metadata))
+
+
+def new_identity(txn: str) -> Clause:
+    """The tail has no commit of this transaction."""
+    return Clause("new identity", "I3", "this transaction is not in the tail", Lacks(("ids",), txn))
+
+
+def remembered(oldest_needed: int) -> Clause:
+    """The tail has every commit from a version on."""
+    says = "no identity was evicted that could be this one"
+    return Clause("remembered", "I3", says, AtMost(("tail_from",), oldest_needed))
+
+
+def room(free_at: int) -> Clause:
+    """The tail has no more than these bytes."""
+    return Clause("room", "I11", "the row stays within its budget", AtMost(("bytes",), free_at))
+
+
+def same_epoch(base: int) -> Clause:
+    """No commit since a ticket's base has changed metadata."""
+    return Clause("same epoch", "I2", "metadata is what the proposer read", AtMost(("epoch",), base))
+
+
+def own_application(app: str, base: int) -> Clause:
+    """No commit since a ticket's base is of this streaming application."""
+    says = "no later commit carries this streaming application's txn"
+    return Clause("own application", "I3", says, Either((Absent(("apps", app)), AtMost(("apps", app), base))))
+
+
 def _common(proposal: Proposal) -> tuple[Clause, ...]:
-    entry = proposal.entry
-    read = Clause("same metadata", "I2", "metadata is what the proposer read", Equals(("metadata",), proposal.asserts))
     return (
-        *((read,) if proposal.asserts is not None else ()),
-        Clause("active", "I10", "the table takes commits", Equals(("state",), ACTIVE)),
-        Clause("new identity", "I3", "this transaction is not in the tail", Lacks(("ids",), entry.txn)),
-        Clause(
-            "remembered",
-            "I3",
-            "no identity was evicted that could be this one",
-            AtMost(("tail_from",), proposal.oldest_needed),
-        ),
-        Clause("room", "I11", "the row stays within its budget", AtMost(("bytes",), proposal.room - cost(entry))),
+        *((same_metadata(proposal.asserts),) if proposal.asserts is not None else ()),
+        active(),
+        new_identity(proposal.entry.txn),
+        remembered(proposal.oldest_needed),
+        room(proposal.room - cost(proposal.entry)),
         settled(),
     )
 
 
-def _unreserved(proposal: Proposal) -> Clause:
+def unreserved(proposal: Proposal) -> Clause:
     """Not of tickets: an append that names no version takes nothing from the one that has reserved the table."""
     free: list[Test] = [Absent(("reserved_by",)), AtMost(("reserved_until",), proposal.entry.ratified_ms)]
     if proposal.holder:
@@ -89,7 +119,7 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
     clauses = [
         Clause("next", "I1", "the version before this one is the latest", Equals(("latest",), version - 1)),
         Clause("later", "I7", "the in-commit timestamp increases", Below(("last_ict",), entry.ict)),
-        _unreserved(proposal),
+        unreserved(proposal),
         *_common(proposal),
     ]
     actions: list[Action] = [
@@ -125,16 +155,8 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
     entry = proposal.entry
     clauses = [
         Clause("based", "I6", "the proposer's base exists", AtLeast(("latest",), proposal.base)),
-        Clause("same epoch", "I2", "metadata is what the proposer read", AtMost(("epoch",), proposal.base)),
-        *(
-            Clause(
-                "own application",
-                "I3",
-                "no later commit carries this streaming application's txn",
-                Either((Absent(("apps", app)), AtMost(("apps", app), proposal.base))),
-            )
-            for app in proposal.apps
-        ),
+        same_epoch(proposal.base),
+        *(own_application(app, proposal.base) for app in proposal.apps),
         *_common(proposal),
     ]
     actions: list[Action] = [

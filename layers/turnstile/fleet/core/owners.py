@@ -1,13 +1,12 @@
-"""Who is asked to apply changes of a catalog, and what a failure to get an answer means. Pure.
+"""Who is asked to apply changes of a catalog. Pure.
 
 A server that received a change of a catalog asks the owner of the catalog's granule, where all changes of the catalog share swaps of its HEAD
-(``catalog.group_commit``). That is a matter of speed: whoever is unsure applies the change itself, and the CAS on the HEAD judges both.
+(``catalog.group_commit``). That is a matter of speed: whoever is unsure applies the change itself (``core.asking``), and the CAS on the HEAD judges both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Final
 
 import msgspec
@@ -43,25 +42,3 @@ class Owners(msgspec.Struct, frozen=True):
         if now_ms >= self.until_ms or self.granules == 0:
             return None
         return self.owners.get(granule_of(CATALOGS, subject, self.granules))
-
-
-class Reached(Enum):
-    """How far a request came before it failed."""
-
-    NOT_SENT = "no connection, or one that was closed before anything was sent"
-    NOT_STARTED = "it was sent, and the owner was not told to begin"
-    STARTED = "the owner was told to begin, and did not answer"
-
-
-class Instead(Enum):
-    """What a server does with a request that got no answer of the owner."""
-
-    HERE = "it applies the change itself"
-    UNKNOWN = "it says that the outcome is unknown"
-
-
-def instead(reached: Reached, *, has_key: bool) -> Instead:
-    """Returns what to do. ``has_key``: the request has an idempotency key, so whoever applies it second finds what the first one did (I3)."""
-    if reached is Reached.STARTED and not has_key:
-        return Instead.UNKNOWN
-    return Instead.HERE

@@ -1,0 +1,196 @@
+"""Commits of one table that wait in a process are ratified by one write of its HEAD (I23).
+
+    a commit comes     1  it is judged by its content (``ratify``), and joins the line of its table (``store.queue``)
+                       2  the first of the line leads; the others wait
+    the leader         1  takes the commits that wait, up to a limit
+                       2  chooses those that fit together on the row which its last write left (``core.shared_writes``); of the first row nobody
+                          knows anything, so the first commit is written alone, as if there were no line
+                       3  one conditional write
+                       4  answers every commit that it took from the row that comes back: ratified, a conflict, a refusal; or it stays in the line
+
+Every commit is answered by a row that was read or written after it joined, and by the same functions as one that is alone. Where nothing waits,
+nothing is different: one commit, one write, no row that is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from turnstile.delta.commits import head_of
+from turnstile.delta.core.content import Uses
+from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
+from turnstile.delta.core.head import TableHead, newest, positioned
+from turnstile.delta.core.shared_writes import GROUP_COMMITS, SharedWrite, share
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.undecided import settle_one
+from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import Accepted
+from turnstile.store.queue import LeftLine, Line, Waiting, WaitingQueue, copy_of
+
+if TYPE_CHECKING:
+    from turnstile.delta.ratify import Ratifier
+
+PATIENCE_MS: Final = 2_000
+"""How long a commit waits in a line that does not move; then it is written alone."""
+
+Answer = Ratified | Conflict | Refused
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A proposal that was judged and may be written. ``uses``: what its commit needs of the table, if it is judged again
+    where the metadata has changed. ``clock_behind``: the form of a ticket (``ticket_change``)."""
+
+    request: CommitRequest
+    proposal: Proposal
+    uses: Uses | None = None
+    clock_behind: bool = False
+
+    @property
+    def table_id(self) -> str:
+        return self.request.table_id
+
+
+class WaitingCommit(Waiting[Answer]):
+    """A commit in the line of its table.
+
+    Attributes:
+        prepared: what is written next.
+        lost: whether the response to a write that had it was lost: only an answer which excludes that write is final (I3).
+        tries: how often it was part of an attempt.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        super().__init__()
+        self.prepared, self.lost, self.tries = prepared, False, 0
+
+    def answer(self, decision: Answer) -> None:
+        """Settles the commit with a decision; with OutcomeUnknown if an earlier write may have another outcome yet."""
+        if self.lost and not excludes_earlier(decision, is_named=self.prepared.proposal.version is not None):
+            reason = decision.message if isinstance(decision, Refused) else ""
+            message = f"an answer was lost; the attempt after it was refused, which may pass: {reason}"
+            self.settle(OutcomeUnknown(message))
+        else:
+            self.settle(decision)
+
+    def fail(self, error: TurnstileError) -> None:
+        """Settles the commit with an error, which is true of the last write and not of one before it."""
+        if self.lost and not isinstance(error, OutcomeUnknown):
+            error = OutcomeUnknown(f"an answer was lost, and then: {error.message}")
+        self.settle(copy_of(error))
+
+
+class CommitQueue:
+    """The commits that wait in a process, by table. Safe for threads. ``queue``: in measurements, one that waits in its own way."""
+
+    def __init__(self, queue: WaitingQueue[WaitingCommit] | None = None) -> None:
+        self._queue = queue or new_queue()
+
+    def commit(self, ratifier: Ratifier, prepared: Prepared) -> Answer:
+        """Returns the decision on a commit, by whoever writes it. Raises as ``Ratifier.commit``."""
+        waiting = WaitingCommit(prepared)
+        try:
+            self._apply(self._queue, ratifier, waiting)
+        except LeftLine:
+            self._apply(new_queue(), ratifier, waiting)
+        return waiting.outcome()
+
+    def _apply(self, queue: WaitingQueue[WaitingCommit], ratifier: Ratifier, waiting: WaitingCommit) -> None:
+        def lead(line: Line[WaitingCommit]) -> None:
+            CommitTurn(ratifier, queue, line, waiting).run()
+
+        queue.apply(waiting.prepared.table_id, waiting, lead, PATIENCE_MS)
+
+
+def new_queue() -> WaitingQueue[WaitingCommit]:
+    """Returns a queue in which no commit waits."""
+    return WaitingQueue(GROUP_COMMITS, "commits of the table")
+
+
+class CommitTurn:
+    """One leader's attempts, until its own commit, the first of the line, has an outcome. For one thread."""
+
+    def __init__(
+        self, ratifier: Ratifier, queue: WaitingQueue[WaitingCommit], line: Line[WaitingCommit], own: WaitingCommit
+    ) -> None:
+        self._ratifier, self._world = ratifier, ratifier.world
+        self._queue, self._line, self._own = queue, line, own
+        self._table_id = own.prepared.table_id
+
+    def run(self) -> None:
+        """Settles the own commit, and others on the way."""
+        while not self._own.settled:
+            group = self._queue.take(self._line)
+            try:
+                self._line.row = self._attempt(group)
+            except TurnstileError as error:  # it says nothing of one commit in particular
+                self._line.row = None
+                for waiting in group:
+                    waiting.fail(error)
+            except BaseException:
+                for waiting in group:
+                    waiting.settle(OutcomeUnknown("the process that writes the commit is ending"))
+                raise
+            finally:
+                self._queue.release(self._line, group, self._own)
+
+    def _attempt(self, group: Sequence[WaitingCommit]) -> Row | None:
+        """Writes what fits together of a group, and answers from the row that comes back; returns the row, where it is known."""
+        shared = self._write_of(group)
+        if shared is None:
+            self._judge(group, group[:1], self._ratifier.head(self._table_id))
+            return None
+        members = [group[index] for index in shared.members]
+        try:
+            response = self._world.refs.write(shared.change)
+        except TurnstileError as error:
+            for waiting in members:
+                waiting.fail(error)
+            return None
+        row = response.row
+        head = self._ratifier.learn(head_of(row, self._table_id))
+        if isinstance(response, Accepted):
+            _ratified(members, head)
+        else:
+            for waiting in members:
+                waiting.lost = waiting.lost or response.uncertain
+            if head.undecided:
+                head, row = self._ratifier.learn(settle_one(self._world, head, self._ratifier.pause)), None
+        self._judge([waiting for waiting in group if not waiting.settled], [*members, group[0]], head)
+        return row
+
+    def _write_of(self, group: Sequence[WaitingCommit]) -> SharedWrite | None:
+        """The next write, and whose it is; None where it would be refused with the row that a read returns."""
+        first, row = group[0].prepared, self._line.row
+        if row is None:
+            return None if self._ratifier.is_taken(first) else SharedWrite(self._ratifier.change(first), (0,))
+        return share(row, [waiting.prepared.proposal for waiting in group], self._world.clock.now_ms())
+
+    def _judge(self, group: Sequence[WaitingCommit], tried: Sequence[WaitingCommit], head: TableHead) -> None:
+        """Answers commits from a row that was read or written after they joined; those that it would accept stay in the line."""
+        for waiting in group:
+            waiting.tries += waiting in tried
+            try:
+                following = self._ratifier.again(waiting.prepared, head)
+            except TurnstileError as error:
+                waiting.fail(error)
+                continue
+            if not isinstance(following, Prepared):
+                waiting.answer(following)
+            elif waiting.tries < self._ratifier.attempts:
+                waiting.prepared = following
+            else:
+                waiting.answer(CONTENDED)
+
+
+def _ratified(members: Sequence[WaitingCommit], head: TableHead) -> None:
+    """Settles the commits that the newest write of a HEAD ratified, the last ones of its tail."""
+    last = newest(head)
+    places = positioned(head)[-len(members) :] if len(members) > 1 or last is None else (last,)
+    for waiting, place in zip(members, places, strict=True):
+        if place.entry.txn != waiting.prepared.proposal.entry.txn:
+            raise TurnstileError("an accepted commit is not the newest of its HEAD")
+        waiting.settle(Ratified(place, place.version, latest=head.latest, metadata=head.metadata, head=head))
