@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +160,20 @@ def test_i12_admins_read_events_of_the_fleet_from_a_cursor_on_and_nobody_else_do
 def test_i12_nobody_reads_events_of_the_fleet_as_those_of_a_catalog() -> None:
     realm = Realm()
     assert realm.ask("root", "GET", "/v1/events", catalog="(fleet)").status == 400
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("work", "--roles", "publish,catalogs"), "'catalogs' is no role of background work"),
+        (("work", "--roles", "none"), "'none' is no role of background work"),
+        (("work",), "there is no store at"),
+        (("serve", "--roles", "none"), "a server that leaves work to others has to share it with them"),
+    ],
+)
+def test_who_could_do_no_work_or_would_leave_it_to_nobody_does_not_start(
+    command: tuple[str, ...], why: str, tmp_path: Path
+) -> None:
+    ended = run(*command, "--home", str(tmp_path / "home"), "--log-level", "WARNING")
+    assert ended.exit_code == 1 and why in ended.output and "remedy" in ended.output
+    assert not (tmp_path / "home").exists()
