@@ -29,6 +29,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from turnstile.api.unity.requests import TABLE as UNITY_TABLE
+from turnstile.api.v1.paths import TABLE_BY_ID
+from turnstile.catalog.core.paths import fold
 from turnstile.fleet.core.asking import (
     Answer,
     AskedRequest,
@@ -42,7 +45,7 @@ from turnstile.fleet.core.asking import (
     asking,
     encode,
 )
-from turnstile.fleet.core.owners import Address, Owners
+from turnstile.fleet.core.owners import Address, Owners, table_subject
 from turnstile_server.struct_file import StructFile
 
 T = TypeVar("T")
@@ -313,8 +316,28 @@ _ROUTES: Final[Mapping[str, frozenset[str]]] = {
 """Operations that change a catalog, all of which take an idempotency key or an id. Others are applied where they arrive."""
 
 
-def changed_catalog(method: str, route: str, params: Mapping[str, Any]) -> str:
-    """Returns the catalog that a request changes by one of the operations that owners are asked for; empty for any other."""
-    if method not in _ROUTES.get(route, ()):
-        return ""
-    return str(params.get("catalog") or params.get("prefix") or "")
+_COMMITS: Final = f"{TABLE_BY_ID}/commits"
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a request changes.
+
+    Attributes:
+        name: as owners are looked up by.
+        is_table: whether it changes one table's HEAD.
+        is_commit: whether it is a commit and nothing else, which its transaction identifies.
+    """
+
+    name: str
+    is_table: bool = False
+    is_commit: bool = False
+
+
+def subject_of(method: str, route: str, params: Mapping[str, Any]) -> Subject | None:
+    """Returns what a request changes by one of the operations that owners are asked for; None for any other."""
+    if route in (_COMMITS, UNITY_TABLE) and method == "POST":
+        name = fold(".".join(map(str, params.values())))
+        return Subject(table_subject(name), is_table=True, is_commit=route == _COMMITS)
+    if method in _ROUTES.get(route, ()):
+        return Subject(fold(str(params.get("catalog") or params.get("prefix") or "")))
+    return None

@@ -71,13 +71,16 @@ class RequestMetrics:
 
 
 class ForwardingMetrics:
-    """Changes of catalogs that the owner was asked for."""
+    """Changes of catalogs, and commits of hot tables, that the owner was asked for."""
 
     def __init__(self) -> None:
         from prometheus_client import Counter
 
         self._requests = Counter(
-            "turnstile_asked_owners", "Changes of catalogs for which an owner was asked", ["outcome"], registry=None
+            "turnstile_asked_owners",
+            "Changes of catalogs, and commits of hot tables, for which an owner was asked",
+            ["outcome"],
+            registry=None,
         )
 
     def count(self, outcome: str) -> None:

@@ -1,7 +1,7 @@
-"""The process of a fleet's member that applies changes of the catalogs whose granules it owns, and what servers do to ask it.
+"""The process of a fleet's member that applies changes of the catalogs whose granules it owns, and commits of hot tables, and what servers do to ask it.
 
-All changes of a catalog that its owner is asked for meet in one process, and share swaps of the catalog's HEAD (``catalog.group_commit``). Whoever
-receives a request authenticates it and asks the owner; where it is not sure of the owner, or the owner does not answer, it applies the change
+All changes of a catalog that its owner is asked for meet in one process, and share swaps of the catalog's HEAD (``catalog.group_commit``); commits of a
+table that gets many of them share its writes (``delta.shared_commits``). Whoever receives a request authenticates it and asks the owner; where it is not sure of the owner, or the owner does not answer, it applies the change
 itself (``fleet.core.asking``). The owner checks the caller's token and rights once more: it believes nobody.
 """
 
@@ -24,12 +24,11 @@ from turnstile.api.auth.bearer import Authentication
 from turnstile.api.http.handler import App, Incoming
 from turnstile.api.http.request import IDEMPOTENCY_KEY, BodyLimit
 from turnstile.api.http.responses import Response
-from turnstile.catalog.core.paths import fold
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Then, after_applying, after_asking
-from turnstile.fleet.core.owners import Address, Owners
+from turnstile.fleet.core.owners import Address, Owners, Rates
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
 from turnstile_server import logs, metrics
-from turnstile_server.asking import Asker, Listener, OwnersFile, changed_catalog
+from turnstile_server.asking import Asker, Listener, OwnersFile, Subject, subject_of
 from turnstile_server.http import end_with_parent, open_apps, read_body
 from turnstile_server.settings import ServerSettings
 from turnstile_server.world import open_store, waker
@@ -86,29 +85,33 @@ class Forwarding:
         self._owners, self._authentication = owners, authentication
         self._asker, self._clock_ms, self._metrics = asker or Asker(), clock_ms, metrics.ForwardingMetrics()
         self._avoided: dict[Address, int] = {}
+        self._rates, self._rates_mutex = Rates(), threading.Lock()
 
     def answer(self, app: App, incoming: Incoming) -> Response:
         """Returns the response to a request that ``app`` has the route of, by whoever applies it."""
-        address = self._owner(app, incoming)
+        subject = subject_of(incoming.method, *app.route_of(incoming.path))
+        if subject is None:
+            return app.answer(incoming)
+        address = self._owner(subject)
         if address is not None:
             incoming = msgspec.structs.replace(incoming, read=_ReadOnce(incoming.read))
         asked = None if address is None else self._asked(app, incoming)
         if address is None or asked is None:
             return app.answer(incoming)
         outcome = self._ask(address, asked)
-        has_key = bool(incoming.headers.get(IDEMPOTENCY_KEY.lower(), ""))
+        has_key = bool(incoming.headers.get(IDEMPOTENCY_KEY.lower(), "")) if not subject.is_table else subject.is_commit
         then = after_asking(outcome, has_key=has_key)
         if isinstance(outcome, AskedResponse) and then is Then.ANSWER:
             self._metrics.count("answered")
             return Response(outcome.status, outcome.headers, outcome.body)
         if then is Then.HERE:
             response = app.answer(incoming)
-            then = after_applying(outcome, response.status)
+            then = after_applying(outcome, response.status, is_commit=subject.is_commit)
         if then is Then.HERE:
             self._metrics.count("applied here")
             return response
         self._metrics.count("unknown")
-        return app.refuse(incoming, OutcomeUnknown("the server that applies the catalog's changes did not answer"))
+        return app.refuse(incoming, OutcomeUnknown("the server that applies the change did not answer"))
 
     def _ask(self, address: Address, request: AskedRequest) -> AskedResponse | Failed:
         try:
@@ -117,14 +120,16 @@ class Forwarding:
             self._avoid(address, failed)
             return failed
 
-    def _owner(self, app: App, incoming: Incoming) -> Address | None:
-        route, params = app.route_of(incoming.path)
-        catalog = changed_catalog(incoming.method, route, params)
-        if not catalog:
-            return None
+    def _owner(self, subject: Subject) -> Address | None:
         now_ms = self._clock_ms()
-        address = self._owners.read().of(fold(catalog), now_ms)
+        if subject.is_table and not self._is_hot(subject, now_ms):
+            return None
+        address = self._owners.read().of(subject.name, now_ms)
         return None if address is None or self._avoided.get(address, 0) > now_ms else address
+
+    def _is_hot(self, subject: Subject, now_ms: int) -> bool:
+        with self._rates_mutex:
+            return self._rates.note(subject.name, now_ms)
 
     def _asked(self, app: App, incoming: Incoming) -> AskedRequest | None:
         """The request as the owner gets it; None for one that is refused here."""
@@ -136,7 +141,7 @@ class Forwarding:
         return AskedRequest(incoming.method, incoming.path, incoming.query, dict(incoming.headers), body)
 
     def _avoid(self, address: Address, failed: Failed) -> None:
-        log.warning("an owner of catalogs did not answer: %s", failed)
+        log.warning("an owner did not answer: %s", failed)
         now_ms = self._clock_ms()
         self._avoided = {other: until for other, until in self._avoided.items() if until > now_ms}
         self._avoided[address] = now_ms + AVOID_MS

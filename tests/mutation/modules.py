@@ -74,7 +74,12 @@ MODULES: Final = {
         (_CLAUSES, "unit/delta/test_shared_writes.py", "unit/delta/test_shared_commits.py"), decides=True, guards=True
     ),
     "turnstile.delta.shared_commits": Mutated(
-        ("unit/delta/test_shared_commits.py", *_RATIFIED, "unit/delta/test_refusals_after_lost_attempts.py"),
+        (
+            "unit/delta/test_shared_commits.py",
+            *_RATIFIED,
+            "unit/delta/test_refusals_after_lost_attempts.py",
+            "unit/transactions/test_large_groups.py",
+        ),
         writes=False,
         decides=True,
         guards=True,

@@ -79,9 +79,10 @@ class Storage:
 class Table:
     """A table made by the three-phase create."""
 
-    def __init__(self, stack: Stack, name: str | None = None) -> None:
+    def __init__(self, stack: Stack, name: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.name = name or f"t_{uuid.uuid4().hex[:12]}"
         self.api: httpx.Client = stack.client()
+        self.api.headers.update(headers or {})
         staged = self.ask("POST", f"{NAMESPACE}/staging-tables", {"name": self.name})
         self.id: str = staged["table_id"]
         self.storage = Storage(stack, staged["location"])

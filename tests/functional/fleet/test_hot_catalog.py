@@ -1,4 +1,5 @@
-"""Real servers of a fleet have one of them apply a catalog's changes, and apply them themselves when it does not answer (I3, I12, I21)."""
+"""Real servers of a fleet have one of them apply a catalog's changes, and commits of a hot table, and do so themselves when it does not answer
+(I3, I12, I21, I23)."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ import httpx
 import pytest
 
 from tests.histories.killing import needs_proc
+from tests.support.fakes import delta
+from tests.support.stack import Table, commit_info, now_ms
 from turnstile.fleet.core.roles import GRANULES
 from turnstile.fleet.read import FleetReader
 from turnstile_server import Server
@@ -70,9 +73,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
         yield servers
 
 
+def headers(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
 def client(server: Server, token: str = ADMIN) -> httpx.Client:
-    headers = {"authorization": f"Bearer {token}"}
-    return httpx.Client(base_url=server.url, headers=headers, timeout=60.0, trust_env=False)
+    return httpx.Client(base_url=server.url, headers=headers(token), timeout=60.0, trust_env=False)
 
 
 def asked(server: Server, outcome: str) -> float:
@@ -143,6 +149,69 @@ def test_the_metrics_of_a_server_show_its_part_in_the_fleet(pair: list[Server]) 
         return members == [2.0, 2.0] and min(gained) > 0 and sum(owned) == sum(GRANULES.values()) + 32
 
     _until(holds)  # a beat that began before the rows changed is still to be counted
+
+
+class HotTable:
+    """A table that both servers get many appends of, each by a writer that sends it again until its outcome is known."""
+
+    def __init__(self, pair: list[Server]) -> None:
+        self.table, self.versions, self._mutex = (
+            Table(pair[0], headers=headers(ADMIN)),
+            dict[int, str](),
+            threading.Lock(),
+        )
+        self.problems = list[object]()
+
+    def write(self, server: Server, stop: threading.Event) -> None:
+        with client(server) as api:
+            while not stop.is_set():
+                self._append(api, uuid4().hex)
+
+    def _append(self, api: httpx.Client, txn: str) -> None:
+        content = delta.append(txn, now_ms()).decode()
+        body = {"version": None, "base": 0, "inline": {"content": content}}
+        until_s = time.monotonic() + WITHIN_S
+        while True:
+            response = api.post(f"/v1/tables/{self.table.id}/commits", json=body)
+            if response.status_code == 200:
+                with self._mutex:
+                    self.versions[response.json()["commit"]["version"]] = txn
+                return
+            if response.status_code not in (409, 429, 503) or time.monotonic() > until_s:
+                self.problems.append((response.status_code, response.text))
+                return
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """Every version is published once, is the commit that was acknowledged as that version, and there is no other."""
+        assert self.problems == []
+        head = self.table.settled(WITHIN_S)
+        assert head["floor"] == head["latest"] == len(self.versions)
+        for version, txn in self.versions.items():
+            assert commit_info(self.table.published(version))["txnId"] == txn
+
+
+def test_i3_i23_commits_of_a_hot_table_meet_at_its_owner_and_go_on_without_it(pair: list[Server]) -> None:
+    hot, stop = HotTable(pair), threading.Event()
+    writers = [threading.Thread(target=hot.write, args=(server, stop)) for server in pair for _ in range(6)]
+    before = {server.url: asked(server, "answered") for server in pair}
+    for writer in writers:
+        writer.start()
+    try:
+        _until(lambda: any(asked(server, "answered") > before[server.url] + 50 for server in pair))
+        pids = owner_pids(pair)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            count = len(hot.versions)
+            _signal(pair, number)
+            _until(lambda count=count: len(hot.versions) > count + 50)  # type: ignore[misc]
+            if number == signal.SIGSTOP:
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    hot.check()
 
 
 def test_i3_i21_changes_go_on_when_the_owner_is_frozen_or_killed(pair: list[Server]) -> None:

@@ -205,7 +205,7 @@ def _strangers_are_refused(right: Callable[..., Then]) -> Callable[..., Then]:
 
 def _whatever_it_is(_right: Callable[..., Then]) -> Callable[..., Then]:
     """A refusal that passes is told although the owner may apply the change."""
-    return lambda outcome, status: Then.HERE
+    return lambda outcome, status, **_more: Then.HERE
 
 
 FORWARDING_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {

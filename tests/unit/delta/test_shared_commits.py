@@ -230,6 +230,58 @@ def test_i23_a_throttled_group_is_told_so_and_what_did_not_take_part_goes_on(tab
     assert versions([third]) == [2]
 
 
+def test_i3_i23_an_error_after_a_lost_answer_is_no_outcome(table: Table, server: Server) -> None:
+    real, failures = table.world.refs.write, [OutcomeUnknown("no answer"), Throttled("too fast")]
+
+    def refused_uncertain(write: Any) -> Any:
+        table.world.refs.write = failing  # type: ignore[method-assign]
+        append_with(real)
+        answer = real(write)
+        return Rejected(answer.row, uncertain=True)
+
+    def append_with(write: Any) -> None:
+        table.world.refs.write = write  # type: ignore[method-assign]
+        append(table, "other")
+        table.world.refs.write = failing  # type: ignore[method-assign]
+
+    def failing(_: Any) -> Any:
+        raise failures.pop()
+
+    for text in ("too fast", "no answer"):
+        requests = [ticket(table, f"a{len(failures)}"), ticket(table, f"b{len(failures)}")]
+        table.world.refs.write = refused_uncertain  # type: ignore[method-assign]
+        answers = server.together(*requests)
+        assert [type(answer) for answer in answers] == [OutcomeUnknown] * 2
+        assert all(text in answer.message for answer in answers)
+        assert ["an answer was lost, and then" in answer.message for answer in answers] == [text == "too fast"] * 2
+
+
+def test_i3_i23_what_was_lost_once_stays_so(table: Table, server: Server) -> None:
+    """Two refusals, the first one of a write that was sent twice; the third attempt meets a table that takes no commits for now."""
+    real, refusals = table.world.refs.write, [True, False]
+
+    def refused(write: Any) -> Any:
+        if not refusals:
+            table.world.refs.rows[table.key].update(state="leaving")
+            return real(write)
+        table.world.refs.write = real  # type: ignore[method-assign]
+        append(table, f"other{len(refusals)}")
+        table.world.refs.write = refused  # type: ignore[method-assign]
+        answer = real(write)
+        return Rejected(answer.row, uncertain=refusals.pop(0))
+
+    requests = [ticket(table, "a"), ticket(table, "b")]
+    table.world.refs.write = refused  # type: ignore[method-assign]
+    assert [type(answer) for answer in server.together(*requests)] == [OutcomeUnknown] * 2
+
+
+def test_i1_a_store_that_accepts_and_shows_another_row_is_an_internal_error(table: Table, server: Server) -> None:
+    other = table.world.refs.read(table.key)
+    requests = [ticket(table, "a"), ticket(table, "b")]
+    table.world.refs.write = lambda _: Accepted(other)  # type: ignore[method-assign]
+    assert all("not the newest" in str(answer) for answer in server.together(*requests))
+
+
 def test_i23_whoever_meets_change_after_change_is_told_that_it_is_contended(table: Table) -> None:
     server = Server(table)
     real = table.world.refs.write

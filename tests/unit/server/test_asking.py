@@ -14,7 +14,7 @@ from turnstile.fleet.core import asking as words
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached, Receive, Send
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile_server import asking
-from turnstile_server.asking import Asker, Listener, OwnersFile, SocketConnection, changed_catalog
+from turnstile_server.asking import Asker, Listener, OwnersFile, SocketConnection, Subject, subject_of
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -221,8 +221,17 @@ def test_what_the_background_believes_is_read_by_others_and_is_nobody_elses(tmp_
 
 
 def test_only_changes_of_catalogs_are_asked_for() -> None:
-    assert changed_catalog("PATCH", "/v1/catalogs/{catalog}/namespaces/{namespace}", {"catalog": "main"}) == "main"
-    assert changed_catalog("POST", "/iceberg/v1/{prefix}/transactions/commit", {"prefix": "main"}) == "main"
-    assert changed_catalog("GET", "/v1/catalogs/{catalog}/namespaces/{namespace}", {"catalog": "main"}) == ""
-    assert changed_catalog("POST", "/v1/tables/{table_id}/commits", {"table_id": "x"}) == ""
-    assert changed_catalog("POST", "", {}) == ""
+    assert subject_of("PATCH", "/v1/catalogs/{catalog}/namespaces/{namespace}", {"catalog": "Main"}) == Subject("main")
+    assert subject_of("POST", "/iceberg/v1/{prefix}/transactions/commit", {"prefix": "main"}) == Subject("main")
+    assert subject_of("GET", "/v1/catalogs/{catalog}/namespaces/{namespace}", {"catalog": "main"}) is None
+    assert subject_of("POST", "", {}) is None
+
+
+def test_a_commit_is_of_its_table_by_id_or_by_name() -> None:
+    route = "/v1/tables/{table_id}/commits"
+    assert subject_of("POST", route, {"table_id": "x"}) == Subject("table/x", is_table=True, is_commit=True)
+    assert subject_of("GET", route, {"table_id": "x"}) is None
+    unity = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
+    named = {"catalog": "Main", "schema": "s", "table": "T"}
+    assert subject_of("POST", unity, named) == Subject("table/main.s.t", is_table=True)
+    assert subject_of("GET", unity, named) is None

@@ -15,7 +15,7 @@ from turnstile.api.http.request import BodyLimit
 from turnstile.api.http.responses import Response
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached
 from turnstile.fleet.core.decisions import granule_of
-from turnstile.fleet.core.owners import CATALOGS, Address, Owners
+from turnstile.fleet.core.owners import CATALOGS, HOT_PER_S, Address, Owners, Rates, table_subject
 from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
 from turnstile_server import metrics, owner
 from turnstile_server.asking import OwnersFile
@@ -23,6 +23,8 @@ from turnstile_server.owner import Forwarding, answering
 
 ADDRESS = Address("127.0.0.1", 1, "secret")
 ROUTE = "/v1/catalogs/{catalog}/namespaces"
+COMMITS = "/v1/tables/{table_id}/commits"
+UNITY = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
 
 
 class Tokens:
@@ -45,7 +47,12 @@ class Here:
         self.refused: list[TurnstileError] = []
 
     def route_of(self, path: str) -> tuple[str, dict[str, str]]:
-        return (ROUTE, {"catalog": "Main"}) if path.endswith("/namespaces") else ("", {})
+        routes = {
+            "namespaces": (ROUTE, {"catalog": "Main"}),
+            "commits": (COMMITS, {"table_id": "t"}),
+            "t": (UNITY, {"catalog": "c", "schema": "s", "table": "t"}),
+        }
+        return routes.get(path.rpartition("/")[2], ("", {}))
 
     def serves(self, path: str, method: str) -> bool:
         return path.endswith("/namespaces")
@@ -93,7 +100,14 @@ class Site:
     def believe(self, owners: dict[str, Address], lasts_ms: int = 3_600_000) -> None:
         self.file.write(Owners(time.monotonic_ns() // 1_000_000 + lasts_ms, 4, owners))
 
-    def send(self, body: bytes = b"{}", method: str = "POST", token: str = "good", **headers: str) -> Response:
+    def send(
+        self,
+        body: bytes = b"{}",
+        method: str = "POST",
+        token: str = "good",
+        path: str = "/v1/catalogs/Main/namespaces",
+        **headers: str,
+    ) -> Response:
         sent = [body]
 
         def read(limit: BodyLimit | None) -> bytes:
@@ -103,7 +117,7 @@ class Site:
             return content
 
         headers = {"authorization": f"Bearer {token}", **headers}
-        return self.forwarding.answer(self.app, Incoming(method, "/v1/catalogs/Main/namespaces", "q=1", headers, read))
+        return self.forwarding.answer(self.app, Incoming(method, path, "q=1", headers, read))
 
 
 @pytest.fixture
@@ -173,6 +187,65 @@ def test_i21_a_refusal_that_passes_is_unknown_where_the_owner_may_apply_the_chan
     response = site.send(**{"idempotency-key": "0198c0de-0000-7000-8000-000000000000"})
     assert (response.body == b"here") is settles
     assert site.counted == {"applied here" if settles else "unknown": 1}
+
+
+class Hot(Site):
+    """A table that gets many commits, and an owner of it."""
+
+    PATHS = ("/v1/tables/t/commits", "/api/2.1/unity-catalog/delta/v1/catalogs/c/schemas/s/tables/t")
+
+    def commit(self, path: str = PATHS[0]) -> Response:
+        return self.send(path=path)
+
+    def heat(self, path: str = PATHS[0]) -> None:
+        self.believe({})
+        for _ in range(HOT_PER_S):
+            self.commit(path)
+        self.believe({granule_of(CATALOGS, table_subject(name), 4): ADDRESS for name in ("t", "c.s.t")})
+        self.app.bodies_read.clear()
+
+
+@pytest.fixture
+def hot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hot:
+    site = Hot(tmp_path, monkeypatch)
+    site.forwarding._clock_ms = lambda: 5_000
+    return site
+
+
+@pytest.mark.parametrize("path", Hot.PATHS)
+def test_i23_the_owner_is_asked_for_commits_of_a_table_that_gets_many(hot: Hot, path: str) -> None:
+    hot.believe({granule_of(CATALOGS, table_subject(name), 4): ADDRESS for name in ("t", "c.s.t")})
+    for _ in range(HOT_PER_S - 1):
+        assert hot.commit(path).body == b"here"
+    assert hot.commit(path).body == b"there" and [request.path for request in hot.asked] == [path]
+
+
+def test_i3_i23_a_commit_without_an_answer_is_sent_again_here_and_what_passes_is_unknown(hot: Hot) -> None:
+    hot.heat()
+    hot.outcome = Failed(Reached.STARTED, "died")
+    assert hot.commit().body == b"here" and hot.app.bodies_read == [b"{}"]
+    for status in (400, 404, 409, 429, 503):
+        hot.forwarding._avoided, hot.app.status = {}, status
+        assert hot.commit().body == b"refused"
+    assert hot.counted == {"applied here": 1, "unknown": 5}
+
+
+def test_i3_i23_what_more_than_commits_may_do_is_unknown_without_an_answer(hot: Hot) -> None:
+    hot.heat(Hot.PATHS[1])
+    hot.outcome = Failed(Reached.STARTED, "died")
+    response = hot.send(path=Hot.PATHS[1], **{"idempotency-key": "0198c0de-0000-7000-8000-000000000000"})
+    assert response.body == b"refused" and hot.app.bodies_read == []
+
+
+def test_a_table_is_hot_by_its_commits_of_this_second_and_the_last_one() -> None:
+    rates = Rates(hot_per_s=3, most=2)
+    assert [rates.note("t", now_ms) for now_ms in (0, 1, 999)] == [False, False, True]
+    assert rates.note("t", 1_000) and not rates.note("t", 2_000), "the second before had one"
+    assert [rates.note("t", 5_000) for _ in range(3)] == [False, False, True] and not rates.note("t", 7_500)
+    assert [rates.note("t", 7_600) for _ in range(2)] == [False, True]
+    rates.note("u", 7_600)
+    rates.note("v", 7_600)
+    assert not rates.note("t", 7_600), "forgotten for others"
 
 
 def test_an_owner_that_accepts_other_tokens_did_nothing(site: Site) -> None:

@@ -136,7 +136,8 @@ gone is not remembered."""
 
 
 def after_asking(outcome: AskedResponse | Failed, *, has_key: bool) -> Then:
-    """Returns what to do. ``has_key``: the request has an idempotency key, so whoever applies it second finds what the first one did (I3).
+    """Returns what to do. ``has_key``: the request has an idempotency key, or is a commit, which its transaction identifies: whoever applies it second
+    finds what the first one did (I3).
 
     An owner that answers 401 accepts other tokens than this server, which has accepted the caller's, and did nothing."""
     if isinstance(outcome, AskedResponse):
@@ -146,11 +147,12 @@ def after_asking(outcome: AskedResponse | Failed, *, has_key: bool) -> Then:
     return Then.HERE
 
 
-def after_applying(outcome: AskedResponse | Failed, status: int) -> Then:
+def after_applying(outcome: AskedResponse | Failed, status: int, *, is_commit: bool = False) -> Then:
     """Returns what to do with the response that a request got here after its owner had been asked: ``HERE``: hand it on; ``UNKNOWN``.
 
     The owner may have applied the change, or may do so yet, if it was told to begin. So a refusal that the key does not remember says nothing of
-    what the owner does, and the caller must not take it for a change that was not made (I21)."""
+    what the owner does, and the caller must not take it for a change that was not made (I21). No refusal of a table's commit is remembered
+    (``is_commit``): whoever sends the same proposal again is told which ones are final (I3)."""
     if isinstance(outcome, AskedResponse) or outcome.reached is not Reached.STARTED:
         return Then.HERE
-    return Then.HERE if status < 300 or status in _REMEMBERED else Then.UNKNOWN
+    return Then.HERE if status < 300 or (status in _REMEMBERED and not is_commit) else Then.UNKNOWN

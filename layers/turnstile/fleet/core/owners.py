@@ -1,7 +1,8 @@
-"""Who is asked to apply changes of a catalog. Pure.
+"""Who is asked to apply changes of a catalog, and commits of a hot table. Pure.
 
 A server that received a change of a catalog asks the owner of the catalog's granule, where all changes of the catalog share swaps of its HEAD
-(``catalog.group_commit``). That is a matter of speed: whoever is unsure applies the change itself (``core.asking``), and the CAS on the HEAD judges both.
+(``catalog.group_commit``). So it does with a commit of a table that gets many of them, which then share writes (``delta.shared_commits``). That is a
+matter of speed: whoever is unsure applies the change itself (``core.asking``), and the CAS on the HEAD judges both.
 """
 
 from __future__ import annotations
@@ -14,7 +15,37 @@ import msgspec
 from turnstile.fleet.core.decisions import granule_of
 
 CATALOGS: Final = "catalogs"
-"""The role of owners that apply changes of catalogs."""
+"""The role of owners that apply changes of catalogs, and commits of hot tables."""
+
+HOT_PER_S: Final = 16
+"""Commits of one table in one second and one process that make it hot: fewer do not meet often enough to be worth a hop."""
+
+RATES_MOST: Final = 10_000
+"""Tables whose rates are remembered."""
+
+
+def table_subject(name: str) -> str:
+    """Returns the subject under which a table's owner is looked up, by its id or full name; that of a catalog is its name."""
+    return f"table/{name}"
+
+
+class Rates:
+    """How often each subject was asked for in this second and in the one before it, by one process. For one thread."""
+
+    def __init__(self, hot_per_s: int = HOT_PER_S, most: int = RATES_MOST) -> None:
+        self._hot_per_s, self._most = hot_per_s, most
+        self._counts: dict[str, tuple[int, int, int]] = {}
+
+    def note(self, subject: str, now_ms: int) -> bool:
+        """Counts a request; returns whether the subject is hot. ``now_ms``: by a clock that never steps back."""
+        second = now_ms // 1000
+        at, count, before = self._counts.pop(subject, (second, 0, 0))
+        if at != second:
+            count, before = 0, count if at == second - 1 else 0
+        self._counts[subject] = second, count + 1, before
+        if len(self._counts) > self._most:
+            del self._counts[next(iter(self._counts))]
+        return max(count + 1, before) >= self._hot_per_s
 
 
 class Address(msgspec.Struct, frozen=True):
