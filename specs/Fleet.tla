@@ -196,8 +196,6 @@ I19_Noticed ==
 \* Every granule is owned again by a process that lives, where whoever is dead is found silent and writes are answered.
 Now(w) == Apply(w) /\ UNCHANGED <<mem, sight, late, left>>
 Works(m) ==
-    \/ Look(m) /\ <<mem, same>>' # <<mem, same>>
-    \/ \E g \in Granules : Read(m, g)
     \/ Alive(m) /\ Is(m, "new") /\ Now([type |-> "join", m |-> m])
     \/ \E g \in Granules :
         /\ Alive(m) /\ Is(m, "active") /\ Known(m, g).owner = None /\ Known(m, g) = granule[g]
@@ -209,7 +207,7 @@ Works(m) ==
     \/ \E g \in Granules :
         /\ Alive(m) /\ Is(m, "leaving") /\ Known(m, g) = granule[g] /\ granule[g].owner = m
         /\ Now([type |-> "give", from |-> m, to |-> None, g |-> g, epoch |-> Known(m, g).epoch, life |-> row[m].life])
-Live == Spec /\ \A m \in Members : SF_vars(Works(m))
+Live == Spec /\ \A m \in Members : SF_vars(Works(m)) /\ SF_vars(Look(m)) /\ \A g \in Granules : SF_vars(Read(m, g))
 I19_OwnedAgain ==
     <>[](\A g \in Granules : granule[g].owner # None /\ Alive(granule[g].owner))
 =============================================================================

@@ -275,10 +275,11 @@ CATALOG_BROKEN: Final = (
     CatalogModel("catalog: gc takes what came back while it stood still", ("marks before a reset",), ("I9", "I10")),
 )
 FLEET_SOUND: Final = (
-    FleetModel("fleet as it is"),
-    FleetModel("fleet as it is, two granules", granules="{g, h}", beats=1, crashes=0),
-    FleetModel("fleet as it is, three members", members="{a, b, c}", beats=1, moves=0, crashes=0),
-    FleetModel("fleet: every granule is owned again", beats=1, moves=0, doubts=0, live=True),
+    FleetModel("fleet as it is, handed over", beats=1, crashes=0),
+    FleetModel("fleet as it is, with a crash", beats=1, moves=0),
+    FleetModel("fleet as it is, two granules", granules="{g, h}", beats=0, moves=1, doubts=0, crashes=0),
+    FleetModel("fleet as it is, three members", members="{a, b, c}", beats=0, moves=1, doubts=0, crashes=0),
+    FleetModel("fleet: every granule is owned again", beats=0, moves=0, doubts=0, live=True),
 )
 FLEET_BROKEN: Final = (
     FleetModel("fleet: granules change hands in any epoch", ("any epoch",), ("I19",)),
@@ -291,7 +292,7 @@ FLEET_BROKEN: Final = (
     FleetModel("fleet: changes are not counted", ("changes are not counted",), ("I19",)),
     FleetModel("fleet: what changed hands is not read again", ("reads nothing again",), ("I19",)),
     FleetModel(
-        "fleet: nobody looks for silent members", ("nobody looks",), ("I19",), beats=1, moves=0, doubts=0, live=True
+        "fleet: nobody looks for silent members", ("nobody looks",), ("I19",), beats=0, moves=0, doubts=0, live=True
     ),
 )
 ASKING_SOUND: Final = (
@@ -316,6 +317,8 @@ ASKING_BROKEN: Final = (
 )
 FULL: Final = (
     Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),
+    FleetModel("fleet as it is, of everything some"),
+    FleetModel("fleet as it is, two granules and doubts", granules="{g, h}", beats=1, crashes=0),
     LargeGroupModel("large groups as they are, begun anew", singles=0),
     LargeGroupModel("large groups as they are, begun anew among commits"),
 )

@@ -188,9 +188,10 @@ class CommitTurn:
 
 def _ratified(members: Sequence[WaitingCommit], head: TableHead) -> None:
     """Settles the commits that the newest write of a HEAD ratified, the last ones of its tail."""
-    last = newest(head)
-    places = positioned(head)[-len(members) :] if len(members) > 1 or last is None else (last,)
+    places = (
+        positioned(head)[-len(members) :] if len(members) > 1 else (newest(head),)
+    )  # the same, without the others of the tail
     for waiting, place in zip(members, places, strict=True):
-        if place.entry.txn != waiting.prepared.proposal.entry.txn:
+        if place is None or place.entry.txn != waiting.prepared.proposal.entry.txn:
             raise TurnstileError("an accepted commit is not the newest of its HEAD")
         waiting.settle(Ratified(place, place.version, latest=head.latest, metadata=head.metadata, head=head))

@@ -177,7 +177,8 @@ class HotTable:
                 with self._mutex:
                     self.versions[response.json()["commit"]["version"]] = txn
                 return
-            if response.status_code not in (409, 429, 503) or time.monotonic() > until_s:
+            is_unknown = "CommitStateUnknown" in response.text
+            if not (is_unknown or response.status_code in (409, 429, 503)) or time.monotonic() > until_s:
                 self.problems.append((response.status_code, response.text))
                 return
             time.sleep(0.05)

@@ -241,7 +241,7 @@ def test_i3_i23_an_error_after_a_lost_answer_is_no_outcome(table: Table, server:
 
     def append_with(write: Any) -> None:
         table.world.refs.write = write  # type: ignore[method-assign]
-        append(table, "other")
+        append(table, f"other{len(failures)}")
         table.world.refs.write = failing  # type: ignore[method-assign]
 
     def failing(_: Any) -> Any:
