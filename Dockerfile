@@ -4,6 +4,10 @@
 #   docker run -p 8750:8750 -v turnstile:/data -e TURNSTILE_TOKEN=... turnstile
 #   docker run -p 8750:8750 -e TURNSTILE_TOKEN=... -e TURNSTILE_LAKE=s3://bucket/lake \
 #       turnstile --store dynamodb:turnstile-refs,turnstile-objs
+#
+# Background work alone, beside servers that were started with --fleet --roles none (docs/fleet.md); it has no port and no health to ask for:
+#
+#   docker run --no-healthcheck --entrypoint turnstile turnstile work --store dynamodb:turnstile-refs,turnstile-objs
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY requirements/bootstrap.txt requirements/server.txt requirements/

@@ -25,6 +25,7 @@ from turnstile_cli.commands import (
     top,
     transactions,
     transfers,
+    work,
 )
 from turnstile_cli.errors import EPILOG
 
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, server.demo)),
+    ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, work.work, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),

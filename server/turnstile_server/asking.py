@@ -15,7 +15,6 @@ there: what the asker says is not believed. Connections are not encrypted; the n
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 import select
 import socket
@@ -47,6 +46,7 @@ from turnstile.fleet.core.asking import (
     encode,
 )
 from turnstile.fleet.core.owners import Address, Owners, table_subject
+from turnstile_server.struct_file import StructFile
 
 T = TypeVar("T")
 
@@ -277,30 +277,11 @@ class Listener:
             self._free.release()
 
 
-class OwnersFile:
-    """What the background believes of owners, for the processes that answer requests: a file, replaced as a whole."""
+class OwnersFile(StructFile[Owners]):
+    """What the background believes of owners, for the processes that answer requests."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file, self._owners = path, (0, 0), Owners()
-
-    def write(self, owners: Owners) -> None:
-        whole = self._path.with_suffix(".new")
-        descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(owners))
-        whole.replace(self._path)
-
-    def read(self) -> Owners:
-        """Returns what was written last; nobody is known where there is no file."""
-        try:
-            stat = self._path.stat()
-            file = stat.st_ino, stat.st_mtime_ns
-            if file != self._file:
-                self._owners = msgspec.json.decode(self._path.read_bytes(), type=Owners)
-                self._file = file
-        except (OSError, msgspec.DecodeError):
-            self._owners, self._file = Owners(), (0, 0)
-        return self._owners
+        super().__init__(path, Owners())
 
 
 _ROUTES: Final[Mapping[str, frozenset[str]]] = {

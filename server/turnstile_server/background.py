@@ -1,4 +1,5 @@
-"""The process that publishes what changed, makes events of it, sweeps every minute, and collects garbage once a day.
+"""The process that publishes what changed, makes events of it, sweeps every minute, and collects garbage once a day: as far as these are among the
+roles that it works for.
 
 What names a table is a hint, as a stream's record is: the HEAD says what is to be published. Hints come from the change feed
 of SQLite, or, for DynamoDB, from the server's own processes and from the table's stream, where it has one. The feed's cursor
@@ -15,8 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,31 +25,29 @@ from turnstile.api.services import Services
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import STUCK
 from turnstile.events.append import behind, enlisted
+from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
+from turnstile.fleet.core.roles import EVENTS, PUBLISH, SWEEP
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import NotFound
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
-from turnstile_server.fleet import Sharing
+from turnstile_server.fleet import Processes, Sharing, Work, differences, maintained_file, shares_file
 from turnstile_server.http import end_with_parent, read_settings
+from turnstile_server.loops import start_loop
 from turnstile_server.owner import owners_file
 from turnstile_server.settings import ServerSettings
+from turnstile_server.turns import IDLE_S, REST_S, Turns
 from turnstile_server.world import WakeListener, open_store
 
 if TYPE_CHECKING:
     from turnstile.adapters.sqlite.database import Database
 
 CONSUMER: Final = "publish"
-IDLE_S: Final = 0.5
 ADVANCE_S: Final = 5.0
 """How often the cursor is kept, which costs a sync; after a crash the hints of so many seconds come again."""
-REST_S: Final = 0.1
-"""How long a table rests after a turn, unless it changes often: commits that follow each other closely are published
-together, which costs a third of what each alone does."""
-REST_CHANGES: Final = 16
-"""Changes that end the rest: far fewer than a HEAD can carry unpublished."""
 LOOK_S: Final = 0.01
 """How long after a look at the feed the next one comes at the earliest."""
 HEARTBEAT_S: Final = 1.0
@@ -75,12 +72,13 @@ log = logging.getLogger("turnstile.background")
 
 
 class Background:
-    """The loops of the process. ``run`` returns soon after ``stop`` is set, when turns under way have ended."""
+    """The loops of the process: those of the roles that it works for. ``run`` returns soon after ``stop`` is set, when turns under way have
+    ended."""
 
     def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
         self.stop = threading.Event()
         self._beaten_s = float("-inf")
-        self._settings, self._workers = settings, workers
+        self._settings, self._workers, self._roles = settings, workers, frozenset(settings.roles)
         self._store = open_store(settings)
         targets, actions, alone = (
             variables.event_targets(),
@@ -93,37 +91,55 @@ class Background:
         self._services = Services(self._store.world, background)
         self._services.prepare("publisher", "sweeper", "collect_task", "appender")
         self._metrics = metrics.BackgroundMetrics()
-        self._prefix = self._store.world.space.table("")
         self._turns = Turns(self._publish, workers)
         gather_s = GATHER_S if self._store.database is not None else GATHER_PAID_S
         delivered = metrics.DeliveryMetrics()
-        deliverers = list(self._services.deliverers)
-        if actions:
+        deliverers = list(self._services.deliverers) if EVENTS in self._roles else []
+        if actions and EVENTS in self._roles:
             follow_ups = FollowUpTarget(self._services.follow_ups, _followed, lambda: not self.stop.is_set())
             deliverers.append(Deliverer(self._store.world, follow_ups, alone=alone))
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in deliverers]
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
-        self._hears, self._asked_to_sweep = threading.Event(), threading.Event()
-        self._sharing: Sharing | None = None
-        if settings.fleet:
-            self._sharing = Sharing(
-                self._store.world, self._take, self._sweep_soon, self._hears.is_set, settings.fleet_beat_ms,
-                address=settings.fleet_address, tell_owners=owners_file(settings).write,
-            )  # fmt: skip
+        tables = self._store.world.space.table("")
+        is_source, self._fleet_log = self._services.appender.is_source, self._store.world.space.event_log(FLEET)
+        work = {
+            PUBLISH: Work(lambda key: key.startswith(tables), self._publish_soon),
+            EVENTS: Work(lambda key: is_source(key) or key == self._fleet_log, self._append_soon),
+        }
+        self._work = {role: work[role] for role in work if role in self._roles}
+        self._hears, self._missed = threading.Event(), Missed()
+        self._sharing = self._join(settings)
+
+    def _join(self, settings: ServerSettings) -> Sharing | None:
+        """The part of this process in the fleet, where it has one."""
+        if not settings.fleet or not (self._roles or settings.fleet_address):
+            return None
+        processes = Processes(
+            owners_file(settings).write, shares_file(settings).write, differences(maintained_file(settings).read)
+        )
+        return Sharing(
+            self._store.world, self._roles, self._work, self._missed.add, hears=self._hears.is_set,
+            beat_ms=settings.fleet_beat_ms, address=settings.fleet_address, processes=processes,
+        )  # fmt: skip
 
     def run(self) -> None:
         listener = WakeListener(self._settings.wake_socket)
-        self._start(0, SWEEP_S, self._sweep)
-        self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
-        self._start(0, LOST_EVENTS_S, self._find_lost_events)
-        if self._services.settings.follow_ups:
-            self._start(0, ASK_AGAIN_S, self._ask_again)
-        if self._sharing is not None:
-            self._start(0, 0, self._sweep_when_asked)
-            self._sharing.start()
-        if self._store.database is not None:
-            self._hears.set()
+        if SWEEP in self._roles:
+            self._start(0, SWEEP_S, self._sweep)
+            self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
             self._start(TIDY_S, TIDY_S, self._store.remove_expired)
+        if EVENTS in self._roles:
+            self._start(0, LOST_EVENTS_S, self._find_lost_events)
+            if self._services.settings.follow_ups:
+                self._start(0, ASK_AGAIN_S, self._ask_again)
+        if self._sharing is not None:
+            self._start(0, 0, self._catch_up)
+            self._sharing.start()
+        if not self._work:
+            self._hears.set()
+            self._only_beat(listener)
+        elif self._store.database is not None:
+            self._hears.set()
             self._follow_feed(self._store.database, listener)
         else:
             self._follow_hints(listener)
@@ -167,6 +183,12 @@ class Background:
             self._beat()
             self._hint(Counter(listener.wait(min(self._turns.begin(), REST_S))))
 
+    def _only_beat(self, listener: WakeListener) -> None:
+        """Nothing that changes calls for work of this process."""
+        while not self.stop.is_set():
+            self._beat()
+            listener.wait(IDLE_S)
+
     def _beat(self) -> float:
         """Gives a sign of life now and then; returns the time."""
         now_s = time.monotonic()
@@ -176,15 +198,21 @@ class Background:
         return now_s
 
     def _hint(self, changes: Mapping[str, int]) -> None:
-        self._take(changes if self._sharing is None else self._sharing.mine(changes))
-
-    def _take(self, changes: Mapping[str, int]) -> None:
-        for key, count in changes.items():
-            if key.startswith(self._prefix):
-                self._turns.add(key.removeprefix(self._prefix), count)
-        self._events.add(changes)
+        for role, work in self._work.items():
+            mine: Mapping[str, int] = {key: count for key, count in changes.items() if work.of(key)}
+            work.do(mine if self._sharing is None else self._sharing.mine(role, mine))
 
     # -- work ---------------------------------------------------------------------------------------------------------
+
+    def _publish_soon(self, changes: Mapping[str, int]) -> None:
+        prefix = self._store.world.space.table("")
+        for key, count in changes.items():
+            self._turns.add(key.removeprefix(prefix), count)
+
+    def _append_soon(self, changes: Mapping[str, int]) -> None:
+        self._events.add(changes)
+        if self._fleet_log in changes:  # whose writers append to it themselves
+            self._deliver([FLEET])
 
     def _publish(self, table_id: str) -> None:
         try:
@@ -204,13 +232,12 @@ class Background:
         if self._sharing is None or self._sharing.sweeps():
             self._sweep_all()
 
-    def _sweep_soon(self) -> None:
-        self._asked_to_sweep.set()
-
-    def _sweep_when_asked(self) -> None:
-        if self._asked_to_sweep.wait(IDLE_S):
-            self._asked_to_sweep.clear()
+    def _catch_up(self) -> None:
+        """Looks for what was missed in a role, when the fleet asks for it."""
+        missed = self._missed.wait(IDLE_S)
+        if missed & {PUBLISH, SWEEP}:
             self._sweep_all()
+        if EVENTS in missed:
             self._events.add(behind(self._store.world, self._services.appender))
 
     def _sweep_all(self) -> None:
@@ -224,6 +251,8 @@ class Background:
             log.warning("table not published: %s", complaint)
 
     def _collect(self) -> None:
+        if self._sharing is not None and not self._sharing.sweeps():
+            return
         until_ms = self._now_ms() + COLLECT_MS
         report = self._services.collect_task.run(COLLECT_MS, KINDS, dry_run=False, until_ms=until_ms, most=200_000)
         if isinstance(report, Busy):  # another server is at it
@@ -252,83 +281,28 @@ class Background:
         return self._store.world.clock.now_ms()
 
 
+class Missed:
+    """Roles in which something may have been missed, until somebody looks. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._changed, self._roles = threading.Condition(), set[str]()
+
+    def add(self, roles: Iterable[str]) -> None:
+        with self._changed:
+            self._roles.update(roles)
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> set[str]:
+        """Waits for some; returns them once."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._roles, seconds)
+            missed, self._roles = self._roles, set()
+        return missed
+
+
 def _followed(done: Followed) -> None:
     for action, reason in done.failures.items():
         log.warning("follow-up %s of table %s fails: %s", action, done.table_id, reason)
-
-
-def start_loop(stop: threading.Event, first_s: float, every_s: float, run: Callable[[], None]) -> None:
-    """Starts a thread that calls ``run`` after ``first_s``, and again and again ``every_s`` after its end, until ``stop`` is set."""
-
-    def repeat() -> None:
-        wait_s = first_s
-        while not stop.wait(wait_s):
-            try:
-                run()
-            except Exception:  # the next run may succeed
-                log.exception("a run failed")
-            wait_s = every_s
-
-    threading.Thread(target=repeat, name=run.__name__, daemon=True).start()
-
-
-@dataclass
-class _Turn:
-    """A table that changed, has its turn, or rests: ``changes`` since its last turn began."""
-
-    changes: int = 0
-    running: bool = False
-    rests_until_s: float = 0.0
-
-
-class Turns:
-    """Turns of tables on a pool of threads. A table has one at a time; after it, it rests for ``REST_S``, or until it has
-    changed ``REST_CHANGES`` times. A table that rests no longer has a turn as soon as it changes."""
-
-    def __init__(self, run: Callable[[str], None], workers: int) -> None:
-        self._run = run
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="publish")
-        self._mutex = threading.Lock()
-        self._tables: dict[str, _Turn] = {}
-
-    def add(self, table_id: str, changes: int = 1) -> None:
-        """Notes that a table changed; its turn comes by ``begin``."""
-        with self._mutex:
-            self._tables.setdefault(table_id, _Turn()).changes += changes
-
-    def begin(self) -> float:
-        """Begins the turns that are due; returns after how many seconds it has to be called again at the latest."""
-        now_s, wait_s = time.monotonic(), IDLE_S
-        with self._mutex:
-            for table_id, turn in list(self._tables.items()):
-                if turn.running:
-                    wait_s = min(wait_s, REST_S)
-                elif turn.changes >= REST_CHANGES or (turn.changes and now_s >= turn.rests_until_s):
-                    turn.running, turn.changes = True, 0
-                    self._pool.submit(self._turn, table_id, turn)
-                    wait_s = min(wait_s, REST_S)
-                elif turn.changes:
-                    wait_s = min(wait_s, turn.rests_until_s - now_s)
-                elif now_s >= turn.rests_until_s:
-                    del self._tables[table_id]
-        return wait_s
-
-    def idle(self) -> bool:
-        """Returns whether every table that was added has had its turn."""
-        with self._mutex:
-            return not any(turn.running or turn.changes for turn in self._tables.values())
-
-    def close(self) -> None:
-        """Waits for the turns under way; the others do not begin."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _turn(self, table_id: str, turn: _Turn) -> None:
-        try:
-            self._run(table_id)
-        except Exception:  # a table's own failure must not end the others' turns
-            log.exception("table %s had no turn", table_id)
-        with self._mutex:
-            turn.running, turn.rests_until_s = False, time.monotonic() + REST_S
 
 
 def main() -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from turnstile_server.children import children_of
 from turnstile_server.errors import AlreadyRunning, NotRunning, ServerError
 from turnstile_server.home import Home, ServerState, has_open, is_locked, locked
 from turnstile_server.settings import ACCEPTS, AUTHENTICATION, DEFAULT_PORT, TOKEN, ServerSettings, default_workers
-from turnstile_server.supervisor import children_of
 
 if TYPE_CHECKING:
     import httpx

@@ -99,12 +99,18 @@ class DeliveryWorker:
     """One thread that sends the events of the catalogs that were added to one target, and comes back to those it could not.
 
     Args:
-        rest_s: how long a catalog rests after its turn, and ten times as long as the turn took; 0: not at all. For a target that works
-            long on what it gets, in this very process.
+        rest_s: how long a catalog rests after its turn at least; 0: not at all. For a target that works long on what it gets, in this very
+            process.
+        rest_turns: how many times as long as the turn took it rests at least.
+        on_sent: called with a catalog and how many of its events the target has acknowledged.
     """
 
-    def __init__(self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0) -> None:
+    def __init__(
+        self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0, rest_turns: int = 10,
+        on_sent: Callable[[str, int], None] = lambda *_: None,
+    ) -> None:  # fmt: skip
         self._deliverer, self._metrics, self._name = deliverer, metrics, deliverer.target.name
+        self._rest_turns, self._on_sent = rest_turns, on_sent
         self._changed, self._stop = threading.Condition(), threading.Event()
         self._due_s: dict[str, float] = {}
         self._rest_s, self._rested_s = rest_s, dict[str, float]()
@@ -134,7 +140,8 @@ class DeliveryWorker:
                 self._come_back(catalog, RETRY_S)
                 continue
             if self._rest_s:
-                self._rest(catalog, max(self._rest_s, 10 * (time.monotonic() - began_s)))
+                self._rest(catalog, max(self._rest_s, self._rest_turns * (time.monotonic() - began_s)))
+            self._on_sent(catalog, done.sent)
             self._metrics.record(self._name, done.sent, failed=bool(done.error))
             if done.error:
                 log.warning("events of %s are not sent to %s: %s", catalog, self._name, done.error)

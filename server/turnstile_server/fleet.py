@@ -1,8 +1,8 @@
-"""The background's part in the fleet (``turnstile.fleet``): servers that share a store publish and sweep each table once.
+"""The background's part in the fleet (``turnstile.fleet``): processes that share a store do each work once.
 
-Every server hears of every change. It works on the tables of its own granules, and on those whose owner nobody is sure of. What it leaves to
-others it remembers for a while: when an owner is doubted, or its granules come here, those tables have a turn here, which changes nothing
-where they are published already. A server that does not hear of every change (a table without a stream) is no member, and works as one
+A role is what a process may have or not: one that has a role owns granules of it, and does the work of these. Whoever is woken by changes hears of every change. It works on
+those of its own granules, and on those whose owner nobody is sure of. What it leaves to others it remembers for a while: when an owner is doubted, or its granules come here, those have
+a turn here, which changes nothing where it is done already. A process that is to be woken by changes and does not hear of every one (a table without a stream) is no member, and works as one
 that is alone.
 """
 
@@ -13,55 +13,84 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS
 from turnstile.fleet.core.owners import CATALOGS, Address, Owners
-from turnstile.fleet.member import Beat, Member, Whose
+from turnstile.fleet.core.roles import GRANULES, MAINTAIN, SWEEP
+from turnstile.fleet.core.shares import Shares, Whose
+from turnstile.fleet.member import Beat, Member
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
 from turnstile_server import metrics
-
-GRANULES: Final = {"publish": 64, "sweep": 1}
-"""Roles of a server's background, and into how many granules the work of each is cut."""
+from turnstile_server.journal import FleetJournal
+from turnstile_server.settings import ServerSettings
+from turnstile_server.struct_file import StructFile
 
 ALONE_BEATS: Final = 15
 """How much more slowly a server beats that is alone."""
 
 LEFT_MOST: Final = 10_000
-"""Keys of changes that were left to others and are remembered; the sweep finds the rest."""
+"""Changes that were left to others and are remembered, of each role; the sweep finds the rest."""
 
 log = logging.getLogger("turnstile.fleet")
 
 
+@dataclass(frozen=True)
+class Work:
+    """The work of a role that changes of rows call for: ``of`` says of which keys' rows, ``do`` gets the keys and how often each changed."""
+
+    of: Callable[[str], bool]
+    do: Callable[[Mapping[str, int]], None]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """What goes to the other processes of this machine, and comes from them, at each beat.
+
+    Attributes:
+        owners: told the owners of catalogs, whom processes that answer requests ask.
+        shares: told who should do light work.
+        maintained: returns how many events light work has dealt with since the last call, by catalog.
+    """
+
+    owners: Callable[[Owners], None] = lambda _: None
+    shares: Callable[[Shares], None] = lambda _: None
+    maintained: Callable[[], Mapping[str, int]] = dict
+
+
 class Sharing:
-    """Shares the work of a background with other servers. ``mine`` and ``sweeps`` are safe for threads.
+    """Shares the work of a background with other processes. ``mine`` and ``sweeps`` are safe for threads.
 
     Args:
-        redo: called with changes that were left to others, and had better be looked at here.
-        sweep: called when tables may have been missed: granules came here, or this process stood still.
+        roles: what it works for.
+        work: of those of its roles that are woken by changes.
+        catch_up: called with the roles in which something may have been missed: granules came here, or this process stood still.
         hears: whether this process is told of every change of the store.
         beat_ms: how often it shows life.
         address: where others can ask for changes of catalogs; None: nowhere, so it owns none.
-        tell_owners: called after each beat with the owners of catalogs.
     """
 
     def __init__(
-        self, world: World, redo: Callable[[Mapping[str, int]], None], sweep: Callable[[], None],
-        hears: Callable[[], bool], beat_ms: int, *, address: Address | None = None,
-        tell_owners: Callable[[Owners], None] = lambda _: None,
+        self, world: World, roles: Collection[str], work: Mapping[str, Work], catch_up: Callable[[Collection[str]], None],
+        *, hears: Callable[[], bool], beat_ms: int, address: Address | None = None, processes: Processes | None = None,
     ) -> None:  # fmt: skip
-        name = f"{socket.gethostname()}:{os.getpid()}"
+        self._journal = FleetJournal(world, lambda: self.member.id)
+        granules = {role: GRANULES[role] for role in roles} | ({} if address is None else {CATALOGS: 32})
         self.member = Member(
-            world, _monotonic_ms, name=name, granules=GRANULES if address is None else {**GRANULES, CATALOGS: 32},
+            self._journal.watched(), _monotonic_ms, name=f"{socket.gethostname()}:{os.getpid()}", granules=granules,
             beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms, address=address,
         )  # fmt: skip
-        self._tell_owners, self._metrics = tell_owners, metrics.FleetMetrics()
-        self._own_rows = (world.space.fleet(), world.space.fleet_member(""), world.space.fleet_granule(""))
-        self._redo, self._sweep, self._hears, self._beat_ms = redo, sweep, hears, beat_ms
-        self._left, self._mutex = dict[str, int](), threading.Lock()
+        self._processes, self._metrics = processes or Processes(), metrics.FleetMetrics()
+        self._roles, self._work, self._catch_up = frozenset(roles), work, catch_up
+        self._hears, self._beat_ms = hears, beat_ms
+        self._left, self._mutex = {role: dict[str, int]() for role in work}, threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
 
@@ -74,31 +103,32 @@ class Sharing:
         self._stop.set()
         self._thread.join()
         with suppress(OSError):
-            self._tell_owners(Owners())
+            self._processes.owners(Owners())
+            self._processes.shares(Shares())
         try:
             self.member.leave()
         except TurnstileError as error:  # the others find it silent
             log.warning("the fleet was not left: %s", error.message)
+        self._journal.close()
 
-    def mine(self, changes: Mapping[str, int]) -> dict[str, int]:
-        """Returns the changes that this process should look at: those of keys whose owner it is, or nobody is for sure."""
+    def mine(self, role: str, changes: Mapping[str, int]) -> dict[str, int]:
+        """Returns the changes that this process should work on for one of its roles: those of keys whose owner it is, or nobody is for sure."""
         chosen, now_ms = dict[str, int](), _monotonic_ms()
         for key, count in changes.items():
-            if key.startswith(self._own_rows):
-                continue
-            if self.member.whose("publish", key) is not Whose.OTHERS:
+            if self.member.whose(role, key) is not Whose.OTHERS:
                 chosen[key] = count
                 continue
             with self._mutex:
-                self._left.pop(key, None)
-                self._left[key] = now_ms
-                if len(self._left) > LEFT_MOST:
-                    del self._left[next(iter(self._left))]
+                left = self._left[role]
+                left.pop(key, None)
+                left[key] = now_ms
+                if len(left) > LEFT_MOST:
+                    del left[next(iter(left))]
         return chosen
 
     def sweeps(self) -> bool:
-        """Returns whether this process should sweep."""
-        return self.member.whose("sweep", "") is not Whose.OTHERS
+        """Returns whether this process should sweep, if that is one of its roles."""
+        return self.member.whose(SWEEP, "") is not Whose.OTHERS
 
     def _run(self) -> None:
         began_ms = _monotonic_ms()
@@ -110,35 +140,79 @@ class Sharing:
             except Exception as error:  # the store does not answer: until it does, this process is sure of nothing
                 log.warning("no sign of life: %r", error)
                 least_ms = self._beat_ms
-            self._look_again()
-            try:
-                self._tell_owners(self.member.owners(CATALOGS))
-            except OSError as error:  # what was told before ends by itself
-                log.warning("owners of catalogs could not be told: %s", error)
+            for role in self._work:
+                self._look_again(role)
+            self._tell()
             self._stop.wait(max(least_ms, self.member.next_beat_ms()) / 1000)
 
     def _beat(self, *, stood_still: bool) -> None:
         if not self._hears():
             self.member.leave()
             return
+        before = self.member.id
         beat: Beat = self.member.beat()
         self._metrics.record(self.member.members(), len(self.member.owned()), len(beat.gained), removed=beat.removed)
-        if beat.gained or beat.removed or stood_still:
-            log.info("granules gained: %d", len(beat.gained))
-            self._sweep()
+        if beat.removed:
+            self._journal.refused(before)
+        gained = {name.rpartition("/")[0] for name in beat.gained}
+        if missed := self._roles if beat.removed or stood_still else gained & self._roles:
+            self._catch_up(missed)
 
-    def _look_again(self) -> None:
+    def _tell(self) -> None:
+        try:
+            self._processes.owners(self.member.owners(CATALOGS))
+            if MAINTAIN in self._roles:
+                self._processes.shares(self.member.shares(MAINTAIN))
+                for catalog, events in self._processes.maintained().items():
+                    self.member.whose(MAINTAIN, catalog, events)
+        except OSError as error:  # what was told before ends by itself
+            log.warning("who owns what could not be told to other processes: %s", error)
+
+    def _look_again(self, role: str) -> None:
         """Takes back what was left to an owner that is in doubt by now, and forgets what was left long ago."""
         oldest_ms = _monotonic_ms() - 2 * SILENT_BEATS * self._beat_ms
         with self._mutex:
-            self._left = {key: at_ms for key, at_ms in self._left.items() if at_ms >= oldest_ms}
-            keys = list(self._left)
-        again = {key: 1 for key in keys if self.member.whose("publish", key) is not Whose.OTHERS}
+            left = self._left[role] = {key: at_ms for key, at_ms in self._left[role].items() if at_ms >= oldest_ms}
+            keys = list(left)
+        again = {key: 1 for key in keys if self.member.whose(role, key) is not Whose.OTHERS}
         if again:
             with self._mutex:
                 for key in again:
-                    self._left.pop(key, None)
-            self._redo(again)
+                    left.pop(key, None)
+            self._work[role].do(again)
+
+
+# -- between the background and light work, which has a process of its own ----------------------------------------------
+
+
+class Worked(msgspec.Struct, frozen=True):
+    """How many events light work has dealt with since its process began, by catalog."""
+
+    events: Mapping[str, int] = {}
+
+
+def shares_file(settings: ServerSettings) -> StructFile[Shares]:
+    """Returns the file by which light work knows who should do it."""
+    return StructFile(Path(settings.runtime) / "shares", Shares())
+
+
+def maintained_file(settings: ServerSettings) -> StructFile[Worked]:
+    """Returns the file by which the background knows what light work has done: the load of its granules."""
+    return StructFile(Path(settings.runtime) / "maintained", Worked())
+
+
+def differences(read: Callable[[], Worked]) -> Callable[[], dict[str, int]]:
+    """Returns what says how many events were dealt with since it was called last. A process that was started anew counts from nothing."""
+    before = dict[str, int]()
+
+    def since() -> dict[str, int]:
+        nonlocal before
+        now = dict(read().events)
+        grown = {name: count - (last if (last := before.get(name, 0)) <= count else 0) for name, count in now.items()}
+        before = now
+        return {name: count for name, count in grown.items() if count}
+
+    return since
 
 
 def _monotonic_ms() -> int:

@@ -262,15 +262,16 @@ def end_with_parent() -> None:
 
 def read_settings(settings: ServerSettings) -> Settings:
     """Returns what the services work with: the server's own settings, and the variables that functions have, too."""
-    return Settings(
+    own = Settings(
         lake_root=settings.lake_root,
         limits=_limits(settings),
         keep_published=KEEP_PUBLISHED if settings.store_kind == "sqlite" else None,
         grace=variables.grace(),
         vending=variables.vending(),
-        auth=auth_settings.Accepted(),
         event_waits=max(1, settings.threads // 4),
     )
+    # A worker answers nobody, so it is given no tokens.
+    return msgspec.structs.replace(own, auth=auth_settings.Accepted()) if settings.workers else own
 
 
 def _limits(settings: ServerSettings) -> Limits:

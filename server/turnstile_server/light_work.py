@@ -3,6 +3,9 @@
 It has a process of its own because it reads whole tables: in the background it would keep publishing waiting, which shares one
 interpreter with it. Its priority is low. The events of a catalog say which of its tables changed; they are kept, with a cursor, so
 nobody has to wake it, and what a crash interrupted is done after it.
+
+In a fleet it does the catalogs whose granules its server or worker owns, and those whose owner nobody is sure of: the background, which is the member, tells it
+(``fleet.shares_file``). Others have no look at them, and what two do at the same time is right (I15).
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import logging
 import os
 import signal
 import threading
+import time
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,11 +25,14 @@ import msgspec
 from turnstile.api.services import Services
 from turnstile.events.append import enlisted
 from turnstile.events.deliver import Deliverer
+from turnstile.fleet.core.roles import MAINTAIN
+from turnstile.fleet.core.shares import Whose
 from turnstile.maintenance.work import MaintenanceTarget
 from turnstile_server import logs, metrics
-from turnstile_server.background import start_loop
 from turnstile_server.events import DeliveryWorker
+from turnstile_server.fleet import Worked, maintained_file, shares_file
 from turnstile_server.http import end_with_parent, read_settings
+from turnstile_server.loops import start_loop
 from turnstile_server.settings import ServerSettings
 from turnstile_server.world import open_store
 
@@ -39,6 +47,8 @@ LOOK_PAID_S: Final = 60.0
 ALL_S: Final = 6 * 3600.0
 """How often all tables are looked at: that no event named, or that failed."""
 ALL_FIRST_S: Final = 300.0
+REST_TURNS: Final = 10
+"""How many times as long as its turn took a catalog rests where the machine has requests to answer."""
 NICE: Final = 10
 """Added to the niceness of the process: requests and publishing come first."""
 
@@ -52,14 +62,17 @@ class LightWork:
         self.stop = threading.Event()
         self._store = open_store(settings)
         self._metrics = metrics.LightWorkMetrics()
-        alone = settings.store_kind == "sqlite"
+        alone = settings.store_kind == "sqlite" and not settings.fleet
         background = msgspec.structs.replace(read_settings(settings), delivers_alone=alone)
         self._maintainer = Services(self._store.world, background).maintainer
         target = MaintenanceTarget(self._maintainer, self._maintained, self._goes_on)
-        self._look_s = LOOK_S if alone else LOOK_PAID_S
+        self._look_s = LOOK_S if settings.store_kind == "sqlite" else LOOK_PAID_S
+        self._shares = shares_file(settings) if settings.fleet else None
+        self._worked, self._events = maintained_file(settings), Counter[str]()
         self._worker = DeliveryWorker(
-            Deliverer(self._store.world, target, alone=alone), metrics.DeliveryMetrics(), rest_s=self._look_s
-        )
+            Deliverer(self._store.world, target, alone=alone), metrics.DeliveryMetrics(), rest_s=self._look_s,
+            rest_turns=REST_TURNS if settings.workers else 0, on_sent=self._sent,
+        )  # fmt: skip
 
     def run(self) -> None:
         start_loop(self.stop, self._look_s, self._look_s, self._look)
@@ -68,11 +81,22 @@ class LightWork:
         self._worker.close()
         self._store.close()
 
+    def does(self, catalog: str) -> bool:
+        """Returns whether this process should do a catalog's light work."""
+        if self._shares is None:
+            return True
+        now_ms = time.monotonic_ns() // 1_000_000
+        return self._shares.read().whose(MAINTAIN, catalog.lower(), now_ms) is not Whose.OTHERS
+
     def _look(self) -> None:
-        self._worker.add(list(enlisted(self._store.world)))
+        self._worker.add([catalog for catalog in enlisted(self._store.world) if self.does(catalog)])
+        self._worked.write(Worked(dict(self._events)))
+
+    def _sent(self, catalog: str, count: int) -> None:
+        self._events[catalog] += count
 
     def _maintain_all(self) -> None:
-        for done in self._maintainer.maintain_all(self._goes_on):
+        for done in self._maintainer.maintain_all(self._goes_on, chosen=lambda row: self.does(row["catalog"])):
             self._maintained(done)
 
     def _maintained(self, done: Maintained) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from turnstile.fleet.core.owners import Address
+from turnstile.fleet.core.roles import ALL
 from turnstile_server.errors import BadSettings
 
 VARIABLE: Final = "TURNSTILE_SERVER"
@@ -40,8 +41,9 @@ class ServerSettings:
         host: address to listen on; any but a loopback address demands authentication.
         hosts: further names by which clients call it.
         realm: the tenant.
-        workers: processes that answer requests.
+        workers: processes that answer requests; 0: it is a worker, which answers none (``worker``).
         threads: requests that one of them answers at once.
+        roles: what its background does of ``turnstile.fleet.core.roles``; others of the fleet do the rest.
         fleet: whether it shares its background's work with other servers of the store.
         fleet_beat_ms: how often it shows the others that it lives.
         fleet_host: by which name or address the others reach it; by default ``host``, if that is one.
@@ -59,6 +61,7 @@ class ServerSettings:
     realm: str = "default"
     workers: int = 1
     threads: int = 32
+    roles: tuple[str, ...] = ALL
     fleet: bool = False
     fleet_beat_ms: int = 1_000
     fleet_host: str = ""
@@ -68,6 +71,7 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hosts", tuple(self.hosts))
+        object.__setattr__(self, "roles", tuple(self.roles))
         object.__setattr__(self, "home", str(Path(self.home).expanduser().absolute()))
         object.__setattr__(self, "lake_root", self.lake_root.rstrip("/") or (Path(self.home) / "lake").as_uri())
         object.__setattr__(self, "store", self.store or f"sqlite:{Path(self.home) / 'turnstile.db'}")
@@ -76,6 +80,10 @@ class ServerSettings:
         if kind not in _STORES or len(names) != _STORES.index(kind) + 1:
             raise BadSettings(
                 f"{self.store!r} is no store", "write sqlite:/path/to/file, or dynamodb:REFS_TABLE,OBJS_TABLE"
+            )
+        if not self.fleet and set(self.roles) != set(ALL):
+            raise BadSettings(
+                "a server that leaves work to others has to share it with them", "add --fleet, or leave --roles out"
             )
 
     @property
@@ -139,6 +147,20 @@ class ServerSettings:
         """Returns the settings that the starting process handed on."""
         raw = json.loads(os.environ[VARIABLE])
         return cls(**{field.name: raw[field.name] for field in fields(cls) if field.name in raw})
+
+
+def read_roles(text: str, *, or_none: bool = False) -> tuple[str, ...]:
+    """Returns the roles that an option names: ``publish,maintain``, ``all``, or with ``or_none`` also ``none``. Raises BadSettings."""
+    if text == "all":
+        return ALL
+    if text == "none" and or_none:
+        return ()
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in ALL:
+            every = f"all{', none' if or_none else ''}, or some of {','.join(ALL)}"
+            raise BadSettings(f"{name!r} is no role of background work", f"--roles takes {every}")
+    return tuple(role for role in ALL if role in names)
 
 
 def default_workers() -> int:

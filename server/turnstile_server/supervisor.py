@@ -14,36 +14,27 @@ from __future__ import annotations
 
 import importlib
 import logging
-import multiprocessing
 import os
 import secrets
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
+from turnstile_server.children import STOP_S, Children, check_variables, children_of
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
 from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
 
 WATCH_S: Final = 0.2
-STOP_S: Final = 15.0
 LOCK_S: Final = 3.0
 """How long a server that was killed may take to end all its processes, which hold the lock and the port."""
-
-CHILDREN: Final = {"background": "turnstile_server.background", "light-work": "turnstile_server.light_work"}
-"""Processes beside those that answer requests, and the module whose ``main`` each runs."""
-
-OWNER: Final = {"owner": "turnstile_server.owner"}
-"""The same, of a member of a fleet that others can ask."""
 
 _RUNTIME: Final = "tst-"
 """How the name of a runtime folder begins. It is no folder of the home: a socket's path may have a hundred characters."""
@@ -101,13 +92,12 @@ class _Server:
             authentication=mode,
         )
         self._stopping = threading.Event()
-        self._modules = children_of(settings)
-        self._children: dict[str, BaseProcess] = {}
+        self._children = Children(children_of(settings))
 
     def run(self, ready: Callable[[ServerState], None]) -> None:
-        for module in ("turnstile_server.http", *self._modules.values()):
-            importlib.import_module(module)
-        _check_settings()
+        importlib.import_module("turnstile_server.http")
+        self._children.prepare()
+        check_variables()
         server = self._granian()
         server.respawned_wrks = StartTimes(server, self._settings)
         server.on_startup(lambda: self._start(server, ready))
@@ -135,7 +125,7 @@ class _Server:
         )
 
     def _start(self, server: Any, ready: Callable[[ServerState], None]) -> None:
-        self._children = {name: _start_child(name, module) for name, module in self._modules.items()}
+        self._children.start()
         threading.Thread(target=self._watch, args=(server,), name="watch", daemon=True).start()
         self._state.write(self._home)
         ready(self._state)
@@ -146,15 +136,11 @@ class _Server:
             if not self._home.lock.exists():
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
-            for name, process in self._children.items():
-                if not process.is_alive():
-                    log.error("the process of %s ended with %s and is started anew", name, process.exitcode)
-                    self._children[name] = _start_child(name, self._modules[name])
+            self._children.mend()
             if server.interrupt_children:  # granian forgets a death in the moment in which it mends another
                 server.main_loop_interrupt.set()
             workers = [worker.inner.pid for worker in server.wrks if worker.inner.pid]
-            children = [process.pid for process in self._children.values() if process.pid]
-            pids = (os.getpid(), *workers, *children)
+            pids = (os.getpid(), *workers, *self._children.pids)
             if pids != self._state.pids:
                 self._state = replace(self._state, pids=pids)
                 try:
@@ -164,26 +150,7 @@ class _Server:
 
     def _stop(self) -> None:
         self._stopping.set()
-        for process in self._children.values():
-            process.terminate()
-        deadline = time.monotonic() + STOP_S
-        for process in self._children.values():
-            process.join(max(0.0, deadline - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-
-
-def _start_child(name: str, path: str) -> BaseProcess:
-    module = importlib.import_module(path)
-    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    process: BaseProcess = context.Process(target=module.main, name=f"turnstile-{name}")
-    process.start()
-    return process
-
-
-def children_of(settings: ServerSettings) -> Mapping[str, str]:
-    """Returns the processes that a server has beside those that answer requests, and their modules."""
-    return {**OWNER, **CHILDREN} if settings.advertised_host else CHILDREN
+        self._children.stop()
 
 
 class StartTimes(dict[int, float]):
@@ -212,22 +179,6 @@ def require_closed_still(mode: str, environment: Mapping[str, str], previous: Se
             "the server of this home demanded tokens, and none is configured now: it would be open to every program",
             f"configure the tokens or the issuer again, or set {AUTHENTICATION}=none to open it",
         )
-
-
-def _check_settings() -> None:
-    """Reads the variables that the processes will read; raises BadSettings with the name of the one that is wrong."""
-    from turnstile.api import console, settings
-    from turnstile.api.auth import settings as auth
-    from turnstile.api.http.env import BadSetting
-
-    try:
-        console.read_settings(required=auth.read() is not None)
-        settings.limits()
-        settings.vending()
-        settings.event_targets()
-        settings.follow_ups()
-    except BadSetting as error:
-        raise BadSettings(str(error), "mend the variable, or remove it") from error
 
 
 def _remove_runtime(previous: ServerState | None) -> None:

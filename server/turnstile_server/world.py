@@ -77,11 +77,11 @@ def _open_sqlite(settings: ServerSettings, wake: Wake | None) -> OpenStore:
     return OpenStore(world, database, remove_expired)
 
 
-class WakingRefs:
-    """``turnstile.store.ports.Refs`` that tells of every row it changed: for a store that has no feed of its own."""
+class RefsAround:
+    """``turnstile.store.ports.Refs`` around others: what is not overridden is theirs."""
 
-    def __init__(self, refs: Refs, wake: Wake) -> None:
-        self._refs, self._wake = refs, wake
+    def __init__(self, refs: Refs) -> None:
+        self._refs = refs
 
     def read(self, key: str) -> Row | None:
         return self._refs.read(key)
@@ -91,6 +91,26 @@ class WakingRefs:
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         return self._refs.read_cut(keys)
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        return self._refs.write(write)
+
+    def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+        return self._refs.transact(writes, token)
+
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        return self._refs.scan(kind, after=after, stale=stale)
+
+    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
+        return self._refs.scan_part(kinds, after=after, limit=limit)
+
+
+class WakingRefs(RefsAround):
+    """Refs that tell of every row they changed: for a store that has no feed of its own."""
+
+    def __init__(self, refs: Refs, wake: Wake) -> None:
+        super().__init__(refs)
+        self._wake = wake
 
     def write(self, write: Write) -> Accepted | Rejected:
         response = self._refs.write(write)
@@ -105,12 +125,6 @@ class WakingRefs:
                 if not isinstance(write, Check):
                     self._wake(write.key)
         return response
-
-    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
-        return self._refs.scan(kind, after=after, stale=stale)
-
-    def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
-        return self._refs.scan_part(kinds, after=after, limit=limit)
 
 
 # -- waking: datagrams from the processes that write to the one that publishes --------------------------------------------

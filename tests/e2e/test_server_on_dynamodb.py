@@ -43,17 +43,23 @@ def local(servers: Servers) -> Backend:
 
 
 @pytest.fixture
-def start(local: Backend, tmp_path: Path) -> Callable[..., Server]:
-    """Starts servers of one new realm that share a lake; each has a home of its own."""
-    realm = f"r{uuid4().hex[:8]}"
+def realm() -> str:
+    """A new one."""
+    return f"r{uuid4().hex[:8]}"
 
-    def started(home: str, refs: str = REFS_TABLE) -> Server:
+
+@pytest.fixture
+def start(local: Backend, tmp_path: Path, realm: str) -> Callable[..., Server]:
+    """Starts servers of one realm that share a lake; each has a home of its own."""
+
+    def started(home: str, refs: str = REFS_TABLE, **more: Any) -> Server:
         settings = ServerSettings(
             str(tmp_path / home),
             lake_root=(tmp_path / "lake").as_uri(),
             store=f"dynamodb:{refs},{OBJS_TABLE}",
             store_endpoint=local.url or "",
             realm=realm,
+            **more,
         )
         return Server.start(settings.home, 0, settings=settings)
 
@@ -157,3 +163,32 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/readyz", trust_env=False, timeout=30).status_code == 200
     except httpx.TransportError:
         return False
+
+
+def test_i11_i19_a_worker_publishes_by_the_stream_what_a_server_leaves_to_it(
+    start: Callable[..., Server], realm: str, tmp_path: Path
+) -> None:
+    with start("answers", fleet=True, roles=()) as server:
+        where = ("--store", server.state.store, "--store-endpoint", server.state.store_endpoint, "--realm", realm)
+        with (tmp_path / "worker.log").open("wb") as log:
+            worker = subprocess.Popen([TURNSTILE, "work", "--roles", "publish,events", *where], stdout=log, stderr=log)
+        try:
+            table, versions = Table(server), itertools.count(1)
+
+            def is_published() -> bool:
+                """The stream is followed from some moment after the start on, and nobody sweeps."""
+                table.append(next(versions))
+                return int(table.get("head")["floor"]) > 0
+
+            eventually(is_published, what="a version that the worker has published")
+            fully_published(table, next(versions) - 1)
+            with server.client() as api:
+                assert api.get("/v1/fleet").json()["without_members"] == ["sweep", "maintain"]
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(60) == 0
+            with server.client() as api:
+                report = api.get("/v1/fleet").json()
+            assert [list(member["granules"]) for member in report["members"]] == [["catalogs"]]
+        finally:
+            worker.kill()
+            worker.wait()

@@ -118,6 +118,11 @@ MODULES: Final = {
     ),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
     "turnstile.fleet.core.owners": Mutated(("unit/fleet/test_owners.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.core.shares": Mutated(("unit/fleet/test_shares.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.core.roles": Mutated(("unit/fleet/test_shares.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.core.happenings": Mutated(
+        ("unit/fleet/test_happenings.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.fleet.core.asking": Mutated(("unit/fleet/test_asking.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.grouping": Mutated(
         ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True

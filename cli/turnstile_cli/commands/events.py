@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -48,18 +49,34 @@ def events(
     if table is not None:
         name = TableName.parse(table)
         query |= {"catalog": name.catalog, "table_id": name.table_id(api)}
+    read_log(api, "/v1/events", query, line, after=after, follow=follow, output=output)
+
+
+def read_log(
+    api: Api, path: str, query: Mapping[str, Any], line: Callable[[dict[str, Any]], str], *, after: str | None,
+    follow: bool, output: Format,
+) -> None:  # fmt: skip
+    """Prints the events of a log, and with ``follow`` those that come, until it is interrupted.
+
+    Args:
+        line: an event for people.
+        after: a cursor, or ``now``; None: from the oldest event that is kept.
+    """
     while True:
         parameters = query if after is None else {**query, "after": after}
         began_s = time.monotonic()
         try:
-            page = api.get("/v1/events", **parameters, wait_s=WAIT_S if follow and after is not None else 0)
+            page = api.get(path, **parameters, wait_s=WAIT_S if follow and after is not None else 0)
         except CliError as error:
             if not follow or after is None or error.exit not in (Exit.UNREACHABLE, Exit.FAILURE):
                 raise
             time.sleep(PAUSE_S)
             continue
         for event in page["events"]:
-            _show(event, output)
+            if output is Format.JSON:
+                out.emit_json(event)
+            else:
+                out.say(escape(line(event)))
         at_end = page["cursor"] == after and not page["events"]
         after = page["cursor"]
         if at_end and not follow:
@@ -70,13 +87,11 @@ def events(
         out.emit_json({"cursor": after})
 
 
-def _show(event: dict[str, Any], output: Format) -> None:
-    if output is Format.JSON:
-        out.emit_json(event)
-        return
+def line(event: Mapping[str, Any]) -> str:
+    """Returns an event as a line for people."""
     data = dict(event["data"])
     name = data.pop("name", event["subject"])
     at = str(event.get("time", "")).replace("T", " ")
     rest = " ".join(f"{member}={value}" for member, value in data.items())
     kind = str(event["type"]).removeprefix("turnstile.")
-    out.say(escape(f"{at:<24}  {kind:<18}  {name}  {rest}".rstrip()))
+    return f"{at:<24}  {kind:<18}  {name}  {rest}".rstrip()

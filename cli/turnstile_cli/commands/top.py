@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
 
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
 from turnstile_cli.connection import with_api
 from turnstile_cli.output import Format
+from turnstile_cli.screens import Count, Every, grid, repeat
 
 MOST_TABLES: Final = 5_000
 """Tables whose HEADs are read; what lies beyond them is left out, and said to be."""
@@ -39,17 +35,6 @@ _COMMIT_OPERATIONS: Final = (
 
 Labels = tuple[tuple[str, str], ...]
 Figures = Mapping[tuple[str, Labels], float]
-
-Every = Annotated[float, typer.Option("--every", min=0.1, max=3600, help="Seconds between two readings.")]
-Count = Annotated[
-    int | None,
-    typer.Option(
-        "--count",
-        min=1,
-        help="End after as many screens; by default at Ctrl-C on a terminal, and after one elsewhere.",
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,35 +55,9 @@ def top(api: Api, *, every: Every = 2.0, count: Count = None, output: Format) ->
     On a terminal the screen is drawn anew every two seconds until Ctrl-C; elsewhere it is printed once. -o json prints one
     object for each interval. A deployment has no figures of requests here: they are in its CloudWatch dashboard.
     """
-    live = output is Format.TEXT and sys.stdout.isatty()
-    number = count if count is not None else (None if live else 1)
-    rounds: Iterable[int] = itertools.count() if number is None else range(number)
-    try:
-        before = read(api)
-        if not live:
-            for _ in rounds:
-                time.sleep(every)
-                after = read(api)
-                _print(summary(before, after), api.url, output)
-                before = after
-            return
-        with Live(console=out.console(), screen=number is None, auto_refresh=False) as screen:
-            screen.update(render(summary(before, before), api.url), refresh=True)
-            for _ in rounds:
-                time.sleep(every)
-                after = read(api)
-                screen.update(render(summary(before, after), api.url), refresh=True)
-                before = after
-    except KeyboardInterrupt:
-        return
-
-
-def _print(document: Mapping[str, Any], url: str, output: Format) -> None:
-    if output is Format.JSON:
-        out.emit_json(document)
-        sys.stdout.flush()
-    else:
-        out.console().print(render(document, url))
+    repeat(
+        lambda: read(api), summary, lambda document: render(document, api.url), every=every, count=count, output=output
+    )
 
 
 def read(api: Api) -> Reading:
@@ -257,35 +216,22 @@ def render(document: Mapping[str, Any], url: str) -> RenderableType:
             f"commits {document['commits_per_s']}/s   conflicts {'none' if not refused else f'{refused} %'}   "
             f"published {requests['published_per_s']}/s, lag p50 {_ms(lag['p50_ms'])} p99 {_ms(lag['p99_ms'])}   sweep {swept}"
         )
-        parts += _grid(
+        parts += grid(
             ("operation", "#a second", "#p50", "#p99", "#refused", "#failed"),
             requests["operations"],
             lambda row: (row["operation"], row["per_s"], _ms(row["p50_ms"]), _ms(row["p99_ms"]), row["refused_per_s"] or "", row["failed_per_s"] or ""),
         )  # fmt: skip
-    parts += _grid(
+    parts += grid(
         ("table", "state", "#latest", "#unpublished", "#commits a second"),
         document["busiest"],
         lambda row: (row["name"], row["state"], row["latest"], row["unpublished"] or "", row["commits_per_s"] or ""),
     )
-    parts += _grid(
+    parts += grid(
         ("member", "state", "#granules", "last sign of life"),
         document["members"][:MOST_ROWS],
         lambda member: (member["name"], member["state"], member["owned"], out.when(member["shown_at"])),
     )
     return Group(*parts)
-
-
-def _grid(
-    columns: Iterable[str], rows: Iterable[Mapping[str, Any]], cells: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-) -> list[RenderableType]:
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        grid.add_column(
-            column.lstrip("#"), justify="right" if column.startswith("#") else "left", overflow="ellipsis", no_wrap=True
-        )
-    for row in rows:
-        grid.add_row(*(escape(str(cell)) for cell in cells(row)))
-    return ["", grid] if grid.row_count else []
 
 
 def _ms(value: float | None) -> str:

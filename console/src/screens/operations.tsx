@@ -34,7 +34,7 @@ const members = createColumnHelper<Member>();
 const MEMBERS = [
   members.accessor("name", { header: "Where" }),
   members.accessor("state", { header: "State", cell: (cell) => <State of={cell.getValue()} /> }),
-  members.accessor("owned", { header: "Owns", cell: (cell) => plural(cell.getValue(), "granule") }),
+  members.accessor((member) => Object.entries(member.granules).map(([role, owned]) => `${role} ${owned}`).join(", "), { id: "granules", header: "Granules by role" }),
   members.accessor((member) => Object.entries(member.loads).map(([role, load]) => `${role} ${load}`).join(", "), { id: "loads", header: "Load a minute" }),
   members.accessor("life", { header: "Signs of life", cell: (cell) => count(cell.getValue()) }),
   members.accessor("shown_at", { header: "Last", cell: (cell) => ago(cell.getValue()) }),
@@ -50,6 +50,11 @@ function Fleet() {
         {(found) => (
           <>
             <DataTable label="members of the fleet" rows={found.members} columns={MEMBERS} empty="No server shares its work with others: each does all of it (turnstile serve --fleet)." />
+            {found.without_members.length > 0 && (
+              <Alert color="red" title="Work that nobody does">
+                Nobody works for {found.without_members.join(", ")}: start a worker (turnstile work), or a server without --roles none.
+              </Alert>
+            )}
             {found.members.length > 0 && (
               <Text size="sm" c="dimmed">
                 {plural(found.granules.length, "granule")}, which changed hands {plural(found.migrations, "time")}. Whether a member lives two looks tell: its signs of life count on.

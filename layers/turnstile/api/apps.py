@@ -45,6 +45,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
     from turnstile.api.v1 import (
         catalog_transactions,
         events,
+        fleet,
         history,
         journal,
         namespaces,
@@ -65,6 +66,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         pins,
         policies,
         events,
+        fleet,
         references,
         reservations,
         operators,

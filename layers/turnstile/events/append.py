@@ -41,7 +41,7 @@ from turnstile.events.core.run_events import run_changes, state_of
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile.store.core.rows import EVENT_LOG, EVENTS, TASK, Space
-from turnstile.store.core.writes import Row
+from turnstile.store.core.writes import Row, Write
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, batched
 
@@ -120,6 +120,17 @@ class Appender:
             due = [key for key in due if key not in done]
         return Appended(events, writes, tuple(unreadable), tuple(due), tuple(catalogs))
 
+    def add(self, catalog: str, events: Iterable[Event]) -> bool:
+        """Appends events that no HEAD says (``events.fleet_log``); what the end of the log has is not appended again.
+
+        Returns:
+            False if others appended at the same time, or the answer was lost: the same events have to be added again.
+        """
+        log = self._log(catalog)
+        there = set() if log is None else {event.id for event in unpack(log.tail)}
+        missing = [event for event in events if event.id not in there]
+        return not missing or self._extend(catalog, log, missing, ())
+
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _read(self, keys: Sequence[str], sights: Sights) -> tuple[list[_Change], list[Unreadable]]:
@@ -172,14 +183,20 @@ class Appender:
 
     def _append(self, catalog: str, changes: Sequence[_Change]) -> bool:
         """Appends the events of these changes; False if the log or a mark is not what was read, or the answer was lost."""
-        world, now = self._world, self._world.clock.now_ms()
-        key = world.space.event_log(catalog)
-        row = world.refs.read(key)
-        log = None if row is None else EventLog.from_row(row)
         events = [event for change in changes for event in change.changes.events]
-        writes = [move_mark(change.mark, change.changes.mark) for change in changes if change.changes.mark is not None]
+        marks = [move_mark(change.mark, change.changes.mark) for change in changes if change.changes.mark is not None]
+        return self._extend(catalog, self._log(catalog), events, marks)
+
+    def _log(self, catalog: str) -> EventLog | None:
+        row = self._world.refs.read(self._world.space.event_log(catalog))
+        return None if row is None else EventLog.from_row(row)
+
+    def _extend(self, catalog: str, log: EventLog | None, events: list[Event], marks: Sequence[Write]) -> bool:
+        """Puts events behind ``log`` as it was read, and moves marks; False as ``_append``."""
+        world, now = self._world, self._world.clock.now_ms()
+        writes = list(marks)
         if events:
-            writes.append(append_to_log(log, self._next(key, catalog, log, events, now)))
+            writes.append(append_to_log(log, self._next(world.space.event_log(catalog), catalog, log, events, now)))
         self._faults("events.read")
         try:
             response = world.refs.transact(writes, world.ids.uuid())

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from enum import Enum
 from typing import Final
 
 import msgspec
@@ -30,6 +29,7 @@ from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import (
     SUSPECTED_BEATS,
     everything,
+    granule_names,
     granule_of,
     looked,
     surplus,
@@ -37,6 +37,7 @@ from turnstile.fleet.core.decisions import (
 )
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.core.shares import Share, Shares, Whose
 from turnstile.fleet.exchange import Exchange, Monotonic, View, moves
 from turnstile.fleet.read import FleetReader
 from turnstile.store.core.errors import StateConflict, Throttled
@@ -46,14 +47,6 @@ WHOLE_LOOK_BEATS: Final = 5
 """Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
 
 JOIN_TRIES: Final = 8
-
-
-class Whose(Enum):
-    """Who should do the work on a subject."""
-
-    MINE = "this member"
-    OTHERS = "another member, which is well"
-    UNSURE = "nobody knows: whoever is asked does it"
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -102,8 +95,8 @@ class Member:
         """The id of the member; empty before it has joined."""
         return "" if self._exchange.view is None else self._exchange.view.me.id
 
-    def whose(self, role: str, subject: str) -> Whose:
-        """Returns who should do the work of a role on a subject (a table's id, a catalog's name), and counts it as load if it is this
+    def whose(self, role: str, subject: str, work: int = 1) -> Whose:
+        """Returns who should do the work of a role on a subject (a table's id, a catalog's name), and counts ``work`` as load if it is this
         member. A hint: an answer may be old when it is used."""
         view = self._exchange.view
         if view is None or role not in view.fleet.granules:
@@ -112,7 +105,7 @@ class Member:
         answer = self._whose(view, name)
         if answer is Whose.MINE:
             with self._mutex:
-                self._work[name] = self._work.get(name, 0) + 1
+                self._work[name] = self._work.get(name, 0) + work
         return answer
 
     def granule(self, role: str, subject: str) -> GranuleRow | None:
@@ -144,6 +137,20 @@ class Member:
             if granule.role == role and (owner := members.get(granule.owner)) is not None and owner.port
         }
         return Owners(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, view.fleet.granules[role], owners)
+
+    def shares(self, *roles: str) -> Shares:
+        """Returns what ``whose`` answers for some of its roles: for other processes, which do this member's work in them."""
+        view, shares = self._exchange.view, dict[str, Share]()
+        if view is None:
+            return Shares()
+        for role in roles:
+            names = granule_names({role: view.fleet.granules[role]})
+            whose = {name: self._whose(view, name) for name in names}
+            mine, others = (
+                frozenset(name for name in names if whose[name] is who) for who in (Whose.MINE, Whose.OTHERS)
+            )
+            shares[role] = Share(len(names), mine, others)
+        return Shares(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, shares)
 
     def members(self) -> int:
         """Returns how many members the fleet has, as this one knows; 0 before it has joined."""

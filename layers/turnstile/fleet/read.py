@@ -3,18 +3,26 @@ moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from turnstile.fleet.core.decisions import granule_names
+from turnstile.fleet.core.roles import without_members
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
 from turnstile.store.ports import World
 
 
 class MemberReport(msgspec.Struct, frozen=True):
-    """A member, as its row says. Whether it is alive nobody can tell from one look: ``life`` changes while it is."""
+    """A member, as its row says. Whether it is alive nobody can tell from one look: ``life`` changes while it is.
+
+    Attributes:
+        loads: by role that it works for, units of work a minute.
+        granules: how many of each of these roles it owns.
+        migrations: transactions that gave it granules or took some.
+    """
 
     id: str
     name: str
@@ -23,6 +31,8 @@ class MemberReport(msgspec.Struct, frozen=True):
     beat_ms: int
     owned: int
     loads: dict[str, int]
+    granules: dict[str, int]
+    migrations: int
     joined_at: int
     shown_at: int
 
@@ -39,15 +49,16 @@ class GranuleReport(msgspec.Struct, frozen=True):
 
 class FleetReport(msgspec.Struct, frozen=True):
     """Members and granules in the order of their names. ``roles`` has the number of granules of each role, ``migrations`` how often any changed
-    hands."""
+    hands, ``without_members`` the roles of background work that no active member works for."""
 
     members: tuple[MemberReport, ...]
     granules: tuple[GranuleReport, ...]
     roles: dict[str, int]
     migrations: int
+    without_members: tuple[str, ...]
 
 
-NO_FLEET: Final = FleetReport((), (), {}, 0)
+NO_FLEET: Final = FleetReport((), (), {}, 0, ())
 
 
 class FleetReader:
@@ -82,9 +93,17 @@ class FleetReader:
             return NO_FLEET
         members = sorted(self.members(fleet.members).values(), key=lambda member: (member.name, member.id))
         granules = [granule for granule in self.granules(granule_names(fleet.granules)).values() if granule.epoch]
+        owned = Counter((granule.owner, granule.role) for granule in granules)
         return FleetReport(
-            tuple(msgspec.convert(member, MemberReport, from_attributes=True) for member in members),
+            tuple(_report(member, owned) for member in members),
             tuple(msgspec.convert(granule, GranuleReport, from_attributes=True) for granule in granules),
             dict(sorted(fleet.granules.items())),
             sum(granule.epoch for granule in granules),
+            without_members(fleet.granules, [member.loads for member in members if member.state == "active"]),
         )
+
+
+def _report(member: MemberRow, owned: Mapping[tuple[str, str], int]) -> MemberReport:
+    own = {name: getattr(member, name) for name in MemberReport.__struct_fields__ if hasattr(member, name)}
+    granules = {role: owned.get((member.id, role), 0) for role in sorted(member.loads)}
+    return MemberReport(**own, granules=granules, migrations=member.changes)

@@ -157,13 +157,15 @@ class Maintainer:
         tasks = self._tasks.last_of([_task(head.table_id) for head in heads])
         return [head.table_id for head in heads if _may_be_due(head, _upkept(tasks.get(_task(head.table_id))))]
 
-    def maintain_all(self, go_on: Callable[[], bool], after: str = "") -> Iterator[Maintained]:
-        """Yields what it did to each table, by a scan of the HEADs from the key ``after`` on: finds what no event named, tables whose
-        pause is over, and those whose properties were changed."""
+    def maintain_all(
+        self, go_on: Callable[[], bool], after: str = "", *, chosen: Callable[[Row], bool] = lambda _: True
+    ) -> Iterator[Maintained]:
+        """Yields what it did to each table that is ``chosen``, by a scan of the HEADs from the key ``after`` on: finds what no event named,
+        tables whose pause is over, and those whose properties were changed."""
         for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
             if not go_on():
                 return
-            if row.get("state") == ACTIVE:
+            if row.get("state") == ACTIVE and chosen(row):
                 yield self.maintain(row["table_id"])
 
     # -- an attempt -------------------------------------------------------------------------------------------------

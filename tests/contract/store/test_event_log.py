@@ -7,12 +7,15 @@ import uuid
 
 from tests.support.fakes.storage import FakeStorages
 from tests.support.store.backends import Backend
-from tests.support.threads import together
+from tests.support.threads import WRITERS, together
 from turnstile.adapters import RandomIds, SystemClock
 from turnstile.delta.core.head import new_head_row
 from turnstile.events.append import Appender
+from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.core.events import TABLE_RATIFIED, Event
+from turnstile.events.fleet_log import FleetLog, fleet_event
 from turnstile.events.read import EventReader
+from turnstile.fleet.core.happenings import JOINED, Happening
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, new_row
 from turnstile.store.ports import World
@@ -75,3 +78,24 @@ def test_i13_appenders_that_race_with_commits_and_each_other_append_each_event_o
         versions = [event.data["version"] for event in events if event.subject == id and event.type == TABLE_RATIFIED]
         assert versions == list(range(1, VERSIONS + 1))
     assert len({event.id for event in events}) == len(events)
+
+
+def test_i13_members_that_append_events_of_the_fleet_at_once_leave_out_none_and_append_none_twice(
+    backend: Backend,
+) -> None:
+    world = _world(backend)
+
+    def work(number: int) -> None:
+        for count in range(5):
+            event = fleet_event(f"fleet/{number}/{count}", Happening(JOINED, f"m{number}"), f"m{number}", {}, 5)
+            for _ in range(200):
+                if FleetLog(world).append([event]):
+                    break
+
+    together(work)
+    ids = [event.id for event in _events(world, FLEET)]
+    for number in range(WRITERS):
+        assert [id for id in ids if id.startswith(f"fleet/{number}/")] == [
+            f"fleet/{number}/{count}" for count in range(5)
+        ]
+    assert len(ids) == len(set(ids))

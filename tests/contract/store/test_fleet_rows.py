@@ -11,6 +11,7 @@ from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
 from turnstile.adapters.opening import RandomIds
 from turnstile.fleet.core.decisions import SILENT_BEATS
+from turnstile.fleet.core.roles import ALL
 from turnstile.fleet.core.rows import owned_still
 from turnstile.fleet.member import WHOLE_LOOK_BEATS, Member
 from turnstile.fleet.read import FleetReader, FleetReport
@@ -29,9 +30,10 @@ class Shared:
         self.world = world
         self.now_ms = 0
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str, **granules: int) -> Member:
+        roles = granules or GRANULES
         return Member(
-            self.world, lambda: self.now_ms, name=name, granules=GRANULES, beat_ms=BEAT_MS, alone_beat_ms=BEAT_MS
+            self.world, lambda: self.now_ms, name=name, granules=roles, beat_ms=BEAT_MS, alone_beat_ms=BEAT_MS
         )
 
     def beat(self, *members: Member, times: int = 1) -> None:
@@ -125,3 +127,24 @@ def test_i19_what_a_former_owner_sends_late_changes_nothing(shared: Shared) -> N
     response = shared.world.refs.transact([fence, late], "t2")
     assert isinstance(response, SomeRejected) and list(response.failed) == [0]
     assert [member.name for member in shared.report().members] == ["b"]
+
+
+def test_i19_roles_come_and_go_with_those_who_work_for_them(shared: Shared) -> None:
+    server, worker = shared.member("a", catalogs=4), shared.member("b", publish=6, maintain=3)
+    shared.beat(server)
+    assert shared.report().without_members == ALL
+    shared.beat(server, worker, times=WHOLE_LOOK_BEATS)
+    report = shared.report()
+    assert report.without_members == ("sweep", "events")
+    assert {member.name: member.granules for member in report.members} == {
+        "a": {"catalogs": 4}, "b": {"maintain": 3, "publish": 6},
+    }  # fmt: skip
+    shared.beat(server, times=SILENT_BEATS + 2)
+    report = shared.report()
+    assert [member.name for member in report.members] == ["a"] and report.without_members == ALL
+    assert {granule.owner for granule in report.granules if granule.name.startswith(("publish", "maintain"))} == {""}
+    again = shared.member("c", maintain=3)
+    shared.beat(server, again, times=WHOLE_LOOK_BEATS)
+    report = shared.report()
+    assert report.without_members == ("publish", "sweep", "events")
+    assert [member.granules for member in report.members] == [{"catalogs": 4}, {"maintain": 3}]

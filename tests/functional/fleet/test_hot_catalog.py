@@ -21,6 +21,7 @@ import pytest
 from tests.histories.killing import needs_proc
 from tests.support.fakes import delta
 from tests.support.stack import Table, commit_info, now_ms
+from turnstile.fleet.core.roles import GRANULES
 from turnstile.fleet.read import FleetReader
 from turnstile_server import Server
 from turnstile_server.settings import ServerSettings
@@ -145,7 +146,7 @@ def test_the_metrics_of_a_server_show_its_part_in_the_fleet(pair: list[Server]) 
         members = [one["turnstile_fleet_members"] for one in both]
         owned = [one["turnstile_fleet_granules"] for one in both]
         gained = [one["turnstile_fleet_gained_total"] for one in both]
-        return members == [2.0, 2.0] and min(gained) > 0 and sum(owned) == 64 + 1 + 32
+        return members == [2.0, 2.0] and min(gained) > 0 and sum(owned) == sum(GRANULES.values()) + 32
 
     _until(holds)  # a beat that began before the rows changed is still to be counted
 

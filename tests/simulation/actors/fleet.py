@@ -8,12 +8,14 @@ from typing import Final
 from tests.simulation.actors.owners import Owner
 from tests.simulation.auditors.fleet import FleetAuditor
 from tests.simulation.auditors.owners import OwnerAuditor
+from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.plans import SECOND
 from tests.simulation.engine.state import State
 from turnstile.coordination.core import rows as objects
 from turnstile.coordination.tasks import Updateables
 from turnstile.fleet.core import rows
-from turnstile.fleet.member import Member, Whose
+from turnstile.fleet.core.shares import Whose
+from turnstile.fleet.member import Member
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import AllAccepted, World
 
@@ -53,8 +55,11 @@ class FleetMember(Owner):
 
     def _work(self, role: str, subject: str) -> None:
         """Writes who works under which epoch, if it still owns the granule."""
+        shares = self.member.shares(*self._granules)
         whose, granule = self.member.whose(role, subject), self.member.granule(role, subject)
         self.met(f"fleet work {whose.name}")
+        if (other := shares.whose(role, subject, self.process.monotonic())) not in (whose, Whose.UNSURE):
+            raise Violation("I19", f"{subject} is {whose.name} here, and {other.name} in the member's other processes")
         if whose is not Whose.MINE or granule is None:
             return
         name = granule.name.replace("/", ".")

@@ -70,6 +70,8 @@ class FleetAuditor:
             raise Violation("I19", f"{new.name} is owned by {new.owner}, which is no member")
         if new.owner and owners[new.owner].state != "active":
             raise Violation("I19", f"{new.name} was given to {new.owner}, which leaves")
+        if new.owner and new.role not in owners[new.owner].loads:
+            raise Violation("I19", f"{new.name} was given to {new.owner}, which does not work for {new.role}")
         if old is not None and old.owner:
             if (old.name, old.epoch) in self.handed_over:
                 self._state.auditor.seen["fleet hand-over"] += 1

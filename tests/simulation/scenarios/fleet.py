@@ -19,9 +19,11 @@ from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.fleet.core.decisions import Sight
+from turnstile.fleet.core import rows
+from turnstile.fleet.core.decisions import Sight, granule_names
 from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.rows import FleetRow, GranuleRow
+from turnstile.fleet.core.shares import Shares
 from turnstile.fleet.exchange import Exchange
 from turnstile.fleet.member import Member
 from turnstile.gc.core import Grace
@@ -121,6 +123,26 @@ def _never_read_again() -> Any:
     return patch.object(Granules, "notice", lambda *_: None)
 
 
+def _takes_of_every_role() -> Any:
+    """Whoever takes over keeps granules of roles that it does not work for."""
+
+    def take(self: Exchange, id: str) -> bool:
+        source = self.seen.others[id]
+        roles = {role: self.seen.fleet.granules[role] for role in source.loads if role not in self._roles}
+        rest = [row for row in self._reader.granules(granule_names(roles)).values() if row.owner == id]
+        return all(self.transact(rows.take_over([row], source, self.seen.me, 0)) for row in rest)
+
+    return patch.object(Exchange, "_release_rest", take)
+
+
+def _others_of_old() -> Any:
+    """What other processes of a member were told holds for ever."""
+    return patch.object(Shares, "whose", lambda self, role, subject, _: _whose(self, role, subject, -1))
+
+
+_whose = Shares.whose
+
+
 FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "granule: given without 'same epoch'": (without(_ROWS + "_give", "same epoch"), "I19"),
     "granule: claimed without 'new'": (without(_ROWS + "_give", "new"), "I19"),
@@ -135,5 +157,7 @@ FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "member: never silent": (_nobody_is_silent, "I19"),
     "granule: never claimed": (_takes_no_free_granules, "I19"),
     "granule: never read again": (_never_read_again, "I19"),
+    "granule: taken of a role that one does not work for": (_takes_of_every_role, "I19"),
+    "shares: believed for ever": (_others_of_old, "I19"),
 }
 """What is planted, and the invariant that it breaks."""

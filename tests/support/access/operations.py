@@ -168,6 +168,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "abort": lambda realm: _announced(realm, "DELETE"),
     "list transactions": lambda _: Ask("GET", "/v1/transactions"),
     "show fleet": lambda _: Ask("GET", "/v1/fleet"),
+    "read fleet events": lambda _: Ask("GET", "/v1/fleet/events"),
     "reserve": lambda realm: Ask("PUT", f"/v1/reservations/{TRANSACTION}", {"tables": [realm.table]}),
     "release": lambda _: Ask("DELETE", f"/v1/reservations/{TRANSACTION}"),
     "list reservations": lambda _: Ask("GET", "/v1/reservations"),

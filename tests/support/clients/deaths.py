@@ -14,7 +14,7 @@ from tests.support.fakes import delta
 from tests.support.server import processes
 from tests.support.stack import Table, eventually, now_ms, until
 from turnstile_server import Server
-from turnstile_server.supervisor import CHILDREN
+from turnstile_server.children import BACKGROUND, LIGHT_WORK
 
 WORKERS = 2
 ENOUGH = 5
@@ -93,7 +93,7 @@ def kill(server: Server, name: str) -> None:
         pids = server.pids
         ready = {file.name for file in Path(server.state.runtime).glob("ready-*")}
         return (
-            len(pids) == 1 + WORKERS + len(CHILDREN)
+            len(pids) == 1 + WORKERS + len(BACKGROUND) + len(LIGHT_WORK)
             and not killed & set(pids)
             and (name != "http" or {f"ready-{pid}" for pid in pids_of(server, name)} <= ready)
         )

@@ -13,7 +13,8 @@ from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, UNEVEN_PERCENT, WATCHED, granule_of
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
-from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member, Whose
+from turnstile.fleet.core.shares import Whose
+from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member
 from turnstile.fleet.read import NO_FLEET, FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.ports import World
@@ -655,3 +656,31 @@ def test_a_member_without_an_address_is_not_asked() -> None:
     site.beats(first, second, times=2)
     assert first.owners("catalogs").owners == {}
     assert first.owners("catalogs").granules == 2
+
+
+def test_i19_what_other_processes_of_a_member_are_told_is_what_it_believes() -> None:
+    site, first, second = pair()
+    subjects = [f"t{number}" for number in range(64)]
+
+    def agrees(member: Member) -> set[Whose]:
+        shares = member.shares("publish")
+        whose = [member.whose("publish", subject) for subject in subjects]
+        assert whose == [shares.whose("publish", subject, site.now_ms) for subject in subjects]
+        return set(whose)
+
+    assert agrees(first) == agrees(second) == {Whose.MINE, Whose.OTHERS}
+    site.beats(first, times=SUSPECTED_BEATS + 1)
+    assert agrees(first) == {Whose.MINE, Whose.UNSURE}, "the other one is doubted"
+    site.now_ms += SUSPECTED_BEATS * BEAT
+    assert agrees(first) == {Whose.UNSURE}, "it has not shown life itself"
+    assert site.member().shares("publish").whose("publish", "t", site.now_ms) is Whose.UNSURE
+
+
+def test_work_that_another_process_has_done_counts_as_load() -> None:
+    site = Site()
+    member = site.member()
+    site.beats(member)
+    member.whose("publish", "t", 70)
+    site.beats(member)
+    (row,) = site.rows(MemberRow)
+    assert row.loads == {"publish": 8 + 70}

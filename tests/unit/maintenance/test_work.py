@@ -426,6 +426,8 @@ def test_a_table_that_fails_is_left_alone_for_a_while_and_holds_up_no_other() ->
     assert world.clock.now == again_ms - 1, "the next look is at the end of the pause"
     bad.put(published_path(5), bad.ratified[5])
     world.clock.now = again_ms - 1
+    others = Maintainer(world).maintain_all(lambda: True, chosen=lambda row: row["table_id"] != bad.id)
+    assert [done.outcome for done in others] == ["nothing due"], "the other one is not this caller's"
     assert [done.outcome for done in Maintainer(world).maintain_all(lambda: True)] == ["done", "nothing due"]
     assert Maintainer(world).upkept(bad.id).failures == 0
     check(bad, bad.head.floor)
@@ -526,3 +528,9 @@ def test_the_work_of_a_batch_costs_a_read_where_nothing_is_due(table: Table) -> 
     table.world.refs.read = counting  # type: ignore[method-assign]
     assert maintainer.maintain(table.id, 13).outcome == "nothing due"
     assert len(reads) == 1
+
+
+def test_a_pass_over_all_leaves_out_tables_that_are_not_active(table: Table) -> None:
+    busy(table, 12)
+    table.world.refs.rows[table.key]["state"] = "stuck"
+    assert list(Maintainer(table.world).maintain_all(lambda: True)) == []

@@ -45,16 +45,13 @@ class Idle:
 
     def wait(self, _seconds: float) -> None: ...
 
-    def mine(self, _changes: Mapping[str, int]) -> dict[str, int]:
-        return {}
-
 
 def moves(monkeypatch: pytest.MonkeyPatch, looks: Sequence[tuple[Mapping[str, int], int]], *, shared: bool) -> Any:
     """When the cursor moves, and where to, in a process that is at once ready to move it."""
     monkeypatch.setattr(background, "ADVANCE_S", -1.0)
     monkeypatch.setattr(background, "LOOK_S", 0.0)
     process: Any = Background.__new__(Background)
-    process.stop, process._beaten_s, process._prefix = threading.Event(), float("inf"), "table/"
+    process.stop, process._beaten_s, process._work = threading.Event(), float("inf"), {}
     process._turns = process._events = Idle()
     process._sharing = Idle() if shared else None
     feed: Any = Feed(looks, process.stop)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.stack import until
-from turnstile_server import background
-from turnstile_server.background import IDLE_S, REST_CHANGES, REST_S, Turns
+from turnstile_server import turns as module
+from turnstile_server.turns import IDLE_S, REST_CHANGES, REST_S, Turns
 
 
 class Work:
@@ -49,7 +49,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(background, "time", made)
+    monkeypatch.setattr(module, "time", made)
     return made
 
 

@@ -12,8 +12,9 @@ the other one, since a function behind a gateway cannot keep it open: the client
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from chalice.app import Blueprint
@@ -33,6 +34,8 @@ from turnstile.events.core.events import Event, catalog_created
 from turnstile.store.core.errors import InvalidRequest, NotFound, Throttled
 from turnstile.store.core.names import check_identifier, check_uuid
 from turnstile.store.core.opaque import seal
+
+T = TypeVar("T")
 
 routes = Blueprint(__name__)
 
@@ -80,17 +83,26 @@ def read_events() -> Events | Answer:
     here = services()
     place = here.event_reader.place(catalog, (streamed and headers.get("last-event-id")) or query.text(FIELD))
     view = _View(here, catalog, only)
-    events, place = view.read(place, limit)
+    events, place = waited(here, lambda behind: view.read(behind, limit), place, wait_s)
+    return _event_stream(events, place) if streamed else Events([event for event, _ in events], seal(place))
+
+
+def waited(
+    here: Services, read: Callable[[Place], tuple[list[T], Place]], place: Place, wait_s: int
+) -> tuple[list[T], Place]:
+    """Returns what ``read`` finds behind ``place``, and the place behind that. Where it finds nothing it looks again for up to ``wait_s``,
+    unless too many requests wait already."""
+    events, place = read(place)
     if not events and wait_s and here.event_waits.acquire(blocking=False):
         try:
             for _ in range(int(wait_s / POLL_S)):
                 time.sleep(POLL_S)
-                events, place = view.read(place, limit)
+                events, place = read(place)
                 if events:
                     break
         finally:
             here.event_waits.release()
-    return _event_stream(events, place) if streamed else Events([event for event, _ in events], seal(place))
+    return events, place
 
 
 def _event_stream(events: list[tuple[CloudEvent, Place]], place: Place) -> Answer:

@@ -17,7 +17,6 @@ from turnstile.coordination.tasks import Busy
 from turnstile.delta.publish import Problem
 from turnstile.delta.repair import Choice, Diagnosis, Repairer
 from turnstile.delta.verify import Verification, Verifier
-from turnstile.fleet.read import FleetReader, FleetReport
 from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest, StateConflict
@@ -84,14 +83,6 @@ TIME_MS = 20_000
 
 LIFE_MS = 30_000
 """How long a request may live at most: nothing of it is at work after that."""
-
-
-@routes.route("/v1/fleet", methods=["GET"])
-@needs((admin_only, metastore))
-def fleet() -> FleetReport:
-    """The servers and workers that share their work, and what each of them owns."""
-    Query()
-    return FleetReader(services().world).report()
 
 
 @routes.route("/v1/tables", methods=["GET"])

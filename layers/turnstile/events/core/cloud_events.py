@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from turnstile.events.core.events import Event
+
+FLEET: Final = "(fleet)"
+"""What the log of the fleet has in the place of a catalog's name. No catalog can be named so."""
+
+FLEET_SOURCE: Final = "/v1/fleet"
 
 
 class CloudEvent(msgspec.Struct, frozen=True):
@@ -27,7 +32,8 @@ class CloudEvent(msgspec.Struct, frozen=True):
 def cloud_event(event: Event, catalog: str, *, named: bool = True) -> CloudEvent:
     """Returns ``event`` of ``catalog``; without the full name, for who may not see it, unless ``named``."""
     data = {"name": event.name, **event.data} if named else event.data
-    source, subject = f"/v1/catalogs/{catalog.lower()}", event.subject or event.name
+    source = FLEET_SOURCE if catalog == FLEET else f"/v1/catalogs/{catalog.lower()}"
+    subject = event.subject or event.name
     if not event.time:
         return CloudEvent(event.id, source, event.type, subject, data)
     at = datetime.fromtimestamp(event.time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,51 @@
+"""The log of the fleet's events: a log like those of catalogs, which is read and sent to targets in the same way (I13, I14).
+
+Who wrote a transaction of the fleet appends its event after it. A crash between the two, or an answer of the transaction that was lost, leaves out that event; the rows of the
+fleet are right without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnstile.events.append import Appender
+from turnstile.events.core.cloud_events import FLEET
+from turnstile.events.core.events import Event
+from turnstile.fleet.core.happenings import Happening
+from turnstile.store.ports import World
+
+
+class FleetLog:
+    """Appends events of the fleet. No state between calls."""
+
+    def __init__(self, world: World) -> None:
+        self._appender = Appender(world)
+
+    def append(self, events: Sequence[Event]) -> bool:
+        """Appends events; what was appended just now is not appended twice.
+
+        Returns:
+            False if others appended at the same time, or the answer was lost: call again with the same events.
+
+        Raises:
+            Throttled: the store does not answer.
+        """
+        return self._appender.add(FLEET, events)
+
+
+def fleet_event(id: str, happening: Happening, by: str, names: Mapping[str, str], now: int) -> Event:
+    """Returns the event of a happening.
+
+    Args:
+        id: of the event, never used again.
+        by: the id of the member whose process wrote what happened.
+        names: of members, by id, as far as it knows them.
+        now: server clock (ms).
+    """
+    data: dict[str, Any] = {"by": by}
+    if happening.role:
+        data |= {"role": happening.role, "count": happening.count, "epochs": [happening.first, happening.last]}
+    if happening.source:
+        data |= {"from": happening.source, "from_name": names.get(happening.source, "")}
+    return Event(id, happening.type, happening.member, names.get(happening.member, ""), now, data)

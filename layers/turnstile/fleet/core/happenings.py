@@ -1,0 +1,113 @@
+"""What a transaction of the fleet did, read from its writes (``fleet.core.rows``): who joined or left, which granules changed hands. Pure.
+
+A conditional write is data, so whoever sees that a transaction was accepted knows what happened, whichever part of a member asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from turnstile.fleet.core.rows import MemberRow
+from turnstile.store.core.rows import Space
+from turnstile.store.core.writes import Change, Check, Equals, Erase, Insert, Write
+
+JOINED: Final = "turnstile.fleet.joined"
+LEFT: Final = "turnstile.fleet.left"
+REMOVED: Final = "turnstile.fleet.removed"
+REFUSED: Final = "turnstile.fleet.refused"
+"""A member that was frozen found that it had been removed. It is the only one that no transaction says."""
+
+CLAIMED: Final = "turnstile.fleet.claimed"
+HANDED_OVER: Final = "turnstile.fleet.handed-over"
+TAKEN_OVER: Final = "turnstile.fleet.taken-over"
+RELEASED: Final = "turnstile.fleet.released"
+"""Granules became nobody's: no member works for their role, or the last one left."""
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """Something that happened to a member, or to granules of one role.
+
+    Attributes:
+        type: one of the above.
+        member: the id of the member that it is about: who joined, left, was removed; who got the granules, or lost them to nobody.
+        source: of whom it got them; empty: of nobody.
+        role, count: of the granules.
+        first, last: the lowest and the highest epoch that they have now.
+    """
+
+    type: str
+    member: str
+    source: str = ""
+    role: str = ""
+    count: int = 0
+    first: int = 0
+    last: int = 0
+
+
+def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening]:
+    """Returns what a transaction did that was accepted; nothing for one of another kind, and for what a member writes alone.
+
+    Args:
+        me: the id of the member whose process wrote it; whoever removes itself has left.
+    """
+    members, granules = space.fleet_member(""), space.fleet_granule("")
+    source, to, type, epochs = "", "", CLAIMED, dict[str, list[int]]()
+    for write in writes:
+        if isinstance(write, Check):
+            continue
+        if write.key.startswith(granules):
+            role = write.key.removeprefix(granules).rpartition("/")[0]
+            epochs.setdefault(role, []).append(_epoch(write))
+        elif write.key.startswith(members):
+            id = write.key.removeprefix(members)
+            names = {clause.name for clause in write.clauses}
+            if isinstance(write, Insert):
+                return [Happening(JOINED, id)]
+            if isinstance(write, Erase):
+                return [Happening(LEFT if id == me else REMOVED, id)]
+            if "active" in names:
+                to = id
+            elif "same changes" in names:
+                source, type = id, HANDED_OVER
+            elif "silent" in names:
+                source, type = id, TAKEN_OVER
+    if not to:
+        source, to, type = "", source, RELEASED
+    return [
+        Happening(type, to, source, role, len(numbers), min(numbers), max(numbers)) for role, numbers in epochs.items()
+    ]
+
+
+def joined_name(writes: Iterable[Write]) -> Mapping[str, str]:
+    """Returns the name of the member that a transaction lets join, by its id."""
+    rows = [write.row for write in writes if isinstance(write, Insert) and write.row["kind"] == MemberRow.kind]
+    return {row["id"]: row["name"] for row in rows}
+
+
+def merged(happenings: Iterable[Happening]) -> list[Happening]:
+    """Returns the same in fewer: what one member got of another, of one role and in one way, is one happening. Order is kept."""
+    whole = dict[tuple[str, ...], Happening]()
+    for happening in happenings:
+        key = (happening.type, happening.member, happening.source, happening.role)
+        before = whole.get(key)
+        if before is None:
+            whole[key] = happening
+            continue
+        whole[key] = replace(
+            before, count=before.count + happening.count, first=min(before.first, happening.first),
+            last=max(before.last, happening.last),
+        )  # fmt: skip
+    return list(whole.values())
+
+
+def _epoch(write: Change | Insert | Erase) -> int:
+    """The epoch of a granule after its owner has changed: one more than the only clause compares."""
+    if isinstance(write, Insert):
+        return int(write.row["epoch"])
+    [clause] = write.clauses
+    assert isinstance(clause.test, Equals)
+    return int(clause.test.value) + 1

@@ -1,0 +1,38 @@
+"""The roles of background work: what a process of a fleet may work for, and into how many granules the work of each is cut. Pure.
+
+A server works for all of them unless it leaves some to others; a worker (``turnstile work``) for those that it was started for. Who works for a role
+owns granules of it, and nobody else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+PUBLISH: Final = "publish"
+"""Copies versions into the logs of tables. Its granules are of the keys of tables' HEADs."""
+
+SWEEP: Final = "sweep"
+"""Looks at all tables now and then, and removes garbage. One granule."""
+
+EVENTS: Final = "events"
+"""Makes events of HEADs that changed. Its granules are of the keys of HEADs."""
+
+MAINTAIN: Final = "maintain"
+"""Light work on tables. Its granules are of the names of catalogs, whose events say what is due."""
+
+GRANULES: Final[Mapping[str, int]] = {PUBLISH: 64, SWEEP: 1, EVENTS: 32, MAINTAIN: 32}
+"""All roles of background work, with the number of granules of each where no member said so before."""
+
+ALL: Final = tuple(GRANULES)
+
+
+def without_members(granules: Mapping[str, int], members: Iterable[Collection[str]]) -> tuple[str, ...]:
+    """Returns the roles of background work that nobody works for, though there is a fleet.
+
+    Args:
+        granules: the roles that the fleet has had, with their granules; empty: there is no fleet.
+        members: the roles of each member that stays.
+    """
+    served = {role for roles in members for role in roles}
+    return tuple(role for role in ALL if granules and role not in served)

@@ -1,0 +1,99 @@
+"""The processes that a main process has beside those that answer requests: started, kept alive, and ended with it."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import multiprocessing
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
+
+from turnstile.fleet.core.roles import MAINTAIN
+from turnstile_server.errors import BadSettings
+from turnstile_server.settings import ServerSettings
+
+STOP_S: Final = 15.0
+SHORTEST_S: Final = 1.0
+
+BACKGROUND: Final = {"background": "turnstile_server.background"}
+"""Processes, and the module whose ``main`` each runs. This one each server and worker has."""
+
+LIGHT_WORK: Final = {"light-work": "turnstile_server.light_work"}
+"""Of who works for the role ``maintain``."""
+
+OWNER: Final = {"owner": "turnstile_server.owner"}
+"""Of a member of a fleet that others can ask."""
+
+log = logging.getLogger("turnstile.supervisor")
+
+
+def children_of(settings: ServerSettings) -> Mapping[str, str]:
+    """Returns the processes beside those that answer requests, and their modules."""
+    owner = OWNER if settings.advertised_host and settings.workers else {}
+    return {**owner, **BACKGROUND, **(LIGHT_WORK if MAINTAIN in settings.roles else {})}
+
+
+class Children:
+    """The processes of some modules, by their names."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = modules
+        self._processes, self._started_s = dict[str, BaseProcess](), dict[str, float]()
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes.values() if process.pid]
+
+    def prepare(self) -> None:
+        """Imports the modules, so that no start of a process does."""
+        for module in self._modules.values():
+            importlib.import_module(module)
+
+    def start(self) -> None:
+        for name in self._modules:
+            self._start(name)
+
+    def mend(self) -> None:
+        """Starts those anew that have ended, each ``SHORTEST_S`` after it was started last at the earliest: one may be unable to start."""
+        for name, process in self._processes.items():
+            if not process.is_alive() and time.monotonic() - self._started_s[name] >= SHORTEST_S:
+                log.error("the process of %s ended with %s and is started anew", name, process.exitcode)
+                self._start(name)
+
+    def _start(self, name: str) -> None:
+        module = importlib.import_module(self._modules[name])
+        context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        process: BaseProcess = context.Process(target=module.main, name=f"turnstile-{name}")
+        process.start()
+        self._processes[name], self._started_s[name] = process, time.monotonic()
+
+    def stop(self) -> None:
+        """Ends them in order; kills those that take longer than ``STOP_S``."""
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + STOP_S
+        for process in self._processes.values():
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+
+
+def check_variables(*, answers: bool = True) -> None:
+    """Reads the variables that the processes will read, with ``answers`` also those of processes that answer requests; raises BadSettings
+    with the name of the one that is wrong."""
+    from turnstile.api import console, settings
+    from turnstile.api.auth import settings as auth
+    from turnstile.api.http.env import BadSetting
+
+    try:
+        if answers:
+            console.read_settings(required=auth.read() is not None)
+        settings.limits()
+        settings.vending()
+        settings.event_targets()
+        settings.follow_ups()
+    except BadSetting as error:
+        raise BadSettings(str(error), "mend the variable, or remove it") from error

@@ -1,0 +1,154 @@
+"""Events of the fleet: what this process's member did is a line of the log, and an event in the store (``turnstile.events.fleet_log``).
+
+The member's own transactions are seen as they are accepted (``NotedRefs``), so a beat that changes nothing costs no request more. A thread of its own
+appends: the member shows life meanwhile. What the store does not take is tried again; what a crash leaves is lost, and nothing but events.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from turnstile.events.core.events import Event
+from turnstile.events.fleet_log import FleetLog, fleet_event
+from turnstile.fleet.core.happenings import (
+    REFUSED,
+    REMOVED,
+    TAKEN_OVER,
+    Happening,
+    happenings,
+    joined_name,
+    merged,
+)
+from turnstile.fleet.core.rows import MemberRow
+from turnstile.store.core.writes import Row, Write
+from turnstile.store.ports import AllAccepted, Refs, SomeRejected, World
+from turnstile_server.world import RefsAround
+
+GATHER_S: Final = 0.5
+"""How long events are gathered, and half of the longest pause between two attempts."""
+
+AT_ONCE: Final = 100
+"""Events that are appended together."""
+
+WAITING_MOST: Final = 2_000
+"""Events that wait; of more, the oldest are lost."""
+
+CLOSE_S: Final = 5.0
+
+log = logging.getLogger("turnstile.fleet")
+
+
+class FleetJournal:
+    """Writes what the member of this process does. Safe for threads.
+
+    Args:
+        me: returns the id of the member.
+    """
+
+    def __init__(self, world: World, me: Callable[[], str]) -> None:
+        self._world, self._me, self._log = world, me, FleetLog(world)
+        self._names = dict[str, str]()
+        self._series, self._count = world.ids.uuid(), 0
+        self._happened = list[tuple[Happening, str]]()
+        self._waiting = list[Event]()
+        self._changed, self._closing = threading.Condition(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fleet events", daemon=True)
+        self._thread.start()
+
+    def watched(self) -> World:
+        """Returns the world with refs whose transactions are noted: for the member."""
+        return replace(self._world, refs=NotedRefs(self._world.refs, self._transacted, self._seen))
+
+    def refused(self, id: str) -> None:
+        """Notes that the member ``id`` found that it had been removed."""
+        self._note([Happening(REFUSED, id)])
+
+    def close(self) -> None:
+        """Appends what waits, if that does not take long, and ends."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(CLOSE_S)
+
+    def _transacted(self, writes: Sequence[Write]) -> None:
+        with self._changed:
+            self._names |= joined_name(writes)
+        self._note(happenings(self._world.space, self._me(), writes))
+
+    def _seen(self, rows: Iterable[Row]) -> None:
+        names = {row["id"]: row["name"] for row in rows if row["kind"] == MemberRow.kind}
+        with self._changed:
+            self._names |= names
+
+    def _note(self, happened: list[Happening]) -> None:
+        if happened:
+            with self._changed:
+                self._happened += [(happening, self._me() or happening.member) for happening in happened]
+                self._changed.notify_all()
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._happened or self._waiting or self._closing.is_set())
+            self._closing.wait(random.uniform(GATHER_S, 2 * GATHER_S))  # noqa: S311 - so that members do not meet
+            self._gather()
+            self._append()
+        until_s = time.monotonic() + CLOSE_S
+        self._gather()
+        while not self._append() and time.monotonic() < until_s:
+            time.sleep(random.uniform(0, GATHER_S))  # noqa: S311
+
+    def _gather(self) -> None:
+        """Makes events of what happened, each a line of the log."""
+        with self._changed:
+            happened, self._happened = self._happened, []
+            names, now = dict(self._names), self._world.clock.now_ms()
+        for by in dict.fromkeys(by for _, by in happened):
+            for happening in merged(happening for happening, writer in happened if writer == by):
+                self._count += 1
+                event = fleet_event(f"fleet/{self._series}/{self._count}", happening, by, names, now)
+                loud = happening.type in (REMOVED, TAKEN_OVER, REFUSED)
+                extra = {"member": event.subject, "member_name": event.name, **event.data}
+                log.log(logging.WARNING if loud else logging.INFO, "%s", event.type, extra=extra)
+                self._waiting.append(event)
+        if len(self._waiting) > WAITING_MOST:
+            log.warning("%d events of the fleet are lost: the store takes none", len(self._waiting) - WAITING_MOST)
+            del self._waiting[:-WAITING_MOST]
+
+    def _append(self) -> bool:
+        """Appends the oldest that wait; whether nothing is left."""
+        try:
+            if self._waiting and self._log.append(self._waiting[:AT_ONCE]):
+                del self._waiting[:AT_ONCE]
+        except Exception as error:  # the store does not answer: the next attempt may succeed
+            log.warning("events of the fleet are not written: %r", error)
+        return not self._waiting
+
+
+class NotedRefs(RefsAround):
+    """Refs that tell of transactions that were accepted, and of rows that were read together."""
+
+    def __init__(
+        self, refs: Refs, transacted: Callable[[Sequence[Write]], None], seen: Callable[[Iterable[Row]], None]
+    ) -> None:
+        super().__init__(refs)
+        self._transacted, self._seen = transacted, seen
+
+    def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
+        rows = self._refs.read_many(keys)
+        self._seen(rows.values())
+        return rows
+
+    def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+        response = self._refs.transact(writes, token)
+        if isinstance(response, AllAccepted):
+            self._transacted(writes)
+        return response

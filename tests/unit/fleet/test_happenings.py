@@ -1,0 +1,73 @@
+"""What the transactions of a fleet did, read from the very writes that are sent (I19)."""
+
+from __future__ import annotations
+
+from tests.unit.fleet.rows_of_members import SPACE, member
+from turnstile.fleet.core import rows
+from turnstile.fleet.core.happenings import (
+    CLAIMED,
+    HANDED_OVER,
+    JOINED,
+    LEFT,
+    RELEASED,
+    REMOVED,
+    TAKEN_OVER,
+    Happening,
+    happenings,
+    joined_name,
+    merged,
+)
+from turnstile.fleet.core.rows import GranuleRow
+
+KEY = SPACE.fleet()
+A, B = member("a"), member("b")
+NOW = 1_000
+
+
+def granule(number: int, epoch: int, role: str = "publish") -> GranuleRow:
+    name = f"{role}/{number}"
+    return GranuleRow(SPACE.fleet_granule(name), name, "a" if epoch else "", epoch, 3)
+
+
+def test_who_joins_leaves_and_is_removed_is_told_apart() -> None:
+    assert happenings(SPACE, "", rows.join_fleet(KEY, A)) == [Happening(JOINED, "a")]
+    assert joined_name(rows.join_fleet(KEY, A)) == {"a": "on a"}
+    assert happenings(SPACE, "a", rows.remove_member(KEY, A)) == [Happening(LEFT, "a")]
+    assert happenings(SPACE, "b", rows.remove_member(KEY, A)) == [Happening(REMOVED, "a")]
+
+
+def test_granules_that_change_hands_are_counted_by_role_with_the_epochs_that_they_have_now() -> None:
+    granules = [granule(0, 4), granule(1, 9), granule(0, 1, "maintain")]
+    claimed = happenings(SPACE, "a", rows.claim([granule(0, 0), granule(1, 3)], A, NOW))
+    assert claimed == [Happening(CLAIMED, "a", "", "publish", 2, 1, 4)]
+    given = happenings(SPACE, "a", rows.hand_over(granules, A, B, NOW, role="publish", load=7))
+    assert given == [
+        Happening(HANDED_OVER, "b", "a", "publish", 2, 5, 10),
+        Happening(HANDED_OVER, "b", "a", "maintain", 1, 2, 2),
+    ]
+    taken = happenings(SPACE, "b", rows.take_over(granules[:1], A, B, NOW))
+    assert taken == [Happening(TAKEN_OVER, "b", "a", "publish", 1, 5, 5)]
+
+
+def test_granules_that_become_nobodys_are_told_of_whoever_had_them() -> None:
+    released = [Happening(RELEASED, "a", "", "publish", 1, 5, 5)]
+    assert happenings(SPACE, "a", rows.hand_over([granule(0, 4)], A, None, NOW)) == released
+    assert happenings(SPACE, "b", rows.take_over([granule(0, 4)], A, None, NOW)) == released
+
+
+def test_what_an_owner_fences_is_no_happening() -> None:
+    assert happenings(SPACE, "a", [rows.owned_still(granule(0, 4))]) == []
+    assert joined_name([rows.owned_still(granule(0, 4)), rows.found_fleet(KEY, {"publish": 8}, NOW)]) == {}
+
+
+def test_what_one_got_of_another_at_about_the_same_time_is_one_happening() -> None:
+    got = [
+        Happening(TAKEN_OVER, "b", "a", "publish", 2, 5, 10),
+        Happening(CLAIMED, "b", "", "publish", 1, 3, 3),
+        Happening(TAKEN_OVER, "b", "a", "publish", 1, 4, 12),
+        Happening(TAKEN_OVER, "b", "c", "publish", 1, 1, 1),
+        Happening(TAKEN_OVER, "b", "a", "sweep", 1, 11, 11),
+        Happening(TAKEN_OVER, "d", "a", "publish", 1, 7, 7),
+    ]
+    assert merged(got) == [Happening(TAKEN_OVER, "b", "a", "publish", 3, 4, 12), got[1], *got[3:]]
+    assert merged([]) == []

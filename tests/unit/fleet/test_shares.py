@@ -1,0 +1,40 @@
+"""Roles of background work, and who should do it as other processes of a member are told (I19)."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnstile.fleet.core.decisions import granule_of
+from turnstile.fleet.core.roles import ALL, EVENTS, GRANULES, MAINTAIN, PUBLISH, SWEEP, without_members
+from turnstile.fleet.core.shares import Share, Shares, Whose
+
+NAMES = [f"maintain/{number}" for number in range(4)]
+SHARES = Shares(100, {MAINTAIN: Share(4, frozenset(NAMES[:1]), frozenset(NAMES[1:3]))})
+
+
+def catalog_in(name: str) -> str:
+    """A catalog whose granule that is."""
+    return next(f"c{number}" for number in range(1_000) if granule_of(MAINTAIN, f"c{number}", 4) == name)
+
+
+@pytest.mark.parametrize(
+    ("granule", "whose"), [(0, Whose.MINE), (1, Whose.OTHERS), (2, Whose.OTHERS), (3, Whose.UNSURE)]
+)
+def test_i19_who_should_do_the_work_is_whose_the_granule_is(granule: int, whose: Whose) -> None:
+    assert SHARES.whose(MAINTAIN, catalog_in(NAMES[granule]), 99) is whose
+
+
+def test_i19_nobody_is_sure_of_what_was_said_long_ago_or_of_a_role_that_nothing_was_said_of() -> None:
+    catalog = catalog_in(NAMES[1])
+    assert SHARES.whose(MAINTAIN, catalog, 100) is Whose.UNSURE
+    assert SHARES.whose(PUBLISH, catalog, 99) is Whose.UNSURE
+    assert Shares().whose(MAINTAIN, catalog, -1) is Whose.UNSURE
+
+
+def test_a_role_that_nobody_works_for_is_named_also_one_that_the_fleet_never_had() -> None:
+    assert ALL == (PUBLISH, SWEEP, EVENTS, MAINTAIN) == tuple(GRANULES)
+    assert without_members({"catalogs": 32}, [["catalogs"]]) == ALL
+    assert without_members({"catalogs": 32}, [["catalogs", MAINTAIN], [PUBLISH, SWEEP]]) == (EVENTS,)
+    assert without_members({PUBLISH: 64}, [ALL]) == ()
+    assert without_members({PUBLISH: 64}, []) == ALL
+    assert without_members({}, []) == (), "there is no fleet"
