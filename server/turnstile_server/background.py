@@ -41,6 +41,7 @@ from turnstile_server.world import WakeListener, open_store
 
 if TYPE_CHECKING:
     from turnstile.adapters.sqlite.database import Database
+    from turnstile_server.streams import Stream
 
 CONSUMER: Final = "publish"
 IDLE_S: Final = 0.5
@@ -103,11 +104,16 @@ class Background:
             deliverers.append(Deliverer(self._store.world, follow_ups, alone=alone))
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in deliverers]
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
-        self._hears, self._asked_to_sweep = threading.Event(), threading.Event()
+        self._asked_to_sweep = threading.Event()
+        self._stream: Stream | None = None
+        if self._store.database is None:
+            from turnstile_server.streams import Stream
+
+            self._stream = Stream(settings, self._hint, self._sweep_soon, self.stop)
         self._sharing: Sharing | None = None
         if settings.fleet:
             self._sharing = Sharing(
-                self._store.world, self._take, self._sweep_soon, self._hears.is_set, settings.fleet_beat_ms,
+                self._store.world, self._take, self._sweep_soon, self._hears, settings.fleet_beat_ms,
                 address=settings.fleet_address, tell_owners=owners_file(settings).write,
             )  # fmt: skip
 
@@ -122,10 +128,11 @@ class Background:
             self._start(0, 0, self._sweep_when_asked)
             self._sharing.start()
         if self._store.database is not None:
-            self._hears.set()
             self._start(TIDY_S, TIDY_S, self._store.remove_expired)
             self._follow_feed(self._store.database, listener)
         else:
+            assert self._stream is not None
+            threading.Thread(target=self._stream.follow, name="stream", daemon=True).start()
             self._follow_hints(listener)
         if self._sharing is not None:
             self._sharing.close()
@@ -158,11 +165,6 @@ class Background:
             self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
 
     def _follow_hints(self, listener: WakeListener) -> None:
-        from turnstile_server.streams import follow_stream
-
-        threading.Thread(
-            target=follow_stream, args=(self._settings, self._hint, self.stop, self._hears), name="stream", daemon=True
-        ).start()
         while not self.stop.is_set():
             self._beat()
             self._hint(Counter(listener.wait(min(self._turns.begin(), REST_S))))
@@ -183,6 +185,10 @@ class Background:
             if key.startswith(self._prefix):
                 self._turns.add(key.removeprefix(self._prefix), count)
         self._events.add(changes)
+
+    def _hears(self) -> bool:
+        """Whether this process is told of every change of the store."""
+        return self._stream is None or self._stream.is_heard()
 
     # -- work ---------------------------------------------------------------------------------------------------------
 

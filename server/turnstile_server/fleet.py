@@ -110,15 +110,30 @@ class Sharing:
             except Exception as error:  # the store does not answer: until it does, this process is sure of nothing
                 log.warning("no sign of life: %r", error)
                 least_ms = self._beat_ms
-            self._look_again()
+            self._pass_on()
+            rest_s = max(least_ms, self.member.next_beat_ms()) / 1000
+            if self.member.members() < 2 or rest_s == 0 or self._stop.wait(rest_s / 2):
+                self._stop.wait(rest_s)
+                continue
             try:
-                self._tell_owners(self.member.owners(CATALOGS))
-            except OSError as error:  # what was told before ends by itself
-                log.warning("owners of catalogs could not be told: %s", error)
-            self._stop.wait(max(least_ms, self.member.next_beat_ms()) / 1000)
+                if self.member.look():
+                    self._pass_on()
+            except Exception as error:  # the next beat says it, if it lasts
+                log.info("the others were not looked at: %r", error)
+            self._stop.wait(rest_s / 2)
+
+    def _pass_on(self) -> None:
+        """Has others of this process know what it believes now."""
+        self._look_again()
+        try:
+            self._tell_owners(self.member.owners(CATALOGS))
+        except OSError as error:  # what was told before ends by itself
+            log.warning("owners of catalogs could not be told: %s", error)
 
     def _beat(self, *, stood_still: bool) -> None:
         if not self._hears():
+            if self.member.id:
+                log.warning("this process does not hear of every change, and leaves the fleet until it does")
             self.member.leave()
             return
         beat: Beat = self.member.beat()

@@ -5,6 +5,7 @@
              3  read granules that changed hands   reads, only then
              4  take over from who is silent       transactions, only then
              5  hand over what is too much         now and then
+    look     1  look at the watched members        one read, between two beats
     leave    1  say so: nobody gives it granules any more
              2  hand over everything
              3  remove the own row
@@ -71,7 +72,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Member:
-    """The member that this process is. ``beat`` and ``leave`` are for one thread; the rest is safe for threads."""
+    """The member that this process is. ``beat``, ``look`` and ``leave`` are for one thread; the rest is safe for threads."""
 
     def __init__(
         self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int,
@@ -249,6 +250,21 @@ class Member:
         others = {id: row for id, row in others.items() if id in fleet.members}
         sights = looked(before.sights, rows_seen, began_ms, fleet.members)
         self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
+
+    def look(self) -> bool:
+        """Looks between two beats whether the watched members show life, so that one that does not is doubted half a beat sooner; returns whether one is in doubt that
+        was not at the last beat. Raises what reads raise; call it again with the next beat."""
+        view = self._exchange.view
+        if view is None or not view.others:
+            return False
+        ids = sorted(watched(view.me.id, view.others, _silent(view)))
+        began_ms = self._monotonic()
+        members = map(
+            MemberRow.from_row, self._world.refs.read_many([*map(self._world.space.fleet_member, ids)]).values()
+        )
+        view = replace(view, sights=looked(view.sights, members, began_ms, view.fleet.members))
+        self._exchange.view = view
+        return any(view.sights[id].suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
 
     # -- joining ------------------------------------------------------------------------------------------------------
 

@@ -161,6 +161,49 @@ def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
     assert all(row.epoch >= 3 for row in site.rows(GranuleRow) if row.name in lost)
 
 
+@pytest.mark.parametrize(
+    ("looks", "after_ms"), [(True, SUSPECTED_BEATS * BEAT), (False, SUSPECTED_BEATS * BEAT + BEAT // 2)]
+)
+def test_i19_looks_between_beats_doubt_a_silent_member_sooner_and_take_nothing(looks: bool, after_ms: int) -> None:
+    site, first, second = pair()
+    site.beats(first, second)
+    subject, before = subject_of(second), site.owners()
+    site.now_ms += BEAT // 2
+    second.beat()  # its last sign of life
+    last_ms, doubts = site.now_ms, False
+    assert not (looks and first.look())
+    while first.whose("publish", subject) is Whose.OTHERS:
+        site.now_ms += BEAT // 2
+        if (site.now_ms - last_ms) % BEAT == BEAT // 2:
+            first.beat()
+        elif looks:
+            doubts = first.look()
+    assert first.whose("publish", subject) is Whose.UNSURE and doubts is looks
+    assert site.now_ms - last_ms == after_ms
+    for _ in range(4 * SILENT_BEATS):
+        site.now_ms += BEAT
+        first.look()
+    assert site.owners() == before, "only a beat takes over, after a sign of life"
+
+
+def test_i19_a_look_between_beats_sees_life_and_costs_one_read() -> None:
+    site, first, second = pair()
+    for _ in range(4 * SILENT_BEATS):
+        site.now_ms += BEAT // 2
+        second.beat()
+        assert not first.look()
+        first.beat()
+    site.agree(first, second)
+
+
+def test_whoever_is_alone_or_has_not_joined_looks_at_nobody() -> None:
+    site = Site()
+    member = site.member()
+    assert not member.look()
+    site.beats(member)
+    assert not member.look()
+
+
 def test_i19_a_member_that_was_frozen_finds_that_it_was_removed_and_begins_anew() -> None:
     site, first, second = pair()
     old = second.granule("publish", subject_of(second))
