@@ -1,7 +1,7 @@
 """The background's part in the fleet (``turnstile.fleet``): servers that share a store publish and sweep each table once.
 
-Every server hears of every change. It works on the tables of its own granules, and on those whose owner nobody is sure of. What it leaves to
-others it remembers for a while: when an owner is doubted, or its granules come here, those tables have a turn here, which changes nothing
+Every server hears of every change. It works on the tables of its own granules, on those that it has just handed over, since their new owner learns of it
+with its next beat, and on those whose owner nobody is sure of. What it leaves to others it remembers for a while: when an owner is doubted, or its granules come here, those tables have a turn here, which changes nothing
 where they are published already. A server that does not hear of every change (a table without a stream) is no member, and works as one
 that is alone.
 """
@@ -29,6 +29,9 @@ GRANULES: Final = {"publish": 64, "sweep": 1}
 
 ALONE_BEATS: Final = 15
 """How much more slowly a server beats that is alone."""
+
+GIVEN_BEATS: Final = 3
+"""For how many beats a server goes on with the tables of a granule that it handed over."""
 
 LEFT_MOST: Final = 10_000
 """Keys of changes that were left to others and are remembered; the sweep finds the rest."""
@@ -62,6 +65,7 @@ class Sharing:
         self._own_rows = (world.space.fleet(), world.space.fleet_member(""), world.space.fleet_granule(""))
         self._redo, self._sweep, self._hears, self._beat_ms = redo, sweep, hears, beat_ms
         self._left, self._mutex = dict[str, int](), threading.Lock()
+        self._owned, self._given = frozenset[str](), dict[str, int]()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
 
@@ -86,7 +90,7 @@ class Sharing:
         for key, count in changes.items():
             if key.startswith(self._own_rows):
                 continue
-            if self.member.whose("publish", key) is not Whose.OTHERS:
+            if self._is_mine(key):
                 chosen[key] = count
                 continue
             with self._mutex:
@@ -99,6 +103,19 @@ class Sharing:
     def sweeps(self) -> bool:
         """Returns whether this process should sweep."""
         return self.member.whose("sweep", "") is not Whose.OTHERS
+
+    def _is_mine(self, key: str) -> bool:
+        return (
+            self.member.whose("publish", key) is not Whose.OTHERS
+            or self.member.granule_of("publish", key) in self._given
+        )
+
+    def _note_given(self) -> None:
+        """Notes what this process owned before and does not own now."""
+        owned, now_ms = frozenset(self.member.owned()), _monotonic_ms()
+        given = {name: at_ms for name, at_ms in self._given.items() if now_ms - at_ms < GIVEN_BEATS * self._beat_ms}
+        self._given = {**given, **dict.fromkeys(self._owned - owned, now_ms)}
+        self._owned = owned
 
     def _run(self) -> None:
         began_ms = _monotonic_ms()
@@ -137,6 +154,7 @@ class Sharing:
             self.member.leave()
             return
         beat: Beat = self.member.beat()
+        self._note_given()
         self._metrics.record(self.member.members(), len(self.member.owned()), len(beat.gained), removed=beat.removed)
         if beat.gained or beat.removed or stood_still:
             log.info("granules gained: %d", len(beat.gained))
@@ -148,7 +166,7 @@ class Sharing:
         with self._mutex:
             self._left = {key: at_ms for key, at_ms in self._left.items() if at_ms >= oldest_ms}
             keys = list(self._left)
-        again = {key: 1 for key in keys if self.member.whose("publish", key) is not Whose.OTHERS}
+        again = {key: 1 for key in keys if self._is_mine(key)}
         if again:
             with self._mutex:
                 for key in again:

@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
-from tests.histories.anywhere import Anywhere
+from tests.histories.anywhere import Balancer
 from tests.histories.changes import Answers, change, check_log
 from tests.histories.check import History, judge
 from tests.histories.clients import Load, run
@@ -103,7 +103,7 @@ def campaign(fleet: Fleet, failures: Sequence[str], work: Work) -> Report:
     load = Load(
         clients=work.clients, seconds=3600, staged=0.4, rest_s=work.rest_s, timeout_s=TIMEOUT_S, patient=True, replays=0.05, seed=len(failures),
     )  # fmt: skip
-    connect, ended = partial(Anywhere, fleet.urls(), TIMEOUT_S), threading.Event()
+    connect, ended = Balancer(fleet.urls(), TIMEOUT_S).connect, threading.Event()
     with LagWatch(fleet.world, roots) as watch, ThreadPoolExecutor(2) as pool:
         history: Future[History] = pool.submit(run, connect, list(roots), load, ended)
         answers: Future[Answers] = pool.submit(change, connect, work.changers, work.rest_s, ended)
@@ -115,7 +115,7 @@ def campaign(fleet: Fleet, failures: Sequence[str], work: Work) -> Report:
             ended.set()
         _until_published(fleet, roots, report)
         report.problems += _check_tables(fleet, roots, history.result(), report)
-    with Anywhere(fleet.urls(), 30.0) as http:
+    with Balancer(fleet.urls(), SETTLE_S).connect() as http:
         report.problems += check_log(http, answers.result())
     report.problems += watch.problems
     report.changes, report.lags, report.longest_look_s = (

@@ -116,6 +116,15 @@ class Member:
                 self._work[name] = self._work.get(name, 0) + 1
         return answer
 
+    def granule_of(self, role: str, subject: str) -> str:
+        """Returns the name of the granule that a subject is in, as far as this member knows the role; else an empty text."""
+        view = self._exchange.view
+        return (
+            ""
+            if view is None or role not in view.fleet.granules
+            else granule_of(role, subject, view.fleet.granules[role])
+        )
+
     def granule(self, role: str, subject: str) -> GranuleRow | None:
         """Returns the granule of a subject, if this member owns it as it knows: what ``core.rows.owned_still`` makes a fence of, which an
         owner adds to a transaction that must not be applied when the granule is another's by then."""
@@ -152,9 +161,10 @@ class Member:
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
-        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give."""
+        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give, and where it is not alone
+        any more and its row still says that it shows life as slowly as one that is: others would doubt it as late."""
         view = self._exchange.view
-        if self._exchange.has_more_to_do():
+        if self._exchange.has_more_to_do() or (view is not None and view.others and view.me.beat_ms > self._beat_ms):
             return 0
         if view is None or view.others:
             return self._beat_ms
