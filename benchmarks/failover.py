@@ -3,8 +3,8 @@
 Real servers share a store (SQLite, or DynamoDB Local with its stream). Clients commit to several Delta tables by way of all of them, and change the catalog. In turn a
 server, or its background process, is killed, frozen or restarted; it stays away for longer than the others wait before they take over, and comes back.
 
-A version's lag is the time from its ratification to its name in ``_delta_log``, as seen from outside (``tests.histories.lags``); it counts for the phase in which it was
-ratified. ``victim's`` are the tables whose owner failed: the versions of others are not concerned. Everything that the test of the same campaign checks is checked here, too.
+A version's lag is the time from its ratification to its name in ``_delta_log``, as seen from outside (``tests.histories.lags``). It counts for the failure that it waited in, if
+there was any. ``victim's`` are the tables whose owner failed: the versions of others are not concerned. Everything that the test of the same campaign checks is checked here, too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tests.histories.kill_fleet import FAILURES, Report, Work, campaign
+from tests.histories.kill_fleet import FAILURES, Phase, Report, Work, campaign
 from tests.support.store.backends import LOCAL_3
 from tests.support.store.fleets import Fleet
 from tests.support.store.servers import LOCAL_3 as RELEASE
 from tests.support.store.servers import Servers
 
 PLAYED = ("kill server", "freeze server", "kill background", "freeze background", "restart server")
+CALM, THROUGH = "calm", "through failovers"
 STORES = ("sqlite", "dynamodb-local")
 QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
@@ -45,32 +46,33 @@ def summary(values: Sequence[float]) -> dict[str, int]:
 
 
 def by_phase(reports: Sequence[Report]) -> dict[str, dict[str, Any]]:
-    """Lags by the name of the phase in which their versions were ratified; ``through failovers``: in any but the calm ones."""
-    times, every, victims = (
-        defaultdict[str, list[float]](list),
-        defaultdict[str, list[float]](list),
-        defaultdict[str, list[float]](list),
-    )
+    """Lags by the name of the phase that a version waited in: the first one that is not calm, if there is any."""
+    seconds, every, victims = (defaultdict[str, list[float]](list) for _ in range(3))
     for report in reports:
         for phase in report.phases:
-            names = [phase.name] if phase.name == "calm" else [phase.name, "through failovers"]
-            lags = [lag for lag in report.lags if phase.began_ms <= lag.ratified_ms < phase.ended_ms]
-            for name in names:
-                times[name].append(phase.ended_ms - phase.began_ms)
-                every[name] += [lag.ms for lag in lags]
-                victims[name] += [lag.ms for lag in lags if lag.table in phase.tables]
+            for name in names_of(phase):
+                seconds[name].append((phase.ended_ms - phase.began_ms) / 1000)
+        for lag in report.lags:
+            met = [
+                phase
+                for phase in report.phases
+                if phase.began_ms <= lag.published_ms and lag.ratified_ms < phase.ended_ms
+            ]
+            for phase in sorted(met, key=lambda phase: (phase.name == CALM, phase.began_ms))[:1]:
+                for name in names_of(phase):
+                    every[name].append(lag.ms)
+                    if lag.table in phase.tables:
+                        victims[name].append(lag.ms)
     return {
         name: {
-            "phases": len(took),
-            "seconds": round(sum(took) / 1000, 1),
-            "all": summary(every[name]),
-            "victims": summary(victims[name]),
+            "phases": len(seconds[name]), "seconds": round(sum(seconds[name]), 1), "all": summary(every[name]), "victims": summary(victims[name]),
         }
-        for name, took in sorted(
-            times.items(),
-            key=lambda item: (item[0] == "through failovers", item[0].removeprefix("back after "), item[0]),
-        )
-    }
+        for name in sorted(seconds, key=lambda name: (name == THROUGH, name.removeprefix("back after "), name))
+    }  # fmt: skip
+
+
+def names_of(phase: Phase) -> list[str]:
+    return [phase.name] if phase.name == CALM else [phase.name, THROUGH]
 
 
 @contextmanager
@@ -83,7 +85,7 @@ def fleet(store: str, servers: int, beat_ms: int) -> Iterator[Fleet]:
         yield stack.enter_context(Fleet(folder, servers, endpoint=endpoint, beat_ms=beat_ms))
 
 
-def main(
+def main(  # noqa: PLR0917 - options
     store: Annotated[str, typer.Option(help="sqlite, or dynamodb-local.")] = "sqlite",
     rounds: Annotated[int, typer.Option(min=1, help="How often each failure is played.")] = 3,
     servers: Annotated[int, typer.Option(min=2)] = 3,

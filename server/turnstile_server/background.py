@@ -30,7 +30,7 @@ from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
-from turnstile.store.core.errors import NotFound
+from turnstile.store.core.errors import NotFound, TurnstileError
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
 from turnstile_server.fleet import Sharing
@@ -157,12 +157,20 @@ class Background:
                 if after > advanced and time.monotonic() > due_s and self._turns.idle() and self._events.idle():
                     # Servers that share the feed share its cursor: it moves behind what the slowest of them has seen, too.
                     upto = after if self._sharing is None else seen
-                    if upto > advanced:
-                        database.advance(CONSUMER, upto)
+                    if upto > advanced and self._advance(database, upto):
                         advanced = upto
                     seen, due_s = after, time.monotonic() + ADVANCE_S
                 listener.wait(wait_s)
             self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
+
+    def _advance(self, database: Database, upto: int) -> bool:
+        """Keeps the cursor; whether it could: another process may stand still with the file's lock."""
+        try:
+            database.advance(CONSUMER, upto)
+        except TurnstileError as error:
+            log.warning("the cursor of the feed was not kept: %s", error.message)
+            return False
+        return True
 
     def _follow_hints(self, listener: WakeListener) -> None:
         while not self.stop.is_set():

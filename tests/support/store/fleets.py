@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -35,10 +35,15 @@ class Fleet:
     Args:
         folder: of the homes, the lake and, without ``endpoint``, the SQLite file.
         endpoint: where DynamoDB Local listens, with the tables of ``backends``; each fleet is a realm of its own there.
+        endpoints: by which other addresses some servers reach it.
     """
 
-    def __init__(self, folder: Path, count: int, *, endpoint: str = "", beat_ms: int = BEAT_MS) -> None:
+    def __init__(
+        self, folder: Path, count: int, *, endpoint: str = "", endpoints: Mapping[int, str] | None = None,
+        beat_ms: int = BEAT_MS,
+    ) -> None:  # fmt: skip
         self._folder, self._endpoint, self._beat_ms = folder, endpoint, beat_ms
+        self._endpoints = endpoints or {}
         self._realm = f"r{uuid4().hex[:8]}" if endpoint else "default"
         self._stack, self._ports = ExitStack(), dict[int, int]()
         self.servers: dict[int, Server] = {}
@@ -68,7 +73,7 @@ class Fleet:
         store = f"dynamodb:{REFS_TABLE},{OBJS_TABLE}" if self._endpoint else f"sqlite:{self._folder / 'shared.db'}"
         return ServerSettings(
             str(self._folder / f"home{number}"), lake_root=(self._folder / "lake").as_uri(), store=store,
-            store_endpoint=self._endpoint, realm=self._realm, fleet=True, fleet_beat_ms=self._beat_ms, workers=1,
+            store_endpoint=self._endpoints.get(number, self._endpoint), realm=self._realm, fleet=True, fleet_beat_ms=self._beat_ms, workers=1,
         )  # fmt: skip
 
     # -- servers ------------------------------------------------------------------------------------------------------
