@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -113,16 +113,14 @@ def campaign(fleet: Fleet, failures: Sequence[str], work: Work) -> Report:
                 report.phases += _fail(fleet, failure, number % len(fleet.servers), work, list(roots))
         finally:
             ended.set()
-        _until_published(fleet, roots, report)
+        wait((history, answers))  # what is acknowledged is ratified by now
+        _until_published(fleet, list(roots), report)
         report.problems += _check_tables(fleet, roots, history.result(), report)
     with Balancer(fleet.urls(), SETTLE_S).connect() as http:
         report.problems += check_log(http, answers.result())
     report.problems += watch.problems
-    report.changes, report.lags, report.longest_look_s = (
-        len(answers.result().acknowledged),
-        list(watch.lags()),
-        watch.longest_look_s,
-    )
+    report.changes, report.lags = len(answers.result().acknowledged), list(watch.lags())
+    report.longest_look_s = watch.longest_look_s
     return report
 
 
@@ -162,7 +160,7 @@ def _fail(fleet: Fleet, failure: str, number: int, work: Work, tables: Sequence[
     return [_phase(failure, fails, owned), _phase(f"back after {failure}", comes_back, owned)]
 
 
-def _until_published(fleet: Fleet, tables: Sequence[str] | dict[str, Path], report: Report) -> None:
+def _until_published(fleet: Fleet, tables: Sequence[str], report: Report) -> None:
     deadline = time.monotonic() + SETTLE_S
     for table in tables:
         while (head := read_head(fleet.world, table)).floor != head.latest:
@@ -177,7 +175,7 @@ def _check_tables(fleet: Fleet, roots: dict[str, Path], history: History, report
     problems, txns = list[str](), set[str]()
     for table, root in roots.items():
         log = dict[int, str]()
-        for version in range(1, read_head(fleet.world, table).latest + 1):
+        for version in range(1, read_head(fleet.world, table).floor + 1):
             file = root / published_path(version)
             content = file.read_bytes() if file.exists() else b""
             log[version] = str(commit_info(content)["txnId"]) if content else "missing"

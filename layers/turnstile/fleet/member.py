@@ -166,9 +166,9 @@ class Member:
         view = self._exchange.view
         if self._exchange.has_more_to_do() or (view is not None and view.others and view.me.beat_ms > self._beat_ms):
             return 0
-        if view is None or view.others:
-            return self._beat_ms
-        return min(self._alone_beat_ms, view.me.beat_ms)  # no longer than its row says
+        return (
+            self._beat_ms if view is None else min(self._alone_beat_ms, view.me.beat_ms)
+        )  # no longer than its row says
 
     def _whose(self, view: View, name: str) -> Whose:
         granule = self._exchange.granules.get(name)

@@ -182,6 +182,8 @@ def test_i19_looks_between_beats_doubt_a_silent_member_sooner_and_take_nothing(l
             doubts = first.look()
     assert first.whose("publish", subject) is Whose.UNSURE and doubts is looks
     assert site.now_ms - last_ms == after_ms
+    first.beat()
+    assert not first.look(), "it was in doubt at the last beat"
     for _ in range(4 * SILENT_BEATS):
         site.now_ms += BEAT
         first.look()
@@ -196,6 +198,15 @@ def test_i19_a_look_between_beats_sees_life_and_costs_one_read() -> None:
         assert not first.look()
         first.beat()
     site.agree(first, second)
+
+
+def test_a_member_names_the_granule_of_a_subject_of_a_role_that_the_fleet_has() -> None:
+    site = Site()
+    member = site.member()
+    assert member.granule_of("publish", "t1") == ""
+    site.beats(member)
+    assert member.granule_of("publish", "t1") == granule_of("publish", "t1", 8)
+    assert member.granule_of("maintain", "t1") == ""
 
 
 def test_whoever_is_alone_or_has_not_joined_looks_at_nobody() -> None:
