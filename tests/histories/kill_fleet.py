@@ -32,7 +32,7 @@ from tests.histories.changes import Answers, change, check_log
 from tests.histories.check import History, judge
 from tests.histories.clients import Load, run
 from tests.histories.lags import Lag, LagWatch
-from tests.support.stack import Table, commit_info
+from tests.support.stack import Table, commit_info, until
 from tests.support.store.fleets import Fleet
 from turnstile.delta.commits import read_head
 from turnstile.store.core.names import published_path
@@ -131,7 +131,8 @@ def _phase(name: str, passes: Callable[[], object], tables: frozenset[str] = fro
 
 
 def _fail(fleet: Fleet, failure: str, number: int, work: Work, tables: Sequence[str]) -> list[Phase]:
-    """Plays one failure of a server: at least until the others own everything, where its background is away; and then until it owns its part again."""
+    """Plays one failure of a server: at least until the others own everything, where its background is away, and something is committed; and then until it owns its part
+    again."""
     action, _, process = failure.partition(" ")
     process = "" if process == "server" else process
     member = fleet.member_of(number)
@@ -140,6 +141,9 @@ def _fail(fleet: Fleet, failure: str, number: int, work: Work, tables: Sequence[
     is_replaced = action == "kill" and process != ""
     others = count if is_replaced or process in ("owner", "http") else count - 1
 
+    def latest() -> int:
+        return sum(read_head(fleet.world, table).latest for table in tables)
+
     def fails() -> None:
         if action == "freeze":
             fleet.freeze(number, process)
@@ -147,8 +151,10 @@ def _fail(fleet: Fleet, failure: str, number: int, work: Work, tables: Sequence[
             fleet.kill(number, process)
         else:
             fleet.stop(number)
+        before = latest()
         time.sleep(work.away_s)
         fleet.rests(others)
+        until(lambda: latest() > before, f"commits go on: {failure}")
 
     def comes_back() -> None:
         if action == "freeze":

