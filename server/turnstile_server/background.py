@@ -31,7 +31,7 @@ from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.fleet.core.roles import EVENTS, PUBLISH, SWEEP
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
-from turnstile.store.core.errors import NotFound
+from turnstile.store.core.errors import NotFound, TurnstileError
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
 from turnstile_server.fleet import Processes, Sharing, Work, differences, maintained_file, shares_file
@@ -44,6 +44,7 @@ from turnstile_server.world import WakeListener, open_store
 
 if TYPE_CHECKING:
     from turnstile.adapters.sqlite.database import Database
+    from turnstile_server.streams import Stream
 
 CONSUMER: Final = "publish"
 ADVANCE_S: Final = 5.0
@@ -107,7 +108,12 @@ class Background:
             EVENTS: Work(lambda key: is_source(key) or key == self._fleet_log, self._append_soon),
         }
         self._work = {role: work[role] for role in work if role in self._roles}
-        self._hears, self._missed = threading.Event(), Missed()
+        self._missed = Missed()
+        self._stream: Stream | None = None
+        if self._store.database is None and self._work:
+            from turnstile_server.streams import Stream
+
+            self._stream = Stream(settings, self._hint, lambda: self._missed.add(self._roles), self.stop)
         self._sharing = self._join(settings)
 
     def _join(self, settings: ServerSettings) -> Sharing | None:
@@ -118,7 +124,7 @@ class Background:
             owners_file(settings).write, shares_file(settings).write, differences(maintained_file(settings).read)
         )
         return Sharing(
-            self._store.world, self._roles, self._work, self._missed.add, hears=self._hears.is_set,
+            self._store.world, self._roles, self._work, self._missed.add, hears=self._hears,
             beat_ms=settings.fleet_beat_ms, address=settings.fleet_address, processes=processes,
         )  # fmt: skip
 
@@ -136,12 +142,12 @@ class Background:
             self._start(0, 0, self._catch_up)
             self._sharing.start()
         if not self._work:
-            self._hears.set()
             self._only_beat(listener)
         elif self._store.database is not None:
-            self._hears.set()
             self._follow_feed(self._store.database, listener)
         else:
+            assert self._stream is not None
+            threading.Thread(target=self._stream.follow, name="stream", daemon=True).start()
             self._follow_hints(listener)
         if self._sharing is not None:
             self._sharing.close()
@@ -166,19 +172,22 @@ class Background:
                 if after > advanced and time.monotonic() > due_s and self._turns.idle() and self._events.idle():
                     # Servers that share the feed share its cursor: it moves behind what the slowest of them has seen, too.
                     upto = after if self._sharing is None else seen
-                    if upto > advanced:
-                        database.advance(CONSUMER, upto)
+                    if upto > advanced and self._advance(database, upto):
                         advanced = upto
                     seen, due_s = after, time.monotonic() + ADVANCE_S
                 listener.wait(wait_s)
             self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
 
-    def _follow_hints(self, listener: WakeListener) -> None:
-        from turnstile_server.streams import follow_stream
+    def _advance(self, database: Database, upto: int) -> bool:
+        """Keeps the cursor; whether it could: another process may stand still with the file's lock."""
+        try:
+            database.advance(CONSUMER, upto)
+        except TurnstileError as error:
+            log.warning("the cursor of the feed was not kept: %s", error.message)
+            return False
+        return True
 
-        threading.Thread(
-            target=follow_stream, args=(self._settings, self._hint, self.stop, self._hears), name="stream", daemon=True
-        ).start()
+    def _follow_hints(self, listener: WakeListener) -> None:
         while not self.stop.is_set():
             self._beat()
             self._hint(Counter(listener.wait(min(self._turns.begin(), REST_S))))
@@ -201,6 +210,10 @@ class Background:
         for role, work in self._work.items():
             mine: Mapping[str, int] = {key: count for key, count in changes.items() if work.of(key)}
             work.do(mine if self._sharing is None else self._sharing.mine(role, mine))
+
+    def _hears(self) -> bool:
+        """Whether this process is told of every change of the store."""
+        return self._stream is None or self._stream.is_heard()
 
     # -- work ---------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The background's part in the fleet (``turnstile.fleet``): processes that share a store do each work once.
 
 A role is what a process may have or not: one that has a role owns granules of it, and does the work of these. Whoever is woken by changes hears of every change. It works on
-those of its own granules, and on those whose owner nobody is sure of. What it leaves to others it remembers for a while: when an owner is doubted, or its granules come here, those have
+those of its own granules, on those that it has just handed over, since their new owner learns of it with its next beat, and on those whose owner nobody is sure of. What it leaves to others it remembers for a while: when an owner is doubted, or its granules come here, those have
 a turn here, which changes nothing where it is done already. A process that is to be woken by changes and does not hear of every one (a table without a stream) is no member, and works as one
 that is alone.
 """
@@ -35,6 +35,9 @@ from turnstile_server.struct_file import StructFile
 
 ALONE_BEATS: Final = 15
 """How much more slowly a server beats that is alone."""
+
+GIVEN_BEATS: Final = 3
+"""For how many beats a process goes on with the work of a granule that it handed over."""
 
 LEFT_MOST: Final = 10_000
 """Changes that were left to others and are remembered, of each role; the sweep finds the rest."""
@@ -91,6 +94,7 @@ class Sharing:
         self._roles, self._work, self._catch_up = frozenset(roles), work, catch_up
         self._hears, self._beat_ms = hears, beat_ms
         self._left, self._mutex = {role: dict[str, int]() for role in work}, threading.Lock()
+        self._owned, self._given = frozenset[str](), dict[str, int]()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
 
@@ -115,7 +119,7 @@ class Sharing:
         """Returns the changes that this process should work on for one of its roles: those of keys whose owner it is, or nobody is for sure."""
         chosen, now_ms = dict[str, int](), _monotonic_ms()
         for key, count in changes.items():
-            if self.member.whose(role, key) is not Whose.OTHERS:
+            if self._is_mine(role, key):
                 chosen[key] = count
                 continue
             with self._mutex:
@@ -130,6 +134,16 @@ class Sharing:
         """Returns whether this process should sweep, if that is one of its roles."""
         return self.member.whose(SWEEP, "") is not Whose.OTHERS
 
+    def _is_mine(self, role: str, key: str) -> bool:
+        return self.member.whose(role, key) is not Whose.OTHERS or self.member.granule_of(role, key) in self._given
+
+    def _note_given(self) -> None:
+        """Notes what this process owned before and does not own now."""
+        owned, now_ms = frozenset(self.member.owned()), _monotonic_ms()
+        given = {name: at_ms for name, at_ms in self._given.items() if now_ms - at_ms < GIVEN_BEATS * self._beat_ms}
+        self._given = {**given, **dict.fromkeys(self._owned - owned, now_ms)}
+        self._owned = owned
+
     def _run(self) -> None:
         began_ms = _monotonic_ms()
         while not self._stop.is_set():
@@ -140,17 +154,33 @@ class Sharing:
             except Exception as error:  # the store does not answer: until it does, this process is sure of nothing
                 log.warning("no sign of life: %r", error)
                 least_ms = self._beat_ms
-            for role in self._work:
-                self._look_again(role)
-            self._tell()
-            self._stop.wait(max(least_ms, self.member.next_beat_ms()) / 1000)
+            self._pass_on()
+            rest_s = max(least_ms, self.member.next_beat_ms()) / 1000
+            if self.member.members() < 2 or rest_s == 0 or self._stop.wait(rest_s / 2):
+                self._stop.wait(rest_s)
+                continue
+            try:
+                if self.member.look():
+                    self._pass_on()
+            except Exception as error:  # the next beat says it, if it lasts
+                log.info("the others were not looked at: %r", error)
+            self._stop.wait(rest_s / 2)
+
+    def _pass_on(self) -> None:
+        """Has others of this process know what it believes now."""
+        for role in self._work:
+            self._look_again(role)
+        self._tell()
 
     def _beat(self, *, stood_still: bool) -> None:
         if not self._hears():
+            if self.member.id:
+                log.warning("this process does not hear of every change, and leaves the fleet until it does")
             self.member.leave()
             return
         before = self.member.id
         beat: Beat = self.member.beat()
+        self._note_given()
         self._metrics.record(self.member.members(), len(self.member.owned()), len(beat.gained), removed=beat.removed)
         if beat.removed:
             self._journal.refused(before)
@@ -174,7 +204,7 @@ class Sharing:
         with self._mutex:
             left = self._left[role] = {key: at_ms for key, at_ms in self._left[role].items() if at_ms >= oldest_ms}
             keys = list(left)
-        again = {key: 1 for key in keys if self.member.whose(role, key) is not Whose.OTHERS}
+        again = {key: 1 for key in keys if self._is_mine(role, key)}
         if again:
             with self._mutex:
                 for key in again:

@@ -40,9 +40,10 @@ class Operation(msgspec.Struct, rename={"returned": "return"}, kw_only=True):
 
 @dataclass
 class History:
-    """Operations of many threads, in no order."""
+    """Operations of many threads, in no order. ``contents``: the bytes that a transaction has to be published with, if it is ratified."""
 
     operations: list[Operation] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, client: int, table: str, op: str, *, version: int = 0, txn: str = "") -> Operation:

@@ -6,19 +6,23 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+from uuid import uuid4
 
 import httpx
 
 from tests.histories.check import History, Operation, told
 from tests.support.fakes import delta
+from turnstile.adapters import FileStorages
 
 
 @dataclass(frozen=True)
 class Load:
     """How the clients behave. They go on for ``seconds``, and on a busy machine until ``answers`` were told. ``impatient`` is the share of requests whose client hangs up at once; ``patient`` ones wait
-    while nobody answers."""
+    while nobody answers. ``staged`` is the share of commits that name a version whose content is a file, which is a ``file:`` location's. A client rests for ``rest_s`` between
+    operations, and waits for ``timeout_s`` for an answer."""
 
     clients: int
     seconds: float
@@ -29,10 +33,24 @@ class Load:
     seed: int = 1
     patient: bool = False
     answers: int = 0
+    staged: float = 0.0
+    rest_s: float = 0.0
+    timeout_s: float = 35.0
+
+
+class Connection(Protocol):
+    """What a client sends its requests by."""
+
+    def get(self, url: str) -> httpx.Response: ...
+
+    def post(self, url: str, *, json: Any, timeout: float) -> httpx.Response: ...
 
 
 def run(
-    connect: Callable[[], httpx.Client], tables: Sequence[str], load: Load, ended: threading.Event | None = None
+    connect: Callable[[], AbstractContextManager[Connection]],
+    tables: Sequence[str],
+    load: Load,
+    ended: threading.Event | None = None,
 ) -> History:
     """Let clients work for a while, or until ``ended``; what they were told."""
     history, stop, ended = History(), time.monotonic() + load.seconds, ended or threading.Event()
@@ -44,6 +62,7 @@ def run(
                 client = _Client(http, history, number, load)
                 while not faults and not ended.is_set() and (time.monotonic() < stop or history.answers < load.answers):
                     client.one(client.rng.choice(tables))
+                    ended.wait(load.rest_s)
         except BaseException as fault:
             faults.append(fault)
 
@@ -58,7 +77,7 @@ def run(
 
 
 class _Client:
-    def __init__(self, http: httpx.Client, history: History, number: int, load: Load) -> None:
+    def __init__(self, http: Connection, history: History, number: int, load: Load) -> None:
         self._http, self._history, self._number, self._load = http, history, number, load
         self.rng = random.Random(f"{load.seed}/{number}")
         self._count = 0
@@ -98,7 +117,13 @@ class _Client:
         ticket = self.rng.random() < self._load.tickets
         version = None if ticket else head["latest"] + 1
         raw = delta.append(txn, stamp, base=head["latest"])
-        body = {"version": version, "base": head["latest"], "inline": {"content": raw.decode()}}
+        body: dict[str, Any] = {"version": version, "base": head["latest"]}
+        if version is not None and self.rng.random() < self._load.staged:
+            body["staged"] = _stage(head["location"], version, raw)
+        else:
+            body["inline"] = {"content": raw.decode()}
+        if version is not None:
+            self._history.contents[txn] = raw
         self._past.append((table, body, txn))
         for _ in range(20):
             if self._commit(table, body, txn):
@@ -108,12 +133,21 @@ class _Client:
     def _commit(self, table: str, body: dict[str, Any], txn: str) -> bool:
         """Send a proposal; whether its answer is final."""
         operation = self._history.begin(self._number, table, "commit", version=body["version"] or 0, txn=txn)
-        hurry = 0.004 if self.rng.random() < self._load.impatient else 35.0
+        hurry = 0.004 if self.rng.random() < self._load.impatient else self._load.timeout_s
         try:
             answer = self._http.post(f"/v1/tables/{table}/commits", json=body, timeout=hurry)
         except httpx.TransportError:
             return False
+        if answer.status_code == 200 and "content" in (commit := answer.json()["commit"]):
+            self._history.contents[txn] = commit["content"].encode()
         return _heard(operation, answer)
+
+
+def _stage(location: str, version: int, content: bytes) -> dict[str, Any]:
+    """Writes a staged commit; what a proposal says of it."""
+    name = f"{version:020d}.{uuid4()}.json"
+    assert FileStorages().open(location).put_if_absent(f"_delta_log/_staged_commits/{name}", content)
+    return {"name": name, "size": len(content), "modified": int(time.time() * 1000)}
 
 
 def _heard(operation: Operation, answer: httpx.Response) -> bool:

@@ -117,6 +117,12 @@ def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
 
 
 @cache
+def dynamodb_streams(endpoint_url: str | None) -> Any:
+    """The client of DynamoDB's streams."""
+    return _client("dynamodbstreams", endpoint_url, tcp_keepalive=True)
+
+
+@cache
 def s3(endpoint_url: str | None) -> S3Client:
     """The S3 client; other stores than AWS's are addressed by path, since bucket host names need not resolve there. A store
     that has static keys for clients (``TURNSTILE_S3_...``) takes them from us, too: it knows no roles."""

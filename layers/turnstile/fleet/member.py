@@ -5,6 +5,7 @@
              3  read granules that changed hands   reads, only then
              4  take over from who is silent       transactions, only then
              5  hand over what is too much         now and then
+    look     1  look at the watched members        one read, between two beats
     leave    1  say so: nobody gives it granules any more
              2  hand over everything
              3  remove the own row
@@ -64,7 +65,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Member:
-    """The member that this process is. ``beat`` and ``leave`` are for one thread; the rest is safe for threads."""
+    """The member that this process is. ``beat``, ``look`` and ``leave`` are for one thread; the rest is safe for threads."""
 
     def __init__(
         self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int,
@@ -107,6 +108,15 @@ class Member:
             with self._mutex:
                 self._work[name] = self._work.get(name, 0) + work
         return answer
+
+    def granule_of(self, role: str, subject: str) -> str:
+        """Returns the name of the granule that a subject is in, as far as this member knows the role; else an empty text."""
+        view = self._exchange.view
+        return (
+            ""
+            if view is None or role not in view.fleet.granules
+            else granule_of(role, subject, view.fleet.granules[role])
+        )
 
     def granule(self, role: str, subject: str) -> GranuleRow | None:
         """Returns the granule of a subject, if this member owns it as it knows: what ``core.rows.owned_still`` makes a fence of, which an
@@ -158,13 +168,14 @@ class Member:
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
-        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give."""
+        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give, and where it is not alone
+        any more and its row still says that it shows life as slowly as one that is: others would doubt it as late."""
         view = self._exchange.view
-        if self._exchange.has_more_to_do():
+        if self._exchange.has_more_to_do() or (view is not None and view.others and view.me.beat_ms > self._beat_ms):
             return 0
-        if view is None or view.others:
-            return self._beat_ms
-        return min(self._alone_beat_ms, view.me.beat_ms)  # no longer than its row says
+        return (
+            self._beat_ms if view is None else min(self._alone_beat_ms, view.me.beat_ms)
+        )  # no longer than its row says
 
     def _whose(self, view: View, name: str) -> Whose:
         granule = self._exchange.granules.get(name)
@@ -256,6 +267,21 @@ class Member:
         others = {id: row for id, row in others.items() if id in fleet.members}
         sights = looked(before.sights, rows_seen, began_ms, fleet.members)
         self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
+
+    def look(self) -> bool:
+        """Looks between two beats whether the watched members show life, so that one that does not is doubted half a beat sooner; returns whether one is in doubt that
+        was not at the last beat. Raises what reads raise; call it again with the next beat."""
+        view = self._exchange.view
+        if view is None or not view.others:
+            return False
+        ids = sorted(watched(view.me.id, view.others, _silent(view)))
+        began_ms = self._monotonic()
+        members = map(
+            MemberRow.from_row, self._world.refs.read_many([*map(self._world.space.fleet_member, ids)]).values()
+        )
+        view = replace(view, sights=looked(view.sights, members, began_ms, view.fleet.members))
+        self._exchange.view = view
+        return any(view.sights[id].suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
 
     # -- joining ------------------------------------------------------------------------------------------------------
 

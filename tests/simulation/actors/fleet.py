@@ -51,7 +51,12 @@ class FleetMember(Owner):
             self._work(self.rng.choice(list(self._granules)), f"table-{self.rng.randrange(6)}")
         if self.rng.random() < 0.04:
             self.met("fleet member left" if self.member.leave() else "fleet member left in vain")
-        self.state.scheduler.sleep(min(self.member.next_beat_ms(), BEAT_MS))
+        rest_ms = min(self.member.next_beat_ms(), BEAT_MS)
+        if self.rng.random() < 0.5:
+            self.state.scheduler.sleep(rest_ms // 2)
+            self.met("fleet look that doubts" if self.member.look() else "fleet look")
+            rest_ms -= rest_ms // 2
+        self.state.scheduler.sleep(rest_ms)
 
     def _work(self, role: str, subject: str) -> None:
         """Writes who works under which epoch, if it still owns the granule."""

@@ -105,15 +105,17 @@ def test_a_member_beats_no_slower_than_its_row_says() -> None:
     assert site.rows(MemberRow)[0].beat_ms == BEAT == member.next_beat_ms()
 
 
-def test_i19_who_is_not_alone_any_more_beats_fast_before_its_row_says_so() -> None:
+def test_i19_who_is_not_alone_any_more_beats_again_at_once_so_that_its_row_says_so() -> None:
+    """Others would doubt it only after two of its slow beats, if it died now."""
     site = Site()
     first = site.member()
     site.beats(first, times=2)
     second = site.member("b")
     site.beats(second, first)
-    assert [row.beat_ms for row in site.rows(MemberRow) if row.id == first.id] == [
-        ALONE
-    ] and first.next_beat_ms() == BEAT
+    assert [row.beat_ms for row in site.rows(MemberRow) if row.id == first.id] == [ALONE]
+    assert first.next_beat_ms() == 0
+    site.beats(first)
+    assert [row.beat_ms for row in site.rows(MemberRow)] == [BEAT, BEAT] and first.next_beat_ms() == BEAT
 
 
 def test_i19_two_members_share_and_each_knows_what_is_whose() -> None:
@@ -160,6 +162,60 @@ def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
     assert beats[-1] == Beat(gained=tuple(sorted(lost))) and not any(beat.gained for beat in beats[:-1])
     site.agree(first)
     assert all(row.epoch >= 3 for row in site.rows(GranuleRow) if row.name in lost)
+
+
+@pytest.mark.parametrize(
+    ("looks", "after_ms"), [(True, SUSPECTED_BEATS * BEAT), (False, SUSPECTED_BEATS * BEAT + BEAT // 2)]
+)
+def test_i19_looks_between_beats_doubt_a_silent_member_sooner_and_take_nothing(looks: bool, after_ms: int) -> None:
+    site, first, second = pair()
+    site.beats(first, second)
+    subject, before = subject_of(second), site.owners()
+    site.now_ms += BEAT // 2
+    second.beat()  # its last sign of life
+    last_ms, doubts = site.now_ms, False
+    assert not (looks and first.look())
+    while first.whose("publish", subject) is Whose.OTHERS:
+        site.now_ms += BEAT // 2
+        if (site.now_ms - last_ms) % BEAT == BEAT // 2:
+            first.beat()
+        elif looks:
+            doubts = first.look()
+    assert first.whose("publish", subject) is Whose.UNSURE and doubts is looks
+    assert site.now_ms - last_ms == after_ms
+    first.beat()
+    assert not first.look(), "it was in doubt at the last beat"
+    for _ in range(4 * SILENT_BEATS):
+        site.now_ms += BEAT
+        first.look()
+    assert site.owners() == before, "only a beat takes over, after a sign of life"
+
+
+def test_i19_a_look_between_beats_sees_life_and_costs_one_read() -> None:
+    site, first, second = pair()
+    for _ in range(4 * SILENT_BEATS):
+        site.now_ms += BEAT // 2
+        second.beat()
+        assert not first.look()
+        first.beat()
+    site.agree(first, second)
+
+
+def test_a_member_names_the_granule_of_a_subject_of_a_role_that_the_fleet_has() -> None:
+    site = Site()
+    member = site.member()
+    assert member.granule_of("publish", "t1") == ""
+    site.beats(member)
+    assert member.granule_of("publish", "t1") == granule_of("publish", "t1", 8)
+    assert member.granule_of("maintain", "t1") == ""
+
+
+def test_whoever_is_alone_or_has_not_joined_looks_at_nobody() -> None:
+    site = Site()
+    member = site.member()
+    assert not member.look()
+    site.beats(member)
+    assert not member.look()
 
 
 def test_i19_a_member_that_was_frozen_finds_that_it_was_removed_and_begins_anew() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from turnstile.store.core.errors import StorageFault
 from turnstile_server import background
 from turnstile_server.background import Background
 
@@ -18,7 +19,7 @@ class Feed:
 
     def __init__(self, looks: Sequence[tuple[Mapping[str, int], int]], stop: threading.Event) -> None:
         self._looks, self._stop = list(looks), stop
-        self.looked = 0
+        self.looked, self.locked = 0, 0
         self.moves: list[tuple[int, int]] = []
 
     def changes(self, consumer: str, after: int) -> tuple[Mapping[str, int], int]:
@@ -29,6 +30,9 @@ class Feed:
         return self._looks[self.looked - 1]
 
     def advance(self, consumer: str, upto: int) -> None:
+        if self.locked:
+            self.locked -= 1
+            raise StorageFault("another process has held the lock")
         self.moves.append((self.looked, upto))
 
 
@@ -46,7 +50,9 @@ class Idle:
     def wait(self, _seconds: float) -> None: ...
 
 
-def moves(monkeypatch: pytest.MonkeyPatch, looks: Sequence[tuple[Mapping[str, int], int]], *, shared: bool) -> Any:
+def moves(
+    monkeypatch: pytest.MonkeyPatch, looks: Sequence[tuple[Mapping[str, int], int]], *, shared: bool, locked: int = 0
+) -> Any:
     """When the cursor moves, and where to, in a process that is at once ready to move it."""
     monkeypatch.setattr(background, "ADVANCE_S", -1.0)
     monkeypatch.setattr(background, "LOOK_S", 0.0)
@@ -55,6 +61,7 @@ def moves(monkeypatch: pytest.MonkeyPatch, looks: Sequence[tuple[Mapping[str, in
     process._turns = process._events = Idle()
     process._sharing = Idle() if shared else None
     feed: Any = Feed(looks, process.stop)
+    feed.locked = locked
     process._follow_feed(feed, Idle())
     return feed.moves
 
@@ -74,3 +81,12 @@ def test_i11_one_of_several_moves_it_to_what_it_had_seen_at_the_time_before(monk
 def test_i11_what_was_seen_just_now_stays_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [({"table/a": 1}, 10), NOTHING, ({"table/b": 1}, 20), NOTHING]
     assert moves(monkeypatch, looks, shared=True) == [(4, 10), (5, 20)]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_i11_a_cursor_that_cannot_be_kept_is_kept_later_and_the_feed_is_followed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """As when another process was frozen with the lock of the file."""
+    looks = [({"table/a": 1}, 10), *[NOTHING] * 5]
+    assert [upto for _, upto in moves(monkeypatch, looks, shared=shared, locked=2)] == [10]

@@ -1,12 +1,20 @@
-"""Which shards of a DynamoDB stream are read, and from where: each change is seen once its shard is known (I11)."""
+"""Which shards of a DynamoDB stream are read, and from where: each change is seen once its shard is known (I11); and what a read that fails
+means for a server that has to hear of every change (I19)."""
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
 
-from turnstile_server.streams import _add_shards
+from tests.support.stack import until
+from turnstile_server import streams as module
+from turnstile_server.settings import ServerSettings
+from turnstile_server.streams import Stream, add_shards
 
 
 class Streams:
@@ -34,7 +42,7 @@ def _shard(id: str, parent: str, closed: bool) -> dict[str, Any]:
 
 
 def read(streams: Streams, iterators: dict[str, str | None]) -> dict[str, str | None]:
-    _add_shards(streams, "arn", iterators)
+    add_shards(streams, "arn", iterators)
     return iterators
 
 
@@ -63,3 +71,143 @@ def test_i11_a_shard_that_began_and_ended_between_two_looks_is_read_too() -> Non
 @pytest.mark.parametrize("iterator", ["LATEST of a", "somewhere", None])
 def test_a_shard_that_is_known_is_read_on_from_where_it_is(iterator: str | None) -> None:
     assert read(Streams(("a", "", iterator is None)), {"a": iterator}) == {"a": iterator}
+
+
+def test_shards_that_were_read_and_are_not_listed_any_more_are_forgotten() -> None:
+    streams = Streams(("b", "a", False))
+    assert read(streams, {"a": None, "b": "somewhere"}) == {"b": "somewhere"}
+
+
+# -- reads that fail --------------------------------------------------------------------------------------------------
+
+
+class Pages(Streams):
+    """A stream whose reads return what is scripted: keys of one page, an error, or None for the end of the shard. After that pages are empty."""
+
+    def __init__(self, *script: tuple[str, ...] | Exception | None) -> None:
+        super().__init__(("a", "", False))
+        self.script, self.read = list(script), list[str]()
+        self.fails: Exception | None = None
+
+    def get_shard_iterator(self, StreamArn: str, ShardId: str, ShardIteratorType: str) -> Any:
+        return {"ShardIterator": f"{ShardId} {ShardIteratorType}"}
+
+    def get_records(self, ShardIterator: str, Limit: int) -> Any:
+        page = self.fails or (self.script.pop(0) if self.script else ())
+        if isinstance(page, Exception):
+            raise page
+        self.read.append(ShardIterator)
+        if page is None:
+            self.shards = [("a", "", True), ("b", "a", False)]
+            return {"Records": []}
+        shard, _, place = ShardIterator.partition(" ")
+        following = int(place) + 1 if place.isdigit() else 1
+        records = [{"dynamodb": {"Keys": {"key": {"S": key}}}} for key in page]
+        return {"Records": records, "NextShardIterator": f"{shard} {following}"}
+
+
+class Follower:
+    """A thread that follows a stream, and what it was told."""
+
+    def __init__(self, streams: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Tables:
+            def describe_table(self, TableName: str) -> Any:
+                return {"Table": {"LatestStreamArn": "arn"}}
+
+        monkeypatch.setattr(module, "dynamodb", lambda _: Tables())
+        monkeypatch.setattr(module, "dynamodb_streams", lambda _: streams)
+        for name in ("POLL_S", "POLL_LONGEST_S"):
+            monkeypatch.setattr(module, name, 0.001)
+        self.keys, self.missed, self.stop = Counter[str](), 0, threading.Event()
+        settings = ServerSettings("/nowhere", store="dynamodb:refs,objs")
+        self.stream = Stream(settings, self._hint, self._miss, self.stop)
+        self.thread = threading.Thread(target=self.stream.follow, daemon=True)
+
+    def _hint(self, keys: Mapping[str, int]) -> None:
+        self.keys.update(keys)
+
+    def _miss(self) -> None:
+        self.missed += 1
+
+
+@pytest.fixture
+def follow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Starts followers, which end with the test."""
+    started = list[Follower]()
+
+    def start(streams: Pages) -> Follower:
+        started.append(Follower(streams, monkeypatch))
+        started[-1].thread.start()
+        return started[-1]
+
+    yield start
+    for follower in started:
+        follower.stop.set()
+        follower.thread.join()
+
+
+def _error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}}, "GetRecords")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _error("ProvisionedThroughputExceededException"),
+        _error("InternalServerError"),
+        ReadTimeoutError(endpoint_url="http://stream"),
+    ],
+    ids=str,
+)
+def test_i11_a_read_that_failed_is_tried_again_from_the_same_place(
+    follow: Callable[[Pages], Follower], error: Exception
+) -> None:
+    follower = follow(streams := Pages(("k",), error, error, ("l",)))
+    until(lambda: follower.keys == {"k": 1, "l": 1})
+    assert streams.read[:2] == ["a LATEST", "a 1"] and follower.missed == 0
+
+
+def test_i11_what_follows_a_shard_that_ended_is_read_at_once(
+    follow: Callable[[Pages], Follower], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look for new shards every now and then would leave its changes unheard for so long."""
+    monkeypatch.setattr(module, "SHARDS_S", 3600.0)
+    follower = follow(streams := Pages(("k",), None, ("l",)))
+    until(lambda: follower.keys == {"k": 1, "l": 1})
+    assert "b TRIM_HORIZON" in streams.read
+
+
+@pytest.mark.parametrize("code", ["ExpiredIteratorException", "TrimmedDataAccessException"])
+def test_i11_where_its_place_is_gone_it_begins_anew_and_says_that_changes_were_missed(
+    follow: Callable[[Pages], Follower], code: str
+) -> None:
+    follower = follow(streams := Pages(("k",), _error(code), ("l",)))
+    until(lambda: follower.keys == {"k": 1, "l": 1})
+    assert streams.read[:3] == ["a LATEST", "a LATEST", "a 1"] and follower.missed == 1
+
+
+def test_i19_a_stream_is_heard_after_a_read_and_not_any_more_when_reads_fail_for_a_while(
+    follow: Callable[[Pages], Follower], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENT_S", 0.2)
+    streams = Pages()
+    streams.fails = _error("InternalServerError")
+    follower = follow(streams)
+    assert not follower.stream.is_heard()
+    streams.fails = None
+    until(follower.stream.is_heard)
+    streams.fails = _error("InternalServerError")
+    until(lambda: not follower.stream.is_heard())
+    streams.script.append(("k",))
+    streams.fails = None
+    until(follower.stream.is_heard)
+    until(lambda: follower.keys == {"k": 1})
+    assert follower.missed == 0, "it went on from where it was"
+
+
+def test_a_table_whose_stream_may_not_be_read_is_not_heard(follow: Callable[[Pages], Follower]) -> None:
+    streams = Pages()
+    streams.fails = _error("AccessDeniedException")
+    follower = follow(streams)
+    follower.thread.join(0.2)
+    assert follower.thread.is_alive() and not follower.stream.is_heard()
