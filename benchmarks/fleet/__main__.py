@@ -20,10 +20,15 @@ from tests.support.downloads import Missing
 app = typer.Typer(help="The fleet's membership and ownership beside ZooKeeper and etcd.", no_args_is_help=True)
 progress = Console(stderr=True)
 
-Only = Annotated[list[str], typer.Option("--only", help="a system: " + ", ".join(one.name for one in SYSTEMS) + " (again for more)")]
+Only = Annotated[
+    list[str], typer.Option("--only", help="a system: " + ", ".join(one.name for one in SYSTEMS) + " (again for more)")
+]
 Out = Annotated[Path | None, typer.Option("--out", help="a file that gets a line of JSON for each result, too")]
 Granules = Annotated[int, typer.Option(help="granules of the fleet")]
-BeatMs = Annotated[int, typer.Option(help="a member's beat; after five without a sign of life it is silent, and a session or lease ends")]
+BeatMs = Annotated[
+    int,
+    typer.Option(help="a member's beat; after five without a sign of life it is silent, and a session or lease ends"),
+]
 Batch = Annotated[int, typer.Option(help="granules that change hands in one transaction", min=1, max=90)]
 Patience = Annotated[float, typer.Option(help="seconds after which a heat has failed")]
 
@@ -40,7 +45,9 @@ def _each(only: list[str], out: Path | None, measure: Callable[[System], Iterato
         progress.print(f"{system.title} ...")
         try:
             for result in measure(system):
-                rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in result.items()}
+                rounded = {
+                    name: round(value, 2) if isinstance(value, float) else value for name, value in result.items()
+                }
                 at = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "load": heats.load()}
                 line = {"system": system.name, "title": system.title, **rounded, **at}
                 results.append(line)
@@ -70,9 +77,13 @@ def scale_out(
     granules: Granules = 100_000,
     members: Annotated[int, typer.Option(help="members at the end: a power of two")] = 16,
     batch: Batch = 90,
-    in_flight: Annotated[int, typer.Option(help="transactions that a member of ZooKeeper's and etcd's fleet has under way")] = 1,
+    in_flight: Annotated[
+        int, typer.Option(help="transactions that a member of ZooKeeper's and etcd's fleet has under way")
+    ] = 1,
     beat_ms: BeatMs = 1_000,
-    alone_beats: Annotated[int, typer.Option(help="how much more slowly a member of Turnstile's beats that is alone")] = 15,
+    alone_beats: Annotated[
+        int, typer.Option(help="how much more slowly a member of Turnstile's beats that is alone")
+    ] = 15,
     patience_s: Patience = 600,
     only: Only = [],  # noqa: B006
     out: Out = None,
@@ -103,7 +114,9 @@ def crowd(
     granules: Granules = 64,
     beat_ms: BeatMs = 1_000,
     steady_s: Annotated[float, typer.Option(help="seconds in which nobody comes or goes")] = 20,
-    churn_s: Annotated[float, typer.Option(help="how often each member leaves and joins again, for twice as long; 0: never")] = 15,
+    churn_s: Annotated[
+        float, typer.Option(help="how often each member leaves and joins again, for twice as long; 0: never")
+    ] = 15,
     patience_s: Patience = 300,
     only: Only = [],  # noqa: B006
     out: Out = None,

@@ -40,7 +40,11 @@ def scale_out(system: System, settings: Settings, most: int, patience_s: float) 
             try:
                 end_s = members.wait(balanced, patience_s, f"{count} members are balanced")
             except TimeoutError as error:
-                yield {"heat": f"{count // 2} to {count}", "members": count, "failed": f"{error}: {sorted(members.owned.values())}"}
+                yield {
+                    "heat": f"{count // 2} to {count}",
+                    "members": count,
+                    "failed": f"{error}: {sorted(members.owned.values())}",
+                }
                 return
             gains = [event for event in members.since(began_s, "owned") if event["gained"]]
             migrations = sum(event["gained"] for event in gains)
@@ -80,7 +84,9 @@ def failover(system: System, settings: Settings, count: int, patience_s: float) 
             members.forget(victim)
             living = sum(members.owned.values())
             whole = living + lost
-            end_s = members.wait(lambda whole=whole: sum(members.owned.values()) >= whole, patience_s, "all are owned again")
+            end_s = members.wait(
+                lambda whole=whole: sum(members.owned.values()) >= whole, patience_s, "all are owned again"
+            )
             time.sleep(0.2)
             gains = [event for event in members.since(at_s, "owned") if event["gained"] and event["member"] != victim]
             taken = list[float]()
@@ -116,7 +122,9 @@ def crowd(
         running = members.prepare([names[number::processes] for number in range(min(processes, count))])
         began_s = members.send(running, "join")
         joined_s = members.wait(lambda: len(members.joined) == count, patience_s, "all have joined") - began_s
-        know_s = members.wait(lambda: list(members.seen.values()) == [count] * count, patience_s, "all know all") - began_s
+        know_s = (
+            members.wait(lambda: list(members.seen.values()) == [count] * count, patience_s, "all know all") - began_s
+        )
         members.wait(lambda: sum(members.owned.values()) == settings.granules, patience_s, "all granules are owned")
         joins = sorted(event["took_ms"] for event in members.since(began_s, "joined"))
         time.sleep(max(5.0, 12 * settings.beat_ms / 1000))
@@ -131,7 +139,8 @@ def crowd(
         newcomer = members.prepare([["x000"]])
         at_s = members.send(newcomer, "join")
         result["newcomer_known_s"] = (
-            members.wait(lambda: list(members.seen.values()) == [count + 1] * (count + 1), patience_s, "all know of it") - at_s
+            members.wait(lambda: list(members.seen.values()) == [count + 1] * (count + 1), patience_s, "all know of it")
+            - at_s
         )
         result["failed"] = len(members.since(0, "failed", "died", "removed"))
         if churn_s:

@@ -83,5 +83,3 @@ class ZooKeeper:
         rows = [(name, self._client.get_async(f"{GRANULES}/{name.replace('/', '-')}")) for name in names]
         owners = [(name, row.get()) for name, row in rows]
         return {name: stat.version + 1 for name, (owner, stat) in owners if owner.decode() == id}
-
-

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from tests.simulation.actors.fleet import BEAT_MS, ROLES, FleetMember
 from tests.simulation.auditors.fleet import FleetAuditor
 from tests.simulation.auditors.owners import OwnerAuditor
@@ -21,7 +23,7 @@ from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.fleet.core.decisions import Sight
 from turnstile.fleet.core.granules import Granules
-from turnstile.fleet.core.rows import FleetRow, GranuleRow
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MovesRow
 from turnstile.fleet.exchange import Exchange
 from turnstile.fleet.member import Member
 from turnstile.gc.core import Grace
@@ -121,6 +123,27 @@ def _never_read_again() -> Any:
     return patch.object(Granules, "notice", lambda *_: None)
 
 
+def _logs_never_read() -> Any:
+    """Entries of logs count as read, and are not."""
+    return patch.object(Granules, "_move", lambda *_: None)
+
+
+def _any_epoch() -> Any:
+    """An entry counts, however old it is."""
+
+    def moved(self: Granules, entry: MovesRow) -> None:
+        for name, epoch in entry.granules.items():
+            if row := self.get(name):
+                self.put(replace(row, owner=entry.to, epoch=epoch))
+
+    return patch.object(Granules, "_move", moved)
+
+
+def _gaps_passed_over() -> Any:
+    """Where an entry is gone, nothing is read again."""
+    return patch.object(Granules, "doubt", lambda self, owner: self.read_again(self._owned.get("", ()) if not owner else ()))
+
+
 FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "granule: given without 'same epoch'": (without(_ROWS + "_give", "same epoch"), "I19"),
     "granule: claimed without 'new'": (without(_ROWS + "_give", "new"), "I19"),
@@ -135,5 +158,8 @@ FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "member: never silent": (_nobody_is_silent, "I19"),
     "granule: never claimed": (_takes_no_free_granules, "I19"),
     "granule: never read again": (_never_read_again, "I19"),
+    "entry: never read": (_logs_never_read, "I19"),
+    "entry: of any epoch": (_any_epoch, "I19"),
+    "entry: gone, and passed over": (_gaps_passed_over, "I19"),
 }
 """What is planted, and the invariant that it breaks."""

@@ -10,10 +10,17 @@ import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, UNEVEN_PERCENT, WATCHED, granule_of
+from turnstile.fleet.core.decisions import (
+    SILENT_BEATS,
+    SUSPECTED_BEATS,
+    UNEVEN_PERCENT,
+    WATCHED,
+    WHOLE_LOOK_BEATS,
+    granule_of,
+)
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
-from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member, Whose
+from turnstile.fleet.member import Beat, Member, Whose
 from turnstile.fleet.read import NO_FLEET, FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.ports import World
@@ -269,6 +276,7 @@ def granule_row(site: Site, name: str, owner: str) -> None:
     site.world.refs.rows[before] = {
         **site.world.refs.rows[before],
         "changes": site.world.refs.rows[before]["changes"] + 1,
+        "moves": site.world.refs.rows[before]["moves"] + 1,  # of which no entry is there
     }
 
 
@@ -348,7 +356,7 @@ def test_i19_an_owner_stops_before_another_one_begins() -> None:
     subjects = [f"t{number}" for number in range(40)]
     during_transactions(site, lambda: answers.extend(first.whose("publish", subject) for subject in subjects))
     site.beats(first, second, times=WHOLE_LOOK_BEATS)
-    assert len(second.owned()) == 4
+    assert len(second.owned()) >= 4
     assert answers.count(Whose.UNSURE) and answers.count(Whose.MINE), "what is given away is not its own any more"
 
 
@@ -467,7 +475,7 @@ def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_an
     site.agree(first, second)
     assert lives == sorted(set(lives)), "life is shown between any two parts of the work"
     assert {row.id for row in site.rows(MemberRow)} == {first.id, second.id}, "nobody was taken for silent"
-    assert abs(len(first.owned()) - len(second.owned())) <= GRANULES_PER_WRITE
+    assert abs(len(first.owned()) - len(second.owned())) <= count / 2 * UNEVEN_PERCENT / 100
     before = len(second.owned())
     for _ in range(400):
         site.beats(first, step_ms=BEAT)
@@ -500,7 +508,7 @@ def test_i19_a_fleet_whose_row_went_while_a_member_joined_is_told() -> None:
     assert site.rows(MemberRow) == []
 
 
-def test_a_member_reads_the_granules_that_changed_hands_and_no_others() -> None:
+def test_a_member_reads_of_what_changed_hands_the_entries_of_logs_and_no_granules() -> None:
     site = Site()
     members = [site.member(name, publish=300) for name in "abc"]
     site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
@@ -509,13 +517,13 @@ def test_a_member_reads_the_granules_that_changed_hands_and_no_others() -> None:
     granule = site.world.space.fleet_granule("")
     site.beats(*members, times=2 * WHOLE_LOOK_BEATS)
     assert [key for key in reads if key.startswith(granule)] == []
-    lost = len(members[2].owned())
-    reads.clear()
+    entries = site.world.space.fleet_moves(members[2].id, 0)[:-1]
     members[2].leave()
     reads.clear()
     site.beats(*members[:2])
-    again = [key for key in reads if key.startswith(granule)]
-    assert lost <= len(again) <= 2 * 300 and len(members[0].owned()) + len(members[1].owned()) == 300
+    assert [key for key in reads if key.startswith(granule)] == []
+    assert any(key.startswith(entries) for key in reads)
+    assert len(members[0].owned()) + len(members[1].owned()) == 300
     reads.clear()
     site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
     assert [key for key in reads if key.startswith(granule)] == []
@@ -526,7 +534,8 @@ def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
     members = [site.member(f"m{number}", publish=64) for number in range(12)]
     site.beats(*members, times=3 * WHOLE_LOOK_BEATS)
     site.agree(*members)
-    assert {len(member.owned()) for member in members} <= {5, 6}
+    owned = [len(member.owned()) for member in members]
+    assert sum(owned) == 64 and max(owned) - min(owned) <= 2
     reads = list[int]()
     read, read_many = site.world.refs.read, site.world.refs.read_many
     site.world.refs.read = lambda key: reads.append(1) or read(key)  # type: ignore[func-returns-value,method-assign]

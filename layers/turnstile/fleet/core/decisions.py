@@ -26,14 +26,19 @@ SILENT_BEATS: Final = 5
 WATCHED: Final = 3
 """How many members each member watches: those that follow it in the ring of ids."""
 
+WHOLE_LOOK_BEATS: Final = 5
+"""Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
+
+LOOKED_AT: Final = 8
+"""How many members a member looks at in a beat beside those that it watches, on average: in a large fleet whole looks are rarer."""
+
 UNEVEN_PERCENT: Final = 25
 """How far from the mean a load must be before granules move: measured loads are never equal."""
 
 
 def granule_of(role: str, subject: str, granules: int) -> str:
     """Returns the granule of a role that ``subject`` (a table's id, a catalog's name) is in: a range of hashes."""
-    place = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:4], "big")
-    return granule_name(role, place * granules >> 32)
+    return granule_name(role, hash_of(subject, granules))
 
 
 def granule_name(role: str, number: int) -> str:
@@ -104,6 +109,25 @@ def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[
         chosen.append(id)
         well += id not in silent
     return chosen
+
+
+def unseen(me: str, members: Collection[str], sights: Mapping[str, Sight]) -> list[str]:
+    """Returns the members that ``me`` looks at beside those it watches, since it has not seen them alive yet: ``LOOKED_AT`` at most, the next in the ring."""
+    strangers = sorted(id for id in members if id not in sights or not sights[id].seen_alive)
+    return ([id for id in strangers if id > me] + [id for id in strangers if id < me])[:LOOKED_AT]
+
+
+def is_whole_look(me: str, beats: int, others: int) -> bool:
+    """Returns whether ``me`` looks at all ``others`` in the beat after so many. In a large fleet each does so more rarely, and not all in the same beat, so that a
+    beat costs the same in fleets of any size."""
+    every = max(WHOLE_LOOK_BEATS, others // LOOKED_AT)
+    shift = hash_of(me, every) if every > WHOLE_LOOK_BEATS else 0
+    return (beats + shift) % every == every - 1
+
+
+def hash_of(text: str, most: int) -> int:
+    """Returns a number below ``most`` that is always the same for ``text``."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") * most >> 32
 
 
 def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], role: str) -> dict[str, list[str]]:
