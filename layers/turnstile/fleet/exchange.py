@@ -28,6 +28,9 @@ READ_AT_ONCE: Final = 1_000
 ENTRIES_AT_ONCE: Final = 100
 """Entries of logs that are read before the time is looked at."""
 
+READING_PART: Final = 8
+"""Which part of a beat a member that is not alone reads granules in: the others own them, and it does their work until it knows."""
+
 RELEASE_TRIES: Final = 8
 
 Monotonic = Callable[[], int]
@@ -106,18 +109,23 @@ class Exchange:
         while names := self.granules.unread(READ_AT_ONCE):
             for granule in self._reader.granules(names).values():
                 self.granules.put(granule)
-            if in_time and not self._has_time():
+            if in_time and not self._has_time(READING_PART if self.seen.others else 1):
                 break
 
-    def _has_time(self) -> bool:
+    def _has_time(self, part: int = 1) -> bool:
         view = self.view
-        return view is not None and self._monotonic() - view.began_ms < self._beat_ms
+        return view is not None and self._monotonic() - view.began_ms < self._beat_ms // part
 
     # -- granules that change hands -----------------------------------------------------------------------------------
 
     def has_more_to_do(self) -> bool:
         """Returns whether a beat had no time for all that it should read, claim, take over or hand over."""
-        return bool(self.plan or self.is_behind or self.granules.has_unread())
+        return self.is_urgent() or bool(self.granules.unread(1))
+
+    def is_urgent(self) -> bool:
+        """Returns whether it is to go on at once with what it had no time for: others wait for that."""
+        is_alone = self.view is not None and not self.view.others
+        return bool(self.plan or self.is_behind or self.granules.entries(1) or (is_alone and self.granules.unread(1)))
 
     def claim(self) -> None:
         """Claims the granules of its roles that nobody owns. Each member begins somewhere else: several may claim at once."""

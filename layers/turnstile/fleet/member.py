@@ -152,9 +152,9 @@ class Member:
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
-        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give."""
+        """Returns after how long ``beat`` is to be called again: at once, while it has granules to take or give, or is alone and has some to read."""
         view = self._exchange.view
-        if self._exchange.has_more_to_do():
+        if self._exchange.is_urgent():
             return 0
         if view is None or view.others:
             return self._beat_ms
@@ -220,7 +220,7 @@ class Member:
             me = replace(me, life=row["life"])
         beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
-        loads = self._loads(view) if self._exchange.granules.is_noticed(view.me) else None
+        loads = self._loads(view.me.id) if self._exchange.granules.is_noticed(view.me) else None
         self._life_unknown = True
         try:
             response = self._world.refs.write(rows.show_life(me, loads, beat_ms, now, leaving=leaving))
@@ -347,8 +347,15 @@ class Member:
                 weights[granule.role][granule.name] = 1 + self._work.get(granule.name, 0)
         return weights
 
-    def _loads(self, view: View) -> dict[str, int]:
-        return {role: sum(weights.values()) for role, weights in self._weights(view.me.id).items()}
+    def _loads(self, me: str) -> dict[str, int]:
+        """The sums of ``_weights``."""
+        granules = self._exchange.granules
+        loads = {role: granules.counts(me).get(role, 0) for role in self._wanted}
+        with self._mutex:
+            for name, work in self._work.items():
+                if (granule := granules.get(name)) is not None and granule.owner == me:
+                    loads[granule.role] += work
+        return loads
 
 
 def _silent(view: View) -> set[str]:

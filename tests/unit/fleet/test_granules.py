@@ -44,11 +44,8 @@ def test_granules_that_were_never_read_have_no_owner_and_are_to_be_read() -> Non
     granules = Granules("me", ["publish/0", "publish/1"])
     assert granules.get("publish/0") is None and granules.all() == granules.owned_by("") == []
     assert granules.unread(1) == ["publish/0"] and granules.unread(5) == ["publish/0", "publish/1"]
-    assert granules.has_unread()
     granules.put(row(0))
     assert granules.get("publish/0") == row(0) and granules.unread(5) == ["publish/1"]
-    granules.put(row(1))
-    assert not granules.has_unread()
 
 
 def test_a_granule_has_one_owner_the_last_that_was_read() -> None:
@@ -60,8 +57,11 @@ def test_a_granule_has_one_owner_the_last_that_was_read() -> None:
         "publish/1",
     ]
     assert len(granules.all()) == 4
+    assert granules.counts("b") == {"publish": 2} and granules.counts("nobody") == {}
     granules.put(row(0, "b", 2))
-    assert granules.owned_by("a") == []
+    assert granules.owned_by("a") == [] and granules.counts("a") == {}
+    granules.drop(["publish/0"])
+    assert granules.counts("b") == {"publish": 2}
 
 
 def test_i19_what_is_being_given_away_is_nobodys_until_it_is_read_or_written() -> None:
@@ -74,9 +74,9 @@ def test_i19_what_is_being_given_away_is_nobodys_until_it_is_read_or_written() -
 def test_i19_entries_of_members_whose_rows_count_more_than_were_read_say_what_changed_hands() -> None:
     granules = read(row(0), row(1), row(2, "b"))
     granules.notice(me(), [member("a", moves=1), member("b", moves=0)], ALL)
-    assert granules.entries(9) == [] and not granules.has_unread()
+    assert granules.entries(9) == []
     granules.notice(me(), [member("a", moves=3)], ALL)
-    assert granules.entries(9) == [("a", 2), ("a", 3)] and granules.entries(1) == [("a", 2)] and granules.has_unread()
+    assert granules.entries(9) == [("a", 2), ("a", 3)] and granules.entries(1) == [("a", 2)]
     assert granules.get("publish/0") == row(0) and not granules.is_noticed(me()), "they are not read yet"
     apply(granules, a2=entry("b", 2, 0), a3=entry("", 2, 1))
     assert names(granules.owned_by("b")) == ["publish/2", "publish/0"] and names(granules.owned_by("")) == ["publish/1"]

@@ -10,6 +10,7 @@ have given it away in an entry that counted as read before.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -36,6 +37,7 @@ class Granules:
         self._me, self._key_of = me, key_of
         self._rows: dict[str, GranuleRow] = {}
         self._owned: dict[str, dict[str, GranuleRow]] = {}
+        self._counts: dict[str, Counter[str]] = {}
         self._unread = dict.fromkeys(names)
         self._names = frozenset(self._unread)
         self._dropped = set[str]()
@@ -56,6 +58,10 @@ class Granules:
     def owned_by(self, owner: str) -> list[GranuleRow]:
         """Returns the granules of an owner; those of nobody for an empty id."""
         return list(self._owned.get(owner, {}).values())
+
+    def counts(self, owner: str) -> Mapping[str, int]:
+        """Returns how many granules of each role an owner has, where it has any."""
+        return self._counts.get(owner, {})
 
     def unread(self, most: int) -> list[str]:
         """Returns names of granules that have to be read, at most so many."""
@@ -79,6 +85,7 @@ class Granules:
         self._remove(row.name)
         self._rows[row.name] = row
         self._owned.setdefault(row.owner, {})[row.name] = row
+        self._counts.setdefault(row.owner, Counter())[row.role] += 1
 
     def apply(self, wanted: Sequence[Entry], entries: Mapping[Entry, MovesRow]) -> None:
         """Takes what was read of the entries that were ``wanted``; those that are gone are not in ``entries``."""
@@ -143,10 +150,6 @@ class Granules:
         """Returns whether everything is read that the own row says was changed."""
         return not self._unread and not self._behind and self._changes == me.changes
 
-    def has_unread(self) -> bool:
-        """Returns whether there is anything to read."""
-        return bool(self._unread or self._behind)
-
     def _move(self, entry: MovesRow) -> None:
         for name, epoch in entry.granules.items():
             if name not in self._names:
@@ -170,5 +173,6 @@ class Granules:
         if before is not None:
             owned = self._owned[before.owner]
             del owned[name]
+            self._counts[before.owner][before.role] -= 1
             if not owned:
-                del self._owned[before.owner]
+                del self._owned[before.owner], self._counts[before.owner]
