@@ -118,7 +118,7 @@ class Members:
                 inside = [one for one in running.statistics if from_s <= one["at_s"] <= to_s]
                 for one in inside:
                     beats += one["beats_ms"]
-                for name in ("requests", "rows_read", "rows_written", "cpu_s"):
+                for name in ("requests", "rows_read", "rows_written", "transactions", "transactions_s", "cpu_s"):
                     values = [one[name] for one in inside if name in one]
                     sums[name] = sums.get(name, 0.0) + (values[-1] - values[0] if values else 0.0)
         beats.sort()

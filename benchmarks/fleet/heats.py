@@ -48,7 +48,7 @@ def scale_out(system: System, settings: Settings, most: int, patience_s: float) 
                 return
             gains = [event for event in members.since(began_s, "owned") if event["gained"]]
             migrations = sum(event["gained"] for event in gains)
-            moves = [event["at_s"] for event in members.since(began_s, "owned")]
+            moves = [event["at_s"] for event in members.since(began_s, "owned") if event["owned"]]
             active_s = max(0.001, max(moves) - min(moves))
             yield {
                 "heat": f"{count // 2} to {count}", "members": count, "migrations": migrations, "balanced_s": end_s - began_s,

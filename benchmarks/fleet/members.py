@@ -35,7 +35,7 @@ class Counted:
 
     def __init__(self, refs: Refs) -> None:
         self._refs, self._mutex = refs, threading.Lock()
-        self.counts = {"requests": 0, "rows_read": 0, "rows_written": 0}
+        self.counts = {"requests": 0, "rows_read": 0, "rows_written": 0, "transactions": 0, "transactions_s": 0.0}
 
     def _count(self, requests: int, read: int, written: int) -> None:
         with self._mutex:
@@ -57,7 +57,13 @@ class Counted:
 
     def transact(self, writes: Any, token: str) -> Any:
         self._count(1, 0, len(writes))
-        return self._refs.transact(writes, token)
+        began_s = time.monotonic()
+        try:
+            return self._refs.transact(writes, token)
+        finally:
+            with self._mutex:
+                self.counts["transactions"] += 1
+                self.counts["transactions_s"] += time.monotonic() - began_s
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._refs, name)

@@ -119,12 +119,10 @@ class Exchange:
     # -- granules that change hands -----------------------------------------------------------------------------------
 
     def has_more_to_do(self) -> bool:
-        """Returns whether a beat had no time for all that it should read, claim, take over or hand over."""
-        return self.is_urgent() or bool(self.granules.unread(1))
-
-    def is_urgent(self) -> bool:
-        """Returns whether it is to go on at once with what it had no time for: others wait for that."""
-        is_alone = self.view is not None and not self.view.others
+        """Returns whether a beat had no time for something that others wait for: what it should claim, take over, hand over or learn of. What it
+        reads of granules that others own may wait."""
+        view = self.view
+        is_alone = view is not None and not view.others
         return bool(self.plan or self.is_behind or self.granules.entries(1) or (is_alone and self.granules.unread(1)))
 
     def claim(self) -> None:

@@ -154,7 +154,7 @@ class Member:
     def next_beat_ms(self) -> int:
         """Returns after how long ``beat`` is to be called again: at once, while it has granules to take or give, or is alone and has some to read."""
         view = self._exchange.view
-        if self._exchange.is_urgent():
+        if self._exchange.has_more_to_do():
             return 0
         if view is None or view.others:
             return self._beat_ms

@@ -475,7 +475,7 @@ def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_an
     site.agree(first, second)
     assert lives == sorted(set(lives)), "life is shown between any two parts of the work"
     assert {row.id for row in site.rows(MemberRow)} == {first.id, second.id}, "nobody was taken for silent"
-    assert abs(len(first.owned()) - len(second.owned())) <= count / 2 * UNEVEN_PERCENT / 100
+    assert abs(len(first.owned()) - len(second.owned())) <= count * UNEVEN_PERCENT / 100
     before = len(second.owned())
     for _ in range(400):
         site.beats(first, step_ms=BEAT)

@@ -36,6 +36,13 @@ UNEVEN_PERCENT: Final = 25
 """How far from the mean a load must be before granules move: measured loads are never equal."""
 
 
+RUN_MOST: Final = 90
+"""How many neighbours are given to one member at a time at most."""
+
+RUNS_EACH: Final = 8
+"""How many times as many granules are so given to each at least, where there are as many: so loads are as even as without."""
+
+
 def granule_of(role: str, subject: str, granules: int) -> str:
     """Returns the granule of a role that ``subject`` (a table's id, a catalog's name) is in: a range of hashes."""
     return granule_name(role, hash_of(subject, granules))
@@ -148,7 +155,7 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
     margin = mean * UNEVEN_PERCENT / 100
     if load <= mean + margin and min(loads.values()) >= mean - margin:
         return {}
-    takers, moves = _Takers(me, loads), dict[str, list[str]]()
+    takers, moves = _Takers(me, loads, len(mine)), dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         if load - weight >= mean:
             moves.setdefault(takers.give(weight), []).append(name)
@@ -162,7 +169,7 @@ def everything(me: str, mine: Mapping[str, int], members: Collection[MemberRow],
     loads = _loads(members, role)
     if not loads:
         return {}
-    takers, moves = _Takers(me, loads), dict[str, list[str]]()
+    takers, moves = _Takers(me, loads, len(mine)), dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         moves.setdefault(takers.give(weight), []).append(name)
     return moves
@@ -183,14 +190,24 @@ def _heaviest_first(granule: tuple[str, int]) -> tuple[int, str]:
 
 class _Takers:
     """Members that granules are given to, each time to whoever has least to do; what several members give at once is spread over those
-    that have equally little."""
+    that have equally little. Granules of one load go to the same member several at a time, as they come: whose names, and so rows, are neighbours.
+    """
 
-    def __init__(self, me: str, loads: Mapping[str, int]) -> None:
+    def __init__(self, me: str, loads: Mapping[str, int], granules: int) -> None:
         self._heap = [(load, hashlib.sha256(f"{me}/{id}".encode()).digest(), id) for id, load in loads.items()]
         heapq.heapify(self._heap)
+        self._run = max(1, min(RUN_MOST, granules // (RUNS_EACH * (len(loads) + 1))))
+        self._taker: tuple[int, bytes, str] | None = None
+        self._left, self._weight = 0, 0
 
     def give(self, load: int) -> str:
         """Returns who gets a granule of this load."""
-        before, order, id = self._heap[0]
-        heapq.heapreplace(self._heap, (before + load, order, id))
+        if self._left == 0 or load != self._weight:
+            self._left, self._weight = self._run, load
+            self._taker = (
+                heapq.heappop(self._heap) if self._taker is None else heapq.heappushpop(self._heap, self._taker)
+            )
+        assert self._taker is not None
+        before, order, id = self._taker
+        self._taker, self._left = (before + load, order, id), self._left - 1
         return id
