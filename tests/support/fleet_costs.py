@@ -15,6 +15,9 @@ BEAT_MS: Final = 1_000
 SERVER: Final = {"publish": 64, "sweep": 1, "catalogs": 32}
 """The roles of a server, and their granules."""
 
+REST_BEATS: Final = 40
+"""After which nobody gives or claims any more."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
@@ -56,11 +59,11 @@ class Fleet:
                 member.beat()
 
 
-def beat(members: int) -> Cost:
+def beat(members: int, granules: dict[str, int] = SERVER) -> Cost:
     """A beat in a fleet at rest, all looks at others counted in."""
-    fleet = Fleet(SERVER)
+    fleet = Fleet(granules)
     fleet.join(members)
-    fleet.beat(4 * WHOLE_LOOK_BEATS + 2 * members // LOOKED_AT)
+    fleet.beat(REST_BEATS)
     fleet.meter.reset()
     beats = max(WHOLE_LOOK_BEATS, members // LOOKED_AT)
     fleet.beat(beats)

@@ -485,6 +485,68 @@ def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_an
     site.agree(first)
 
 
+def test_i19_whoever_joins_and_is_well_is_given_its_part_before_the_next_whole_look() -> None:
+    site = Site()
+    first = site.member(publish=64)
+    site.beats(first, times=WHOLE_LOOK_BEATS + 1)
+    second = site.member("b", publish=64)
+    site.beats(first, second, times=3)
+    site.beats(second)
+    assert len(second.owned()) == 32
+    third, fourth = site.member("c", publish=64), site.member("d", publish=64)
+    for _ in range(3):
+        site.beats(third, fourth, first, second)
+    site.beats(third, fourth, first, second)
+    assert all(12 <= len(member.owned()) <= 20 for member in (first, second, third, fourth))
+    site.agree(first, second, third, fourth)
+
+
+def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_nobody() -> None:
+    site = Site()
+    slow_store(site, 2 * BEAT)
+    count = 5 * GRANULES_PER_WRITE
+    first, second = site.member(publish=count), site.member("b", publish=count)
+    for _ in range(8):
+        site.beats(first, step_ms=0)
+    assert len(first.owned()) == count, "one transaction a beat, at least"
+    for _ in range(20):
+        site.beats(first, second, step_ms=0)
+    assert len(second.owned()) >= count // 2 - GRANULES_PER_WRITE
+    site.agree(first, second)
+    for _ in range(8 * SILENT_BEATS):
+        site.beats(second, step_ms=BEAT)
+    assert len(second.owned()) == count
+    site.agree(second)
+
+
+def test_i19_entries_that_are_gone_are_made_up_for_by_reading_granules() -> None:
+    site = Site()
+    members = [site.member(name, publish=60) for name in "abc"]
+    site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
+    members[2].leave()
+    for key in [key for key in site.world.refs.rows if "/fleet-moves/" in key]:
+        del site.world.refs.rows[key]
+    for member in members[:2]:
+        site.beats(member)
+    assert members[0].whose("publish", "t") is not Whose.UNSURE
+    site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
+    assert len(members[0].owned()) + len(members[1].owned()) == 60
+    site.agree(*members[:2])
+
+
+def test_i19_two_that_take_over_from_one_share_the_work_and_each_learns_what_the_other_took() -> None:
+    site = Site()
+    count = 6 * GRANULES_PER_WRITE
+    members = [site.member(name, publish=count) for name in "abc"]
+    site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
+    slow_store(site, 2 * BEAT)
+    for _ in range(60):
+        site.beats(*members[:2], step_ms=BEAT)
+    assert len(site.rows(MemberRow)) == 2
+    site.agree(*members[:2])
+    assert sum(len(member.owned()) for member in members[:2]) == count
+
+
 def test_what_is_given_in_several_beats_is_planned_once() -> None:
     site = Site()
     count = 12 * GRANULES_PER_WRITE
