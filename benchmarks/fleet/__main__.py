@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +12,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.fleet import cost as costs
 from benchmarks.fleet import heats
 from benchmarks.fleet.driver import Settings
 from benchmarks.fleet.systems import SYSTEMS, System
 from tests.support.downloads import Missing
+from turnstile_cost.model import prices
 
+SIZES = [1, 2, 4, 8, 16, 64, 160]
 app = typer.Typer(help="The fleet's membership and ownership beside ZooKeeper and etcd.", no_args_is_help=True)
 progress = Console(stderr=True)
 
@@ -38,10 +41,14 @@ def _each(only: list[str], out: Path | None, measure: Callable[[System], Iterato
     unknown = set(only) - {system.name for system in SYSTEMS}
     if unknown:
         raise typer.BadParameter(f"no system: {', '.join(sorted(unknown))}", param_hint="--only")
+    _measure([system for system in SYSTEMS if not only or system.name in only], out, measure)
+
+
+def _measure(
+    systems: Sequence[System], out: Path | None, measure: Callable[[System], Iterator[dict[str, Any]]]
+) -> None:
     results = []
-    for system in SYSTEMS:
-        if only and system.name not in only:
-            continue
+    for system in systems:
         progress.print(f"{system.title} ...")
         try:
             for result in measure(system):
@@ -73,7 +80,7 @@ def _print(results: list[dict[str, Any]]) -> None:
 
 
 @app.command("scale-out")
-def scale_out(
+def scale_out(  # noqa: PLR0917 - each is an option
     granules: Granules = 100_000,
     members: Annotated[int, typer.Option(help="members at the end: a power of two")] = 16,
     batch: Batch = 90,
@@ -94,7 +101,7 @@ def scale_out(
 
 
 @app.command()
-def failover(
+def failover(  # noqa: PLR0917 - each is an option
     granules: Granules = 10_000,
     members: Annotated[int, typer.Option(help="members, of which one is killed and one frozen", min=4)] = 4,
     beat_ms: BeatMs = 1_000,
@@ -108,7 +115,7 @@ def failover(
 
 
 @app.command()
-def crowd(
+def crowd(  # noqa: PLR0917 - each is an option
     members: Annotated[int, typer.Option(help="members, as threads of some processes")] = 160,
     processes: Annotated[int, typer.Option(help="processes")] = 8,
     granules: Granules = 64,
@@ -124,6 +131,18 @@ def crowd(
     """Many members on one system table: what a beat takes, and when all know of a new one."""
     settings = Settings(granules, beat_ms)
     _each(only, out, lambda system: heats.crowd(system, settings, members, processes, steady_s, churn_s, patience_s))
+
+
+@app.command()
+def cost(
+    members: Annotated[
+        list[int] | None, typer.Option(help="a size of the fleet (again for more; else seven sizes)")
+    ] = None,
+    out: Out = None,
+) -> None:
+    """Requests, capacity units and dollars on DynamoDB, beside three small servers. Counted, not measured."""
+    system = System("dynamodb", f"DynamoDB, prices of {prices().as_of}", SYSTEMS[1].open)
+    _measure([system], out, lambda _: costs.results(members or SIZES))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,11 @@ def failover(system: System, settings: Settings, count: int, patience_s: float) 
             if number is FREEZE:
                 again_s = members.signal(victim, GO_ON)
                 try:
-                    members.wait(lambda: bool(members.since(again_s, "removed", "died", "failed")), 30, "it notices")
+                    members.wait(
+                        lambda again_s=again_s: bool(members.since(again_s, "removed", "died", "failed")),
+                        30,
+                        "it notices",
+                    )
                     result["notices_s"] = members.since(again_s, "removed", "died", "failed")[0]["at_s"] - again_s
                 except TimeoutError:
                     result["notices_s"] = None
@@ -112,7 +116,7 @@ def failover(system: System, settings: Settings, count: int, patience_s: float) 
             time.sleep(8 * settings.beat_ms / 1000)
 
 
-def crowd(
+def crowd(  # noqa: PLR0917 - each is an option
     system: System, settings: Settings, count: int, processes: int, steady_s: float, churn_s: float, patience_s: float
 ) -> Iterator[Result]:
     """Many members: all join at once; then they do nothing but show life; then a new one comes; then each leaves and joins again every ``churn_s`` seconds, as in
