@@ -14,6 +14,7 @@ from rich.table import Table
 
 from benchmarks.fleet import cost as costs
 from benchmarks.fleet import heats
+from benchmarks.fleet import modelled as modelled_store
 from benchmarks.fleet.driver import Settings
 from benchmarks.fleet.systems import SYSTEMS, System
 from tests.support.downloads import Missing
@@ -131,6 +132,19 @@ def crowd(  # noqa: PLR0917 - each is an option
     """Many members on one system table: what a beat takes, and when all know of a new one."""
     settings = Settings(granules, beat_ms)
     _each(only, out, lambda system: heats.crowd(system, settings, members, processes, steady_s, churn_s, patience_s))
+
+
+@app.command()
+def modelled(
+    granules: Granules = 20_000,
+    members: Annotated[int, typer.Option(help="members at the end: a power of two")] = 16,
+    beat_ms: BeatMs = 1_000,
+    alone_beats: Annotated[int, typer.Option(help="how much more slowly a member beats that is alone")] = 15,
+    out: Out = None,
+) -> None:
+    """Scale-out on a store that answers as DynamoDB does, in virtual time."""
+    system = System("modelled", "Turnstile, DynamoDB modelled", SYSTEMS[1].open)
+    _measure([system], out, lambda _: modelled_store.scale_out(granules, members, beat_ms, alone_beats))
 
 
 @app.command()
