@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.fleet.rows_of_members import SPACE, member
-from turnstile.fleet.core.granules import Granules
+from turnstile.fleet.core.granules import PROBED, Granules
 from turnstile.fleet.core.rows import GranuleRow, MemberRow, MovesRow
 
 ALL = {"a", "b", "me"}
@@ -166,6 +166,22 @@ def test_i19_the_log_of_who_is_no_member_any_more_is_read_to_its_end_and_then_wh
     granules.put(row(1, "a", 4))
     granules.notice(me(), [], {"a", "me"})
     assert granules.unread(9) == []
+
+
+def test_the_log_of_who_left_is_read_some_entries_at_a_time_and_not_at_all_where_nothing_was_believed_its_own() -> None:
+    granules = read(row(0, "b"), row(1))
+    granules.notice(me(), [], {"me"})
+    assert granules.entries(100) == [("a", number) for number in range(2, 2 + PROBED)] + [
+        ("b", number) for number in range(1, 1 + PROBED)
+    ]
+    apply(granules, **{f"b{number}": entry("", 1, 7) for number in range(1, 1 + PROBED)})
+    assert granules.entries(100) == [("b", number) for number in range(1 + PROBED, 1 + 2 * PROBED)]
+    empty = read(row(0, "me"))
+    empty.notice(me(), [member("a", moves=5)], ALL)
+    empty.notice(me(), [], {"b", "me"})
+    assert empty.entries(9) == [] and empty.is_noticed(me())
+    empty.notice(me(), [member("a", moves=1)], ALL)
+    assert empty.entries(9) == [("a", 1)], "who comes under its name is a stranger"
 
 
 def test_i19_all_entries_are_read_of_who_is_new() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from bisect import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -121,7 +122,8 @@ def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[
 def unseen(me: str, members: Collection[str], sights: Mapping[str, Sight]) -> list[str]:
     """Returns the members that ``me`` looks at beside those it watches, since it has not seen them alive yet: ``LOOKED_AT`` at most, the next in the ring."""
     strangers = sorted(id for id in members if id not in sights or not sights[id].seen_alive)
-    return ([id for id in strangers if id > me] + [id for id in strangers if id < me])[:LOOKED_AT]
+    start = bisect(strangers, me)
+    return (strangers[start:] + strangers[:start])[:LOOKED_AT]
 
 
 def is_whole_look(me: str, beats: int, others: int) -> bool:

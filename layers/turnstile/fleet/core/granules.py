@@ -13,10 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import Final
 
 from msgspec.structs import replace
 
 from turnstile.fleet.core.rows import GranuleRow, MemberRow, MovesRow
+
+PROBED: Final = 8
+"""Entries that are read at once of a log whose end nobody knows, since its member has left."""
 
 Entry = tuple[str, int]
 """An entry of a log: the member's id, and the number."""
@@ -72,7 +76,7 @@ class Granules:
         wanted = list[Entry]()
         for id, last in self._behind.items():
             first = self._moves[id] + 1
-            until = first + most if last is None else last + 1
+            until = first + PROBED if last is None else last + 1
             wanted += [(id, number) for number in range(first, min(until, first + most))]
             if len(wanted) >= most:
                 break
@@ -133,7 +137,12 @@ class Granules:
                 self._behind[member.id] = member.moves
         self._begun, self._changes = True, me.changes
         for gone in self._moves.keys() - set(present):
-            self._behind[gone] = None
+            if gone in self._owned:
+                self._behind[gone] = None
+            else:
+                del self._moves[gone]
+                self._behind.pop(gone, None)
+                self._gaps.discard(gone)
         for owner in list(self._owned):
             if owner and owner not in present and owner not in self._moves:
                 self.doubt(owner)
