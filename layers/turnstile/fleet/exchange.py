@@ -200,7 +200,9 @@ class Exchange:
             return False
         for granule in mine:
             self.granules.put(replace(granule, owner=to.id, epoch=granule.epoch + 1, since=now))
-        own = _less(me, len(mine), life=1)
+        own = replace(
+            _less(me, len(mine), life=1), loads={**me.loads, move.role: me.loads.get(move.role, 0) - move.load}
+        )
         loads = {**to.loads, move.role: to.loads.get(move.role, 0) + move.load}
         other = replace(to, changes=to.changes + 1, owned=to.owned + len(mine), loads=loads)
         self.view = replace(view, me=own, others={**view.others, to.id: other})

@@ -25,7 +25,6 @@ from enum import Enum
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import (
@@ -217,10 +216,10 @@ class Member:
             row = self._world.refs.read(me.key)
             if row is None:
                 return None
-            me = replace(me, life=row["life"])
+            me = MemberRow.from_row(row)
         beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
-        loads = self._loads(view.me.id) if self._exchange.granules.is_noticed(view.me) else None
+        loads = self._loads(me.id) if self._exchange.granules.is_noticed(me) else None
         self._life_unknown = True
         try:
             response = self._world.refs.write(rows.show_life(me, loads, beat_ms, now, leaving=leaving))

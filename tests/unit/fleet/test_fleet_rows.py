@@ -74,6 +74,8 @@ def test_i19_a_sign_of_life_counts_and_only_one_process_shows_it() -> None:
     write = show_life(me, {"publish": 9}, 20, NOW)
     shown = MemberRow.from_row(after(write, me.to_row()) or {})
     assert shown == replace(me, life=5, beat_ms=20, loads={"publish": 9}, shown_at=NOW)
+    given = MemberRow.from_row(after(write, replace(me, loads={"publish": 11}).to_row()) or {})
+    assert given.loads == {"publish": 13}, "what a giver added meanwhile stays"
     assert refusing(write, member(life=5).to_row()) == ["own life"] and refusing(write, None) == ["own life"]
     assert (after(show_life(me, {}, 20, NOW, leaving=True), me.to_row()) or {})["state"] == "leaving"
     unmeasured = MemberRow.from_row(after(show_life(me, None, 20, NOW), me.to_row()) or {})
@@ -131,10 +133,10 @@ def test_i19_granules_are_handed_over_in_one_transaction_over_both_members() -> 
 
 def test_what_a_member_is_given_counts_as_its_load_before_it_has_measured_that() -> None:
     mine, source, to = granule(1), member(), member("b", loads={"publish": 7})
-    _, _, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY, role="publish", load=4), mine, source, to)
-    assert more.loads == {"publish": 11}
-    _, _, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY), mine, source, to)
-    assert more.loads == {"publish": 7}
+    _, less, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY, role="publish", load=4), mine, source, to)
+    assert (less.loads, more.loads) == ({"publish": 3}, {"publish": 11}), "and no more as the giver's"
+    _, less, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY), mine, source, to)
+    assert less.loads == more.loads == {"publish": 7}
 
 
 def test_i19_granules_of_a_silent_member_are_taken_over_unless_it_shows_life() -> None:

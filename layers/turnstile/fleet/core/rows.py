@@ -168,11 +168,14 @@ def show_life(
     Refused when the member was removed, or when a copy of its process (restored from a snapshot) shows the same life.
 
     Args:
-        loads: what it has to do; None while it does not know all that it owns: then its row stays right by what givers add (``hand_over``).
+        loads: what it has to do, of roles that its row has; None while it does not know all that it owns. The difference is added: so what givers added since
+            ``member`` was read (``hand_over``) stays.
     """
     state = "leaving" if leaving else member.state
     shown = (Set(("beat_ms",), beat_ms), Set(("shown_at",), now), Set(("state",), state))
-    measured = () if loads is None else (Set(("loads",), dict(loads)),)
+    measured = tuple(
+        SetSum(("loads", role), ("loads", role), load - member.loads[role]) for role, load in (loads or {}).items()
+    )
     return Change(member.key, (_own_life(member),), (SetSum(("life",), ("life",), 1), *measured, *shown))
 
 
@@ -212,7 +215,7 @@ def hand_over(
 
     Args:
         entry: the key of the entry in the log of ``source``, number ``source.moves + 1``.
-        role, load: what ``to`` has to do now beside what its row says, so that nobody gives it too much before it has measured that.
+        role, load: what ``to`` has to do now beside what its row says, and ``source`` no more: whoever looks before they have measured it sees what is true of all together.
     """
     same = Clause(
         "same changes",
@@ -221,8 +224,10 @@ def hand_over(
         Equals(("changes",), source.changes),
     )
     alive = (SetSum(("life",), ("life",), 1), Set(("shown_at",), now))
-    less = Change(source.key, (same, _own_life(source)), (*_less(len(granules)), *alive))
-    more = _more(to, len(granules), {role: load} if role else {})
+    loads = {role: load} if role else {}
+    lighter = tuple(SetSum(("loads", role), ("loads", role), -load) for role, load in loads.items())
+    less = Change(source.key, (same, _own_life(source)), (*_less(len(granules)), *alive, *lighter))
+    more = _more(to, len(granules), loads)
     return *_given(granules, to, now), less, *more, _noted(granules, to, now, entry)
 
 
