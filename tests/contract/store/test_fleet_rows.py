@@ -10,9 +10,8 @@ import pytest
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
 from turnstile.adapters.opening import RandomIds
-from turnstile.fleet.core.decisions import SILENT_BEATS
+from turnstile.fleet.core.decisions import SILENT_BEATS, WHOLE_LOOK_BEATS
 from turnstile.fleet.core.rows import owned_still
-from turnstile.fleet.core.decisions import WHOLE_LOOK_BEATS
 from turnstile.fleet.member import Member
 from turnstile.fleet.read import FleetReader, FleetReport
 from turnstile.store.core.rows import Space

@@ -141,7 +141,9 @@ def _any_epoch() -> Any:
 
 def _gaps_passed_over() -> Any:
     """Where an entry is gone, nothing is read again."""
-    return patch.object(Granules, "doubt", lambda self, owner: self.read_again(self._owned.get("", ()) if not owner else ()))
+    return patch.object(
+        Granules, "doubt", lambda self, owner: self.read_again(self._owned.get("", ()) if not owner else ())
+    )
 
 
 FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
