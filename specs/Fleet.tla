@@ -2,6 +2,7 @@
 (* Members of a fleet and the granules that they own (ADR 46, I19). A process knows what it read at some time, and may act on it at any later
    time; one write that it sends may be late, be applied at any moment and again, whatever its sender does meanwhile. Nobody looks at a
    clock: a member may be found silent at any time, and what is found is a count of its signs of life. Processes die and freeze.
+   Entries of members' logs (ADR 61) are left out: they are another way to read what Read reads.
    "Mistakes" removes one guard; the model itself is Mistakes = {}.                                                                    *)
 EXTENDS Naturals, FiniteSets, TLC
 

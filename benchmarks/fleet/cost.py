@@ -1,12 +1,12 @@
-"""The cost model: requests and units counted through the ports (``tests.support.fleet_costs``, held by tests/unit/fleet), at the dated prices of ``turnstile_cost``."""
+"""The cost model: requests and units counted through the ports (``tests.support.store.fleet_costs``, held by tests/unit/fleet), at the dated prices of ``turnstile_cost``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tests.support import fleet_costs
-from tests.support.fleet_costs import Cost
+from tests.support.store import fleet_costs
+from tests.support.store.fleet_costs import Cost
 from turnstile_cost.model import SECONDS_A_MONTH, Prices, prices
 from turnstile_server.fleet import ALONE_BEATS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import fleet_costs
-from tests.support.fleet_costs import Cost
+from tests.support.store import fleet_costs
+from tests.support.store.fleet_costs import Cost
 
 
 @pytest.mark.parametrize(("members", "read_units"), [(1, 1.0), (2, 2.0), (4, 4.0), (16, 6.6)])
