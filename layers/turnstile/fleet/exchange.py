@@ -96,7 +96,7 @@ class Exchange:
         """
         self.view = view
         self.granules.notice(view.me, members, {view.me.id, *view.others})
-        if whole:
+        if whole and not self.is_behind:  # else it claims what it has read already
             self.granules.doubt("")
         self._read()
 

@@ -519,6 +519,20 @@ def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_nobody
     site.agree(second)
 
 
+def test_a_member_that_claims_for_many_beats_reads_each_granule_once() -> None:
+    site = Site()
+    slow_store(site, 2 * BEAT)
+    count = 12 * GRANULES_PER_WRITE
+    member = site.member(publish=count)
+    read_many, reads = site.world.refs.read_many, list[str]()
+    site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    for _ in range(14):
+        site.beats(member, step_ms=0)
+    assert len(member.owned()) == count
+    granule = site.world.space.fleet_granule("")
+    assert len([key for key in reads if key.startswith(granule)]) == count
+
+
 def test_i19_entries_that_are_gone_are_made_up_for_by_reading_granules() -> None:
     site = Site()
     members = [site.member(name, publish=60) for name in "abc"]
