@@ -3,6 +3,7 @@
    time; one write that it sends may be late, be applied at any moment and again, whatever its sender does meanwhile. It looks at the rows of
    members, whose counts of changes say which granules it has to read again, and reads each of them later (fleet/core/granules). Nobody looks at
    a clock: a member may be found silent at any time, and what is found is a count of its signs of life. Processes die and freeze.
+   Entries of members' logs (ADR 61) are left out: they are another way to read what Read reads.
    "Mistakes" removes one guard; the model itself is Mistakes = {}.                                                                    *)
 EXTENDS Naturals, FiniteSets, TLC
 

@@ -43,6 +43,8 @@ class Prices:
     alarm_month: float
     metric_month: float
     dashboard_month: float
+    small_server_hour: float
+    volume_gb_month: float
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, open_world
 from turnstile.catalog.core.request_rows import RequestOutcome
+from turnstile.fleet.core.rows import MovesRow
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Check, Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected, World
@@ -70,7 +71,8 @@ def _open_sqlite(settings: ServerSettings, wake: Wake | None) -> OpenStore:
 
     def remove_expired() -> None:
         now_s = clock.now_ms() // 1000
-        refs.remove_expired(RequestOutcome.kind, now_s)
+        for kind in (RequestOutcome.kind, MovesRow.kind):
+            refs.remove_expired(kind, now_s)
         while objs.remove_expired(now_s):
             pass
 

@@ -31,7 +31,12 @@ def test_every_direct_dependency_has_its_reason():
         re.findall(r"`([\w-]+)`", "".join(line.split("|")[1] for line in page.splitlines() if line[:3] == "| `"))
     )
     wanted = set()
-    for file in (*(ROOT / "requirements").glob("*.in"), ROOT / "infra/sam.in", ROOT / "infra/site.in"):
+    for file in (
+        *(ROOT / "requirements").glob("*.in"),
+        ROOT / "infra/sam.in",
+        ROOT / "infra/site.in",
+        ROOT / "benchmarks/fleet/peers.in",
+    ):
         lines = (line.split("#")[0].strip() for line in file.read_text().splitlines())
         wanted |= {re.match(r"[\w-]+", line)[0] for line in lines if line and not line.startswith("-")}
     assert wanted - listed == set()

@@ -7,7 +7,12 @@ import pytest
 from tests.support.repository import ROOT
 
 LISTS = sorted((ROOT / "requirements").glob("*.txt"))
-ELSEWHERE = [ROOT / "infra" / "sam.txt", ROOT / "infra" / "site.txt", *sorted((ROOT / "layers").glob("*.txt"))]
+ELSEWHERE = [
+    ROOT / "infra" / "sam.txt",
+    ROOT / "infra" / "site.txt",
+    ROOT / "benchmarks" / "fleet" / "peers.txt",
+    *sorted((ROOT / "layers").glob("*.txt")),
+]
 _PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 
 

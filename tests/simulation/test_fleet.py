@@ -16,6 +16,7 @@ SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "300"))
 def test_i19_a_granule_has_one_owner_in_each_epoch_whatever_fails() -> None:
     seen = run_seeds(0, QUICK, Fleet())
     met = {"fleet claim", "fleet hand-over", "fleet take-over", "fleet member left", "fleet member joined anew"}
+    met |= {"fleet belief", "fleet entry ended"}
     assert met | {"fleet work done", "fleet work fenced off", "fleet work OTHERS"} <= seen.keys(), (
         "it must not be vacuous"
     )

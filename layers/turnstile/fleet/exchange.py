@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from turnstile.fleet.core import rows
-from turnstile.fleet.core.decisions import Sight, batches, granule_names
+from turnstile.fleet.core.decisions import Sight, batches, granule_names, hash_of
 from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.read import FleetReader
@@ -24,6 +24,12 @@ from turnstile.store.ports import AllAccepted, World
 
 READ_AT_ONCE: Final = 1_000
 """Granules that are read before the time is looked at."""
+
+ENTRIES_AT_ONCE: Final = 100
+"""Entries of logs that are read before the time is looked at."""
+
+READING_PART: Final = 8
+"""Which part of a beat a member that is not alone reads granules in: the others own them, and it does their work until it knows."""
 
 RELEASE_TRIES: Final = 8
 
@@ -77,66 +83,69 @@ class Exchange:
     def joined(self, view: View) -> None:
         """Begins with what a new member sees."""
         self.plan.clear()
-        self.granules = Granules(granule_names({role: view.fleet.granules[role] for role in sorted(self._roles)}))
+        names = granule_names({role: view.fleet.granules[role] for role in sorted(self._roles)})
+        self.granules = Granules(view.me.id, names, self._world.space.fleet_granule)
         self.view = view
         self.look(view, view.others.values(), whole=True)
 
     def look(self, view: View, members: Iterable[MemberRow], *, whole: bool) -> None:
-        """Takes a new view, with the rows of ``members`` as they were read for it, and reads the granules that changed hands.
+        """Takes a new view, with the rows of ``members`` as they were read for it, and reads what changed hands.
 
         Args:
             whole: whether these are all members: then granules of nobody are looked for, too.
         """
         self.view = view
-        self.granules.notice([view.me, *members], {view.me.id, *view.others})
-        if whole:
+        self.granules.notice(view.me, members, {view.me.id, *view.others})
+        if whole and not self.is_behind:  # else it claims what it has read already
             self.granules.doubt("")
-        self._read_granules()
+        self._read()
 
-    def _read_granules(self, *, in_time: bool = True) -> None:
-        """Reads what has to be read again; with ``in_time`` what there is time for, and a part of it in any case."""
+    def _read(self, *, in_time: bool = True) -> None:
+        """Reads logs, and granules that have to be read; with ``in_time`` what there is time for, and a part of it in any case."""
+        while wanted := self.granules.entries(ENTRIES_AT_ONCE):
+            self.granules.apply(wanted, self._reader.entries(wanted))
+            if in_time and not self._has_time():
+                return
         while names := self.granules.unread(READ_AT_ONCE):
             for granule in self._reader.granules(names).values():
                 self.granules.put(granule)
-            if in_time and not self._has_time():
+            if in_time and not self._has_time(READING_PART if self.seen.others else 1):
                 break
 
-    def _has_time(self) -> bool:
+    def _has_time(self, part: int = 1) -> bool:
         view = self.view
-        return view is not None and self._monotonic() - view.began_ms < self._beat_ms
+        return view is not None and self._monotonic() - view.began_ms < self._beat_ms // part
 
     # -- granules that change hands -----------------------------------------------------------------------------------
 
     def has_more_to_do(self) -> bool:
-        """Returns whether a beat had no time for all that it should read, claim, take over or hand over."""
-        return bool(self.plan or self.is_behind or self.granules.unread(1))
+        """Returns whether a beat had no time for something that others wait for: what it should claim, take over, hand over or learn of. What it
+        reads of granules that others own may wait."""
+        view = self.view
+        is_alone = view is not None and not view.others
+        return bool(self.plan or self.is_behind or self.granules.entries(1) or (is_alone and self.granules.unread(1)))
 
     def claim(self) -> None:
-        """Claims the granules of its roles that nobody owns."""
-        view = self.seen
-        for batch in batches(self.granules.owned_by(""), GRANULES_PER_WRITE):
-            if not self._has_time():
+        """Claims the granules of its roles that nobody owns. Each member begins somewhere else: several may claim at once."""
+        free = self.granules.owned_by("")
+        start = hash_of(self.seen.me.id, len(free)) if len(free) > GRANULES_PER_WRITE else 0
+        for number, batch in enumerate(batches(free[start:] + free[:start], GRANULES_PER_WRITE)):
+            if number and not self._has_time():
                 self.is_behind = True
                 return
-            if not self.transact(rows.claim(batch, view.me, self._world.clock.now_ms())):
-                self.granules.doubt("")  # somebody else claims them, too
-                return
-            self._received(batch)
+            if self.transact(rows.claim(batch, self.seen.me, self._world.clock.now_ms())):
+                self._received(batch)
+            else:
+                self.granules.read_again([granule.name for granule in batch])  # somebody else claims them, too
 
     def take_over(self, id: str) -> None:
         """Takes the granules of a silent member, and removes it. Granules of roles that this member does not work for become nobody's."""
-        view = self.seen
-        mine = self.granules.owned_by(id)
-        for batch in batches(mine, GRANULES_PER_WRITE):
-            if not self._has_time():
+        for number, batch in enumerate(batches(self.granules.owned_by(id), GRANULES_PER_WRITE)):
+            if number and not self._has_time():
                 self.is_behind = True
                 return
-            view = self.seen
-            source = view.others[id]
-            if not self.transact(rows.take_over(batch, source, view.me, self._world.clock.now_ms())):
-                self.granules.doubt(id)  # somebody else takes them, too, or it lives
+            if not self._take(batch, self.seen.others[id], self.seen.me):
                 return
-            self._lost(source, len(batch))
             self._received(batch)
         if self._release_rest(id):
             self.transact(rows.remove_member(self._key, self.seen.others[id]))
@@ -149,14 +158,29 @@ class Exchange:
         if source.owned == 0 or not foreign:
             return True
         rest = [row for row in self._reader.granules(granule_names(foreign)).values() if row.owner == id]
-        return all(
-            self.transact(rows.take_over(batch, source, None, self._world.clock.now_ms()))
-            for batch in batches(rest, GRANULES_PER_WRITE)
-        )
+        return all(self._take(batch, self.seen.others[id], None) for batch in batches(rest, GRANULES_PER_WRITE))
+
+    def _take(self, granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None) -> bool:
+        """Takes granules from a silent member; whether that was applied. If not, it lives, or somebody else takes them, too."""
+        entry, now = self._world.space.fleet_moves(source.id, source.moves + 1), self._world.clock.now_ms()
+        if self.transact(rows.take_over(granules, source, to, now, entry=entry)):
+            self._lost(source, len(granules))
+            return True
+        row = self._world.refs.read(source.key)
+        if row is None or row["life"] != source.life:
+            return False
+        now_source, view = MemberRow.from_row(row), self.seen
+        if now_source.moves == source.moves:  # nobody took anything: these are not its own
+            self.granules.doubt(source.id)
+        self.view = replace(view, others={**view.others, source.id: now_source})
+        self.granules.notice(view.me, [now_source], {view.me.id, *view.others})
+        return False
 
     def carry_out(self) -> None:
-        """Hands over what was planned, while there is time."""
-        while self.plan and self._has_time():
+        """Hands over what was planned, while there is time, and a part of it in any case."""
+        is_first = True
+        while self.plan and (is_first or self._has_time()):
+            is_first = False
             if not self.hand_over(self.plan.pop(0)):
                 self.plan.clear()
 
@@ -170,17 +194,19 @@ class Exchange:
             return True
         self.granules.drop([granule.name for granule in mine])
         now = self._world.clock.now_ms()
-        if not self.transact(rows.hand_over(mine, me, to, now, role=move.role, load=move.load)):
+        entry = self._world.space.fleet_moves(me.id, me.moves + 1)
+        if not self.transact(rows.hand_over(mine, me, to, now, entry=entry, role=move.role, load=move.load)):
             self.read_again()
             return False
         for granule in mine:
             self.granules.put(replace(granule, owner=to.id, epoch=granule.epoch + 1, since=now))
-        own = replace(me, changes=me.changes + 1, owned=me.owned - len(mine), life=me.life + 1)
+        own = replace(
+            _less(me, len(mine), life=1), loads={**me.loads, move.role: me.loads.get(move.role, 0) - move.load}
+        )
         loads = {**to.loads, move.role: to.loads.get(move.role, 0) + move.load}
         other = replace(to, changes=to.changes + 1, owned=to.owned + len(mine), loads=loads)
         self.view = replace(view, me=own, others={**view.others, to.id: other})
         self.granules.changed(own)
-        self.granules.changed(other)
         return True
 
     def _received(self, granules: Sequence[GranuleRow]) -> None:
@@ -195,8 +221,8 @@ class Exchange:
     def _lost(self, source: MemberRow, count: int) -> None:
         """Notes that granules were taken from a silent member."""
         view = self.seen
-        less = replace(source, changes=source.changes + 1, owned=source.owned - count)
-        self.granules.changed(less)
+        less = _less(source, count)
+        self.granules.took(less)
         self.view = replace(view, others={**view.others, source.id: less})
 
     def release(self) -> bool:
@@ -205,10 +231,10 @@ class Exchange:
             self.read_again()
             for batch in batches(self.granules.owned_by(self.seen.me.id), GRANULES_PER_WRITE):
                 me = self.seen.me
-                if not self.transact(rows.hand_over(batch, me, None, self._world.clock.now_ms())):
+                entry = self._world.space.fleet_moves(me.id, me.moves + 1)
+                if not self.transact(rows.hand_over(batch, me, None, self._world.clock.now_ms(), entry=entry)):
                     break
-                own = replace(me, changes=me.changes + 1, life=me.life + 1)
-                self.view = replace(self.seen, me=own)
+                self.view = replace(self.seen, me=_less(me, len(batch), life=1))
             else:
                 return self.transact(rows.remove_member(self._key, self.seen.me))
         return False
@@ -229,8 +255,14 @@ class Exchange:
         me = view.me if row is None else MemberRow.from_row(row)
         others = self._reader.members(view.others)
         self.view = replace(view, me=me, others=others)
-        self.granules.notice([me, *others.values()], {me.id, *others})
-        self._read_granules(in_time=False)
+        self.granules.notice(me, others.values(), {me.id, *others})
+        self._read(in_time=False)
+
+
+def _less(member: MemberRow, count: int, *, life: int = 0) -> MemberRow:
+    """A member's row after granules were taken from it."""
+    counts = {"changes": member.changes + 1, "moves": member.moves + 1, "owned": member.owned - count}
+    return replace(member, life=member.life + life, **counts)
 
 
 def moves(role: str, weights: Mapping[str, int], chosen: Mapping[str, Sequence[str]]) -> list[Move]:

@@ -2,15 +2,16 @@
 
     beat     1  show life                          one write; its answer says whether its granules changed
              2  look at the fleet and at others    one read
-             3  read granules that changed hands   reads, only then
+             3  read what changed hands            reads, only then
              4  take over from who is silent       transactions, only then
-             5  hand over what is too much         now and then
+             5  hand over what is too much         now and then, and when somebody new is well
     look     1  look at the watched members        one read, between two beats
     leave    1  say so: nobody gives it granules any more
              2  hand over everything
              3  remove the own row
 
-Steps 3 to 5 take a beat's time at most, and go on in the next one: so whoever has many granules to read, take or give shows life meanwhile.
+Steps 3 to 5 take a beat's time and a transaction each at most, and go on in the next one: so whoever has many granules to read, take or give shows life
+meanwhile, and comes on however slow the store is.
 
 A crash after any step leaves rows that the others understand: a member that shows no life. A process that was frozen and goes on finds its
 member removed, or its granules with other epochs, and begins anew. What it did meanwhile is either harmless when it is done twice, or was
@@ -29,11 +30,14 @@ from msgspec.structs import replace
 from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import (
     SUSPECTED_BEATS,
+    Sight,
     everything,
     granule_names,
     granule_of,
+    is_whole_look,
     looked,
     surplus,
+    unseen,
     watched,
 )
 from turnstile.fleet.core.owners import Address, Owners
@@ -43,9 +47,6 @@ from turnstile.fleet.exchange import Exchange, Monotonic, View, moves
 from turnstile.fleet.read import FleetReader
 from turnstile.store.core.errors import StateConflict, Throttled
 from turnstile.store.ports import AllAccepted, World
-
-WHOLE_LOOK_BEATS: Final = 5
-"""Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
 
 JOIN_TRIES: Final = 8
 
@@ -168,14 +169,12 @@ class Member:
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
-        """Returns after how long ``beat`` is to be called again: at once, while it has granules to read, take or give, and where it is not alone
-        any more and its row still says that it shows life as slowly as one that is: others would doubt it as late."""
+        """Returns after how long ``beat`` is to be called again. At once, while it has granules to take or give, or is alone and has some to read; and
+        where it is not alone any more and its row still says that it shows life as slowly as one that is: others would doubt it as late."""
         view = self._exchange.view
         if self._exchange.has_more_to_do() or (view is not None and view.others and view.me.beat_ms > self._beat_ms):
             return 0
-        return (
-            self._beat_ms if view is None else min(self._alone_beat_ms, view.me.beat_ms)
-        )  # no longer than its row says
+        return self._beat_ms if view is None else min(self._alone_beat_ms, view.me.beat_ms)  # as its row says
 
     def _whose(self, view: View, name: str) -> Whose:
         granule = self._exchange.granules.get(name)
@@ -198,23 +197,23 @@ class Member:
                 that lasts.
         """
         began_ms, before = self._monotonic(), self._exchange.view
-        removed = False
+        removed = is_due = False
         if before is not None:
             shown = self._show_life(before)
             if shown is None:
                 self._exchange.view, removed = None, True
             else:
-                self._look(before, shown, began_ms)
+                is_due = self._look(before, shown, began_ms)
         if self._exchange.view is None:
             self._join(began_ms)
         was_behind, self._exchange.is_behind = self._exchange.is_behind, False
         for id in sorted(_silent(self._exchange.seen)):
             self._exchange.take_over(id)
         self._beats += 1
-        if is_whole := self._beats % WHOLE_LOOK_BEATS == 0 or was_behind:
+        if is_due or was_behind:
             self._exchange.claim()
-        if is_whole and not self._exchange.has_more_to_do():
-            self._balance()
+            if not self._exchange.has_more_to_do():
+                self._balance()
         self._exchange.carry_out()
         return self._changes(removed=removed)
 
@@ -234,10 +233,10 @@ class Member:
             row = self._world.refs.read(me.key)
             if row is None:
                 return None
-            me = replace(me, life=row["life"])
+            me = MemberRow.from_row(row)
         beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
-        loads = self._loads(view) if self._exchange.granules.is_noticed(view.me) else None
+        loads = self._loads(me.id) if self._exchange.granules.is_noticed(me) else None
         self._life_unknown = True
         try:
             response = self._world.refs.write(rows.show_life(me, loads, beat_ms, now, leaving=leaving))
@@ -252,10 +251,16 @@ class Member:
             shown if (shown.life, shown.shown_at) == (me.life + 1, now) else None
         )  # refused too, if it was sent twice
 
-    def _look(self, before: View, me: MemberRow, began_ms: int) -> None:
-        """Replaces the view by what the fleet and the watched members say now; by what all say, where this member was given granules."""
-        whole = self._beats % WHOLE_LOOK_BEATS == WHOLE_LOOK_BEATS - 1 or me.changes != before.me.changes
-        ids = before.others if whole else watched(me.id, before.others, _silent(before))
+    def _look(self, before: View, me: MemberRow, began_ms: int) -> bool:
+        """Replaces the view by what the fleet and the watched members say now; by what all say now and then, and where this member was given granules.
+
+        Returns:
+            whether it is time to claim and to balance: now and then, and when those who are new are well and should be given something.
+        """
+        is_due = is_whole_look(me.id, self._beats, len(before.others))
+        whole = is_due or me.changes != before.me.changes
+        looked_at = {*watched(me.id, before.others, _silent(before)), *unseen(me.id, before.others, before.sights)}
+        ids = before.others if whole else looked_at
         rows = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
         if self._key not in rows:
             raise _fleet_is_gone()
@@ -263,10 +268,22 @@ class Member:
         rows_seen = [MemberRow.from_row(row) for row in rows.values()]
         if strangers := fleet.members - before.others.keys() - {me.id}:
             rows_seen.extend(self._reader.members(strangers).values())
-        others = {**before.others, **{row.id: row for row in rows_seen}}
-        others = {id: row for id, row in others.items() if id in fleet.members}
+        others = _present(fleet, {**before.others, **{row.id: row for row in rows_seen}})
         sights = looked(before.sights, rows_seen, began_ms, fleet.members)
+        if _are_new_ones_well(before.sights, sights) and self._has_surplus(me, others, sights):
+            is_due = True
+            if not whole:  # what it gives is judged by what all have now
+                whole = True
+                rest = list(self._reader.members(others.keys() - {row.id for row in rows_seen}).values())
+                others = _present(fleet, {**others, **{row.id: row for row in rest}})
+                sights, rows_seen = looked(sights, rest, began_ms, fleet.members), rows_seen + rest
         self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
+        return is_due
+
+    def _has_surplus(self, me: MemberRow, others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> bool:
+        """Whether this member should hand over something, as far as it knows."""
+        weights, takers = self._weights(me.id), _takers(others, sights)
+        return any(surplus(me.id, weights[role], takers, role) for role in self._wanted)
 
     def look(self) -> bool:
         """Looks between two beats whether the watched members show life, so that one that does not is doubted half a beat sooner; returns whether one is in doubt that
@@ -291,7 +308,7 @@ class Member:
         fleet = self._found()
         id = self._world.ids.uuid()
         me = MemberRow(
-            space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, owned=0,
+            space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, moves=0, owned=0,
             loads=dict.fromkeys(self._wanted, 0), joined_at=now, shown_at=now, host=self._address.host,
             port=self._address.port, secret=self._address.secret,
         )  # fmt: skip
@@ -323,7 +340,7 @@ class Member:
     def _balance(self) -> None:
         """Plans to hand over what is more than this member's part."""
         view = self._exchange.seen
-        takers, weights = _takers(view), self._weights(view)
+        takers, weights = _takers(view.others, view.sights), self._weights(view.me.id)
         for role in self._wanted:
             self._exchange.plan += moves(role, weights[role], surplus(view.me.id, weights[role], takers, role))
         with self._mutex:  # what was measured long ago counts for less
@@ -342,8 +359,8 @@ class Member:
             return True
         self._exchange.read_again()
         view = self._exchange.seen
-        takers = _takers(view)
-        for role, weights in self._weights(view).items():
+        takers = _takers(view.others, view.sights)
+        for role, weights in self._weights(view.me.id).items():
             planned = moves(role, weights, everything(view.me.id, weights, takers, role))
             if not all(self._exchange.hand_over(move) for move in planned):
                 break
@@ -353,16 +370,23 @@ class Member:
 
     # -- load ---------------------------------------------------------------------------------------------------------
 
-    def _weights(self, view: View) -> dict[str, dict[str, int]]:
+    def _weights(self, me: str) -> dict[str, dict[str, int]]:
         """The loads of the granules that this member owns, by role."""
         weights = {role: dict[str, int]() for role in self._wanted}
         with self._mutex:
-            for granule in self._exchange.granules.owned_by(view.me.id):
+            for granule in self._exchange.granules.owned_by(me):
                 weights[granule.role][granule.name] = 1 + self._work.get(granule.name, 0)
         return weights
 
-    def _loads(self, view: View) -> dict[str, int]:
-        return {role: sum(weights.values()) for role, weights in self._weights(view).items()}
+    def _loads(self, me: str) -> dict[str, int]:
+        """The sums of ``_weights``."""
+        granules = self._exchange.granules
+        loads = {role: granules.counts(me).get(role, 0) for role in self._wanted}
+        with self._mutex:
+            for name, work in self._work.items():
+                if (granule := granules.get(name)) is not None and granule.owner == me:
+                    loads[granule.role] += work
+        return loads
 
 
 def _silent(view: View) -> set[str]:
@@ -370,11 +394,20 @@ def _silent(view: View) -> set[str]:
     return {id for id, other in view.others.items() if view.sights[id].silent(other)}
 
 
-def _takers(view: View) -> list[MemberRow]:
+def _takers(others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> list[MemberRow]:
     """The members that granules may be given to: that stay, and nobody suspects."""
-    return [
-        other for id, other in view.others.items() if other.state == "active" and not view.sights[id].suspected(other)
-    ]
+    return [other for id, other in others.items() if other.state == "active" and not sights[id].suspected(other)]
+
+
+def _present(fleet: FleetRow, others: Mapping[str, MemberRow]) -> dict[str, MemberRow]:
+    return {id: row for id, row in others.items() if id in fleet.members}
+
+
+def _are_new_ones_well(before: Mapping[str, Sight], now: Mapping[str, Sight]) -> bool:
+    """Whether somebody was seen alive for the first time, and nobody is left of whom that has to be waited for."""
+    return all(sight.seen_alive for sight in now.values()) and any(
+        id not in before or not before[id].seen_alive for id in now
+    )
 
 
 def _fleet_is_gone() -> StateConflict:

@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from turnstile.fleet.core.decisions import granule_names
+from turnstile.fleet.core.granules import Entry
 from turnstile.fleet.core.roles import without_members
-from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow, MovesRow
 from turnstile.store.ports import World
 
 
@@ -85,6 +86,12 @@ class FleetReader:
             name: GranuleRow.from_row(rows[key]) if key in rows else GranuleRow(key, name, "", 0, 0)
             for name, key in keys.items()
         }
+
+    def entries(self, wanted: Iterable[Entry]) -> dict[Entry, MovesRow]:
+        """Returns entries of members' logs; those that are gone are left out."""
+        keys = {entry: self._space.fleet_moves(*entry) for entry in wanted}
+        rows = self._refs.read_many(list(keys.values()))
+        return {entry: MovesRow.from_row(rows[key]) for entry, key in keys.items() if key in rows}
 
     def report(self) -> FleetReport:
         """Returns members and granules as their rows are now."""

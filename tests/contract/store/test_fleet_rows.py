@@ -10,10 +10,10 @@ import pytest
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
 from turnstile.adapters.opening import RandomIds
-from turnstile.fleet.core.decisions import SILENT_BEATS
+from turnstile.fleet.core.decisions import SILENT_BEATS, WHOLE_LOOK_BEATS
 from turnstile.fleet.core.roles import ALL
 from turnstile.fleet.core.rows import owned_still
-from turnstile.fleet.member import WHOLE_LOOK_BEATS, Member
+from turnstile.fleet.member import Member
 from turnstile.fleet.read import FleetReader, FleetReport
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Change, Clause, Equals, Set

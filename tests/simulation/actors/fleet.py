@@ -45,6 +45,9 @@ class FleetMember(Owner):
     def act(self) -> None:
         found = self.member.beat()
         self.met("fleet beat")
+        self._fleet.believed(self.member)
+        if self.rng.random() < 0.05:
+            self._fleet.end_an_entry(self.rng)
         if found.removed:
             self.met("fleet member joined anew")
         for _ in range(self.rng.randrange(3)):

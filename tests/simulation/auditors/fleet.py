@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.auditors.record import Violation, audits
+from tests.simulation.engine.ports import Process
+from tests.simulation.engine.processes import world_of
 from turnstile.fleet.core.decisions import SILENT_BEATS
-from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow, MovesRow
+from turnstile.store.core.writes import Erase
 
 if TYPE_CHECKING:
+    import random
+
     from tests.simulation.engine.state import State
+    from turnstile.fleet.member import Member
 
 
 class FleetAuditor:
@@ -32,6 +38,29 @@ class FleetAuditor:
     def rows(self, kind: type[Any]) -> list[Any]:
         """All rows of a kind."""
         return [kind.from_row(row) for row in self._state.refs.rows.values() if row["kind"] == kind.kind]
+
+    def believed(self, member: Member) -> None:
+        """A member that has read as many entries of an owner's log as there are knows which of the granules that it believes that owner's are so."""
+        exchange = member._exchange
+        if exchange.view is None:
+            return
+        owners, granules = {row.id: row for row in self.rows(MemberRow)}, exchange.granules
+        unread = set(granules.unread(1_000))
+        for granule in granules.all():
+            owner = owners.get(granule.owner)
+            if owner is None or granule.name in unread or granules._moves.get(owner.id) != owner.moves:
+                continue
+            self._state.auditor.seen["fleet belief"] += 1
+            row = GranuleRow.from_row(self._state.refs.rows[self._state.space.fleet_granule(granule.name)])
+            if (row.owner, row.epoch) != (granule.owner, granule.epoch):
+                raise Violation("I19", f"{member.id} believes {granule}, which is {row}")
+
+    def end_an_entry(self, rng: random.Random) -> None:
+        """The time to live of one entry has ended, sooner than it ever does."""
+        keys = sorted(row["key"] for row in self._state.refs.rows.values() if row["kind"] == MovesRow.kind)
+        if keys:
+            self._state.auditor.seen["fleet entry ended"] += 1
+            world_of(Process(self._state, "time to live", prone=False)).refs.write(Erase(rng.choice(keys), ()))
 
     @audits
     def _fleet(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:

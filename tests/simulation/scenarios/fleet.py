@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from tests.simulation.actors.fleet import BEAT_MS, ROLES, FleetMember
 from tests.simulation.auditors.fleet import FleetAuditor
 from tests.simulation.auditors.owners import OwnerAuditor
@@ -19,10 +21,9 @@ from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import Sight, granule_names
 from turnstile.fleet.core.granules import Granules
-from turnstile.fleet.core.rows import FleetRow, GranuleRow
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MovesRow
 from turnstile.fleet.core.shares import Shares
 from turnstile.fleet.exchange import Exchange
 from turnstile.fleet.member import Member
@@ -130,7 +131,7 @@ def _takes_of_every_role() -> Any:
         source = self.seen.others[id]
         roles = {role: self.seen.fleet.granules[role] for role in source.loads if role not in self._roles}
         rest = [row for row in self._reader.granules(granule_names(roles)).values() if row.owner == id]
-        return all(self.transact(rows.take_over([row], source, self.seen.me, 0)) for row in rest)
+        return all(self._take([row], self.seen.others[id], self.seen.me) for row in rest)
 
     return patch.object(Exchange, "_release_rest", take)
 
@@ -141,6 +142,29 @@ def _others_of_old() -> Any:
 
 
 _whose = Shares.whose
+
+
+def _logs_never_read() -> Any:
+    """Entries of logs count as read, and are not."""
+    return patch.object(Granules, "_move", lambda *_: None)
+
+
+def _any_epoch() -> Any:
+    """An entry counts, however old it is."""
+
+    def moved(self: Granules, entry: MovesRow) -> None:
+        for name, epoch in entry.granules.items():
+            if row := self.get(name):
+                self.put(replace(row, owner=entry.to, epoch=epoch))
+
+    return patch.object(Granules, "_move", moved)
+
+
+def _gaps_passed_over() -> Any:
+    """Where an entry is gone, nothing is read again."""
+    return patch.object(
+        Granules, "doubt", lambda self, owner: self.read_again(self._owned.get("", ()) if not owner else ())
+    )
 
 
 FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
@@ -159,5 +183,8 @@ FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "granule: never read again": (_never_read_again, "I19"),
     "granule: taken of a role that one does not work for": (_takes_of_every_role, "I19"),
     "shares: believed for ever": (_others_of_old, "I19"),
+    "entry: never read": (_logs_never_read, "I19"),
+    "entry: of any epoch": (_any_epoch, "I19"),
+    "entry: gone, and passed over": (_gaps_passed_over, "I19"),
 }
 """What is planted, and the invariant that it breaks."""

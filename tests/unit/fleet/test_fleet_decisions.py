@@ -11,17 +11,23 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.unit.fleet.rows_of_members import member
 from turnstile.fleet.core.decisions import (
+    LOOKED_AT,
+    RUN_MOST,
     SILENT_BEATS,
     SUSPECTED_BEATS,
     WATCHED,
+    WHOLE_LOOK_BEATS,
     Sight,
     batches,
     everything,
     granule_name,
     granule_names,
     granule_of,
+    hash_of,
+    is_whole_look,
     looked,
     surplus,
+    unseen,
     watched,
 )
 
@@ -75,6 +81,31 @@ def test_the_next_in_the_ring_are_watched() -> None:
     assert watched("c", {"a", "b", "c", "d", "e"}, {"d"}) == ["d", "e", "a", "b"]
 
 
+def test_members_that_were_not_seen_alive_yet_are_looked_at_some_at_a_time() -> None:
+    alive, new = Sight(5, 1, seen_alive=True), Sight(5, 1)
+    assert unseen("b", ["a", "c", "d", "e"], {"a": new, "c": alive, "d": new}) == ["d", "e", "a"]
+    many = [f"m{number:02d}" for number in range(20)]
+    assert unseen("m03", [id for id in many if id != "m03"], {}) == many[4 : 4 + LOOKED_AT]
+    assert unseen("m17", many[:17], {}) == many[:LOOKED_AT]
+
+
+@pytest.mark.parametrize("others", [1, WHOLE_LOOK_BEATS * LOOKED_AT, WHOLE_LOOK_BEATS * LOOKED_AT + LOOKED_AT - 1])
+def test_a_member_of_a_small_fleet_looks_at_all_every_few_beats(others: int) -> None:
+    assert [beats for beats in range(12) if is_whole_look("me", beats, others)] == [4, 9]
+
+
+def test_in_a_large_fleet_whole_looks_are_rarer_and_not_in_the_same_beat() -> None:
+    looks = {id: [beats for beats in range(60) if is_whole_look(id, beats, 160)] for id in "abcdefgh"}
+    assert all(len(beats) == 3 and beats[2] - beats[1] == beats[1] - beats[0] == 20 for beats in looks.values())
+    assert len({beats[0] for beats in looks.values()}) > 4
+    assert [is_whole_look("a", beats, 48) for beats in range(6)].count(True) == 1
+
+
+def test_a_hash_is_below_its_bound_and_always_the_same() -> None:
+    assert {hash_of(f"x{number}", 3) for number in range(100)} == {0, 1, 2}
+    assert hash_of("x", 1) == 0 and hash_of("turnstile", 1_000) == 479
+
+
 # -- balance --------------------------------------------------------------------------------------------------------------
 
 
@@ -115,6 +146,25 @@ def test_a_member_gives_until_it_has_the_mean(
     count: int, others: tuple[int, ...], expected: tuple[int, list[int]]
 ) -> None:
     assert moved(granules(count), *others) == expected
+
+
+def test_neighbours_are_given_together_and_to_each_about_as_many() -> None:
+    mine = {f"publish/{number:05d}": 1 for number in range(9_000)}
+    moves = surplus("a", mine, [member(f"m{number}", loads={"publish": 0}) for number in range(3)], "publish")
+    assert {len(names) for names in moves.values()} == {25 * RUN_MOST}
+    for names in moves.values():
+        parts = batches(sorted(names), RUN_MOST)
+        assert all(int(part[-1][-5:]) - int(part[0][-5:]) == RUN_MOST - 1 for part in parts)
+    few = surplus("a", granules(32), [member(f"m{number}", loads={"publish": 0}) for number in range(3)], "publish")
+    assert {len(names) for names in few.values()} == {8}
+
+
+def test_what_is_heavy_goes_alone_to_whoever_has_least() -> None:
+    mine = {f"publish/{number:05d}": 1 for number in range(200)} | {"publish/8": 90, "publish/9": 60}
+    moves = everything("a", mine, [member("m", loads={"publish": 0}), member("n", loads={"publish": 0})], "publish")
+    (first,) = [names for names in moves.values() if "publish/8" in names]
+    (second,) = [names for names in moves.values() if "publish/9" in names]
+    assert first is not second and abs(sum(mine[name] for name in first) - sum(mine[name] for name in second)) <= 16
 
 
 def test_what_weighs_too_much_stays_and_the_rest_goes() -> None:

@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from tests.unit.fleet.rows_of_members import SPACE, member
 from turnstile.fleet.core.rows import (
+    MOVES_S,
     FleetRow,
     GranuleRow,
     MemberRow,
+    MovesRow,
     add_role,
     claim,
     found_fleet,
@@ -34,6 +36,7 @@ def granule(number: int, owner: str = "a", epoch: int = 5) -> GranuleRow:
     return GranuleRow(SPACE.fleet_granule(name), name, owner, epoch, 3)
 
 
+ENTRY = SPACE.fleet_moves("a", 2)
 FLEET = FleetRow(KEY, {"publish": 8}, 1, frozenset({"a", "b"}))
 
 
@@ -71,6 +74,8 @@ def test_i19_a_sign_of_life_counts_and_only_one_process_shows_it() -> None:
     write = show_life(me, {"publish": 9}, 20, NOW)
     shown = MemberRow.from_row(after(write, me.to_row()) or {})
     assert shown == replace(me, life=5, beat_ms=20, loads={"publish": 9}, shown_at=NOW)
+    given = MemberRow.from_row(after(write, replace(me, loads={"publish": 11}).to_row()) or {})
+    assert given.loads == {"publish": 13}, "what a giver added meanwhile stays"
     assert refusing(write, member(life=5).to_row()) == ["own life"] and refusing(write, None) == ["own life"]
     assert (after(show_life(me, {}, 20, NOW, leaving=True), me.to_row()) or {})["state"] == "leaving"
     unmeasured = MemberRow.from_row(after(show_life(me, None, 20, NOW), me.to_row()) or {})
@@ -90,8 +95,9 @@ def test_i19_a_member_is_removed_when_it_owns_nothing_and_has_shown_no_life_sinc
 
 def changed(writes: tuple[Write, ...], *rows: GranuleRow | MemberRow) -> list[Any]:
     """The rows after a transaction that is accepted."""
+    *writes, entry = writes  # type: ignore[assignment]
     keys = [row.key for row in rows]
-    assert [write.key for write in writes] == keys
+    assert [write.key for write in writes] == keys and isinstance(entry, Insert) and entry.key == ENTRY
     new = [after(write, row.to_row()) for write, row in zip(writes, rows, strict=True)]
     return [type(row).from_row(found or {}) for row, found in zip(rows, new, strict=True)]
 
@@ -111,33 +117,51 @@ def test_i19_what_nobody_owns_is_claimed_under_the_next_epoch() -> None:
 
 def test_i19_granules_are_handed_over_in_one_transaction_over_both_members() -> None:
     mine, source, to = granule(1), member(), member("b", owned=0, changes=0)
-    writes = hand_over([mine], source, to, NOW)
+    writes = hand_over([mine], source, to, NOW, entry=ENTRY)
     moved, less, more = changed(writes, mine, source, to)
     assert (moved.owner, moved.epoch, moved.since) == ("b", 6, NOW)
     assert (less.owned, less.changes, more.owned, more.changes) == (2, 3, 1, 1)
+    assert (less.moves, more.moves) == (source.moves + 1, to.moves)
     assert (less.life, less.shown_at, more.life) == (source.life + 1, NOW, to.life), "who gives shows life"
     assert refusing(writes[1], member(changes=3).to_row()) == ["same changes"]
     assert refusing(writes[1], member(life=5).to_row()) == ["own life"]
     assert refusing(writes[2], member("b", state="leaving").to_row()) == ["active"]
-    assert [moved.owner for moved in changed(hand_over([mine], source, None, NOW), mine, source)[:1]] == [""]
+    assert [moved.owner for moved in changed(hand_over([mine], source, None, NOW, entry=ENTRY), mine, source)[:1]] == [
+        ""
+    ]
 
 
 def test_what_a_member_is_given_counts_as_its_load_before_it_has_measured_that() -> None:
     mine, source, to = granule(1), member(), member("b", loads={"publish": 7})
-    _, _, more = changed(hand_over([mine], source, to, NOW, role="publish", load=4), mine, source, to)
-    assert more.loads == {"publish": 11}
-    _, _, more = changed(hand_over([mine], source, to, NOW), mine, source, to)
-    assert more.loads == {"publish": 7}
+    _, less, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY, role="publish", load=4), mine, source, to)
+    assert (less.loads, more.loads) == ({"publish": 3}, {"publish": 11}), "and no more as the giver's"
+    _, less, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY), mine, source, to)
+    assert less.loads == more.loads == {"publish": 7}
 
 
 def test_i19_granules_of_a_silent_member_are_taken_over_unless_it_shows_life() -> None:
     theirs, source, me = granule(1), member(), member("b", owned=2, changes=7)
-    writes = take_over([theirs, granule(2)], source, me, NOW)
+    writes = take_over([theirs, granule(2)], source, me, NOW, entry=ENTRY)
     moved, _, less, more = changed(writes, theirs, granule(2), source, me)
     assert (moved.owner, moved.epoch, less.owned, less.changes, more.owned, more.changes) == ("b", 6, 1, 3, 4, 8)
     assert refusing(writes[2], member(life=5).to_row()) == ["silent"]
     assert refusing(writes[2], member(changes=9).to_row()) == []
-    assert changed(take_over([theirs], source, None, NOW), theirs, source)[0].owner == ""
+    assert changed(take_over([theirs], source, None, NOW, entry=ENTRY), theirs, source)[0].owner == ""
+
+
+def test_i19_what_leaves_a_member_is_an_entry_of_its_log_under_the_next_number() -> None:
+    source, to = member(moves=1), member("b")
+    for writes, owner in (
+        (hand_over([granule(1), granule(2, epoch=8)], source, to, NOW, entry=ENTRY), "b"),
+        (take_over([granule(1), granule(2, epoch=8)], source, to, NOW, entry=ENTRY), "b"),
+        (take_over([granule(1), granule(2, epoch=8)], source, None, NOW, entry=ENTRY), ""),
+    ):
+        entry = writes[-1]
+        assert isinstance(entry, Insert) and refusing(entry, entry.row) == ["new"]
+        epochs = {"publish/1": 6, "publish/2": 9}
+        assert MovesRow.from_row(entry.row) == MovesRow(ENTRY, owner, epochs, NOW, NOW // 1000 + MOVES_S)
+        (less,) = [write for write in writes if write.key == source.key]
+        assert MemberRow.from_row(after(less, source.to_row()) or {}).moves == 2
 
 
 def test_i19_a_fence_holds_in_the_epoch_of_its_owner_only() -> None:
@@ -146,7 +170,9 @@ def test_i19_a_fence_holds_in_the_epoch_of_its_owner_only() -> None:
     assert refusing(fence, granule(1, epoch=6).to_row()) == ["same epoch"] == refusing(fence, None)
 
 
-@pytest.mark.parametrize("row", [FLEET, member(), granule(1), FleetRow(KEY, {}, 1)])
+@pytest.mark.parametrize(
+    "row", [FLEET, member(), granule(1), FleetRow(KEY, {}, 1), MovesRow(ENTRY, "", {"publish/1": 2}, 1, 2)]
+)
 def test_rows_are_read_as_they_were_written(row: Any) -> None:
     assert type(row).from_row(row.to_row()) == row
 
@@ -156,5 +182,5 @@ def test_a_granules_role_is_the_first_part_of_its_name() -> None:
 
 
 def test_every_change_says_whose_row_it_is() -> None:
-    kinds = [type(write) for write in hand_over([granule(1)], member(), member("b"), NOW)]
-    assert kinds == [Change, Change, Change]
+    kinds = [type(write) for write in hand_over([granule(1)], member(), member("b"), NOW, entry=ENTRY)]
+    assert kinds == [Change, Change, Change, Insert]

@@ -40,19 +40,19 @@ def test_granules_that_change_hands_are_counted_by_role_with_the_epochs_that_the
     granules = [granule(0, 4), granule(1, 9), granule(0, 1, "maintain")]
     claimed = happenings(SPACE, "a", rows.claim([granule(0, 0), granule(1, 3)], A, NOW))
     assert claimed == [Happening(CLAIMED, "a", "", "publish", 2, 1, 4)]
-    given = happenings(SPACE, "a", rows.hand_over(granules, A, B, NOW, role="publish", load=7))
+    given = happenings(SPACE, "a", rows.hand_over(granules, A, B, NOW, entry="e", role="publish", load=7))
     assert given == [
         Happening(HANDED_OVER, "b", "a", "publish", 2, 5, 10),
         Happening(HANDED_OVER, "b", "a", "maintain", 1, 2, 2),
     ]
-    taken = happenings(SPACE, "b", rows.take_over(granules[:1], A, B, NOW))
+    taken = happenings(SPACE, "b", rows.take_over(granules[:1], A, B, NOW, entry="e"))
     assert taken == [Happening(TAKEN_OVER, "b", "a", "publish", 1, 5, 5)]
 
 
 def test_granules_that_become_nobodys_are_told_of_whoever_had_them() -> None:
     released = [Happening(RELEASED, "a", "", "publish", 1, 5, 5)]
-    assert happenings(SPACE, "a", rows.hand_over([granule(0, 4)], A, None, NOW)) == released
-    assert happenings(SPACE, "b", rows.take_over([granule(0, 4)], A, None, NOW)) == released
+    assert happenings(SPACE, "a", rows.hand_over([granule(0, 4)], A, None, NOW, entry="e")) == released
+    assert happenings(SPACE, "b", rows.take_over([granule(0, 4)], A, None, NOW, entry="e")) == released
 
 
 def test_what_an_owner_fences_is_no_happening() -> None:

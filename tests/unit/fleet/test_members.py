@@ -10,11 +10,18 @@ import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, UNEVEN_PERCENT, WATCHED, granule_of
+from turnstile.fleet.core.decisions import (
+    SILENT_BEATS,
+    SUSPECTED_BEATS,
+    UNEVEN_PERCENT,
+    WATCHED,
+    WHOLE_LOOK_BEATS,
+    granule_of,
+)
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.core.shares import Whose
-from turnstile.fleet.member import WHOLE_LOOK_BEATS, Beat, Member
+from turnstile.fleet.member import Beat, Member
 from turnstile.fleet.read import NO_FLEET, FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.ports import World
@@ -326,6 +333,7 @@ def granule_row(site: Site, name: str, owner: str) -> None:
     site.world.refs.rows[before] = {
         **site.world.refs.rows[before],
         "changes": site.world.refs.rows[before]["changes"] + 1,
+        "moves": site.world.refs.rows[before]["moves"] + 1,  # of which no entry is there
     }
 
 
@@ -405,7 +413,7 @@ def test_i19_an_owner_stops_before_another_one_begins() -> None:
     subjects = [f"t{number}" for number in range(40)]
     during_transactions(site, lambda: answers.extend(first.whose("publish", subject) for subject in subjects))
     site.beats(first, second, times=WHOLE_LOOK_BEATS)
-    assert len(second.owned()) == 4
+    assert len(second.owned()) >= 4
     assert answers.count(Whose.UNSURE) and answers.count(Whose.MINE), "what is given away is not its own any more"
 
 
@@ -524,7 +532,7 @@ def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_an
     site.agree(first, second)
     assert lives == sorted(set(lives)), "life is shown between any two parts of the work"
     assert {row.id for row in site.rows(MemberRow)} == {first.id, second.id}, "nobody was taken for silent"
-    assert abs(len(first.owned()) - len(second.owned())) <= GRANULES_PER_WRITE
+    assert abs(len(first.owned()) - len(second.owned())) <= count * UNEVEN_PERCENT / 100
     before = len(second.owned())
     for _ in range(400):
         site.beats(first, step_ms=BEAT)
@@ -532,6 +540,82 @@ def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_an
             break
     assert before and len(first.owned()) == count
     site.agree(first)
+
+
+def test_i19_whoever_joins_and_is_well_is_given_its_part_before_the_next_whole_look() -> None:
+    site = Site()
+    first = site.member(publish=64)
+    site.beats(first, times=WHOLE_LOOK_BEATS + 1)
+    second = site.member("b", publish=64)
+    site.beats(first, second, times=3)
+    site.beats(second)
+    assert len(second.owned()) == 32
+    third, fourth = site.member("c", publish=64), site.member("d", publish=64)
+    for _ in range(3):
+        site.beats(third, fourth, first, second)
+    site.beats(third, fourth, first, second)
+    assert all(12 <= len(member.owned()) <= 20 for member in (first, second, third, fourth))
+    site.agree(first, second, third, fourth)
+
+
+def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_nobody() -> None:
+    site = Site()
+    slow_store(site, 2 * BEAT)
+    count = 5 * GRANULES_PER_WRITE
+    first, second = site.member(publish=count), site.member("b", publish=count)
+    for _ in range(8):
+        site.beats(first, step_ms=0)
+    assert len(first.owned()) == count, "one transaction a beat, at least"
+    for _ in range(20):
+        site.beats(first, second, step_ms=0)
+    assert len(second.owned()) >= count // 2 - GRANULES_PER_WRITE
+    site.agree(first, second)
+    for _ in range(8 * SILENT_BEATS):
+        site.beats(second, step_ms=BEAT)
+    assert len(second.owned()) == count
+    site.agree(second)
+
+
+def test_a_member_that_claims_for_many_beats_reads_each_granule_once() -> None:
+    site = Site()
+    slow_store(site, 2 * BEAT)
+    count = 12 * GRANULES_PER_WRITE
+    member = site.member(publish=count)
+    read_many, reads = site.world.refs.read_many, list[str]()
+    site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    for _ in range(14):
+        site.beats(member, step_ms=0)
+    assert len(member.owned()) == count
+    granule = site.world.space.fleet_granule("")
+    assert len([key for key in reads if key.startswith(granule)]) == count
+
+
+def test_i19_entries_that_are_gone_are_made_up_for_by_reading_granules() -> None:
+    site = Site()
+    members = [site.member(name, publish=60) for name in "abc"]
+    site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
+    members[2].leave()
+    for key in [key for key in site.world.refs.rows if "/fleet-moves/" in key]:
+        del site.world.refs.rows[key]
+    for member in members[:2]:
+        site.beats(member)
+    assert members[0].whose("publish", "t") is not Whose.UNSURE
+    site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
+    assert len(members[0].owned()) + len(members[1].owned()) == 60
+    site.agree(*members[:2])
+
+
+def test_i19_two_that_take_over_from_one_share_the_work_and_each_learns_what_the_other_took() -> None:
+    site = Site()
+    count = 6 * GRANULES_PER_WRITE
+    members = [site.member(name, publish=count) for name in "abc"]
+    site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
+    slow_store(site, 2 * BEAT)
+    for _ in range(60):
+        site.beats(*members[:2], step_ms=BEAT)
+    assert len(site.rows(MemberRow)) == 2
+    site.agree(*members[:2])
+    assert sum(len(member.owned()) for member in members[:2]) == count
 
 
 def test_what_is_given_in_several_beats_is_planned_once() -> None:
@@ -557,7 +641,7 @@ def test_i19_a_fleet_whose_row_went_while_a_member_joined_is_told() -> None:
     assert site.rows(MemberRow) == []
 
 
-def test_a_member_reads_the_granules_that_changed_hands_and_no_others() -> None:
+def test_a_member_reads_of_what_changed_hands_the_entries_of_logs_and_no_granules() -> None:
     site = Site()
     members = [site.member(name, publish=300) for name in "abc"]
     site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
@@ -566,13 +650,13 @@ def test_a_member_reads_the_granules_that_changed_hands_and_no_others() -> None:
     granule = site.world.space.fleet_granule("")
     site.beats(*members, times=2 * WHOLE_LOOK_BEATS)
     assert [key for key in reads if key.startswith(granule)] == []
-    lost = len(members[2].owned())
-    reads.clear()
+    entries = site.world.space.fleet_moves(members[2].id, 0)[:-1]
     members[2].leave()
     reads.clear()
     site.beats(*members[:2])
-    again = [key for key in reads if key.startswith(granule)]
-    assert lost <= len(again) <= 2 * 300 and len(members[0].owned()) + len(members[1].owned()) == 300
+    assert [key for key in reads if key.startswith(granule)] == []
+    assert any(key.startswith(entries) for key in reads)
+    assert len(members[0].owned()) + len(members[1].owned()) == 300
     reads.clear()
     site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
     assert [key for key in reads if key.startswith(granule)] == []
@@ -583,7 +667,8 @@ def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
     members = [site.member(f"m{number}", publish=64) for number in range(12)]
     site.beats(*members, times=3 * WHOLE_LOOK_BEATS)
     site.agree(*members)
-    assert {len(member.owned()) for member in members} <= {5, 6}
+    owned = [len(member.owned()) for member in members]
+    assert sum(owned) == 64 and max(owned) - min(owned) <= 2
     reads = list[int]()
     read, read_many = site.world.refs.read, site.world.refs.read_many
     site.world.refs.read = lambda key: reads.append(1) or read(key)  # type: ignore[func-returns-value,method-assign]

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS
+from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, WHOLE_LOOK_BEATS
 from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.core.roles import ALL, EVENTS, MAINTAIN, PUBLISH, SWEEP
 from turnstile.fleet.core.rows import GranuleRow
 from turnstile.fleet.core.shares import Shares, Whose
-from turnstile.fleet.member import WHOLE_LOOK_BEATS
 from turnstile_server import fleet
 from turnstile_server.fleet import Processes, Sharing, Work, Worked, differences
 

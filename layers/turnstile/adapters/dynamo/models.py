@@ -34,7 +34,7 @@ from turnstile.delta.core.reservations import Register
 from turnstile.delta.core.undecided import GroupRow
 from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.rows import EventLog, EventMark
-from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
+from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow, MovesRow
 from turnstile.store.core.rows import Attribute as RowAttribute
 from turnstile.store.core.rows import StoredAs, StoredRow, attributes
 from turnstile.store.core.writes import Path, Row
@@ -138,6 +138,7 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
     FleetRow,
     MemberRow,
     GranuleRow,
+    MovesRow,
     Register,
     Attention,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from bisect import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -26,14 +27,26 @@ SILENT_BEATS: Final = 5
 WATCHED: Final = 3
 """How many members each member watches: those that follow it in the ring of ids."""
 
+WHOLE_LOOK_BEATS: Final = 5
+"""Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
+
+LOOKED_AT: Final = 8
+"""How many members a member looks at in a beat beside those that it watches, on average: in a large fleet whole looks are rarer."""
+
 UNEVEN_PERCENT: Final = 25
 """How far from the mean a load must be before granules move: measured loads are never equal."""
 
 
+RUN_MOST: Final = 90
+"""How many neighbours are given to one member at a time at most."""
+
+RUNS_EACH: Final = 8
+"""How many times as many granules are so given to each at least, where there are as many: so loads are as even as without."""
+
+
 def granule_of(role: str, subject: str, granules: int) -> str:
     """Returns the granule of a role that ``subject`` (a table's id, a catalog's name) is in: a range of hashes."""
-    place = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:4], "big")
-    return granule_name(role, place * granules >> 32)
+    return granule_name(role, hash_of(subject, granules))
 
 
 def granule_name(role: str, number: int) -> str:
@@ -106,6 +119,26 @@ def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[
     return chosen
 
 
+def unseen(me: str, members: Collection[str], sights: Mapping[str, Sight]) -> list[str]:
+    """Returns the members that ``me`` looks at beside those it watches, since it has not seen them alive yet: ``LOOKED_AT`` at most, the next in the ring."""
+    strangers = sorted(id for id in members if id not in sights or not sights[id].seen_alive)
+    start = bisect(strangers, me)
+    return (strangers[start:] + strangers[:start])[:LOOKED_AT]
+
+
+def is_whole_look(me: str, beats: int, others: int) -> bool:
+    """Returns whether ``me`` looks at all ``others`` in the beat after so many. In a large fleet each does so more rarely, and not all in the same beat, so that a
+    beat costs the same in fleets of any size."""
+    every = max(WHOLE_LOOK_BEATS, others // LOOKED_AT)
+    shift = hash_of(me, every) if every > WHOLE_LOOK_BEATS else 0
+    return (beats + shift) % every == every - 1
+
+
+def hash_of(text: str, most: int) -> int:
+    """Returns a number below ``most`` that is always the same for ``text``."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") * most >> 32
+
+
 def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], role: str) -> dict[str, list[str]]:
     """Returns which of its granules the member ``me`` should hand over to whom, for loads of a role that are nearly even.
 
@@ -124,7 +157,7 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
     margin = mean * UNEVEN_PERCENT / 100
     if load <= mean + margin and min(loads.values()) >= mean - margin:
         return {}
-    takers, moves = _Takers(me, loads), dict[str, list[str]]()
+    takers, moves = _Takers(me, loads, len(mine)), dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         if load - weight >= mean:
             moves.setdefault(takers.give(weight), []).append(name)
@@ -138,7 +171,7 @@ def everything(me: str, mine: Mapping[str, int], members: Collection[MemberRow],
     loads = _loads(members, role)
     if not loads:
         return {}
-    takers, moves = _Takers(me, loads), dict[str, list[str]]()
+    takers, moves = _Takers(me, loads, len(mine)), dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         moves.setdefault(takers.give(weight), []).append(name)
     return moves
@@ -159,14 +192,24 @@ def _heaviest_first(granule: tuple[str, int]) -> tuple[int, str]:
 
 class _Takers:
     """Members that granules are given to, each time to whoever has least to do; what several members give at once is spread over those
-    that have equally little."""
+    that have equally little. Granules of one load go to the same member several at a time, as they come: whose names, and so rows, are neighbours.
+    """
 
-    def __init__(self, me: str, loads: Mapping[str, int]) -> None:
+    def __init__(self, me: str, loads: Mapping[str, int], granules: int) -> None:
         self._heap = [(load, hashlib.sha256(f"{me}/{id}".encode()).digest(), id) for id, load in loads.items()]
         heapq.heapify(self._heap)
+        self._run = max(1, min(RUN_MOST, granules // (RUNS_EACH * (len(loads) + 1))))
+        self._taker: tuple[int, bytes, str] | None = None
+        self._left, self._weight = 0, 0
 
     def give(self, load: int) -> str:
         """Returns who gets a granule of this load."""
-        before, order, id = self._heap[0]
-        heapq.heapreplace(self._heap, (before + load, order, id))
+        if self._left == 0 or load != self._weight:
+            self._left, self._weight = self._run, load
+            self._taker = (
+                heapq.heappop(self._heap) if self._taker is None else heapq.heappushpop(self._heap, self._taker)
+            )
+        assert self._taker is not None
+        before, order, id = self._taker
+        self._taker, self._left = (before + load, order, id), self._left - 1
         return id

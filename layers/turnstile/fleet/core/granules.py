@@ -1,29 +1,55 @@
-"""What a member believes of granules: their rows as it read them last, and which of them it has to read again. Pure.
+"""What a member believes of granules: their rows as it read them last, and what it has to read to know more. Pure.
 
-A granule leaves its owner only in a transaction that raises the owner's ``changes``. So as long as the ``changes`` of a member are the same as when
-its granules were read, none of them is another's; and a look at the members' rows says which granules have to be read again, whatever their number.
+A granule leaves its owner only in a transaction that raises the owner's ``moves`` and adds an entry to its log. So a look at the members' rows says which
+entries have to be read, whatever the number of granules; as long as a member's ``moves`` are those of the last entry that was read, none of the granules
+that are believed its own is another's. Where an entry is gone (after an hour), the granules of that member are read again, each.
+
+Epochs order what is read: an entry or a row of an earlier epoch changes nothing. Only a granule that is still to be read is left so by an entry, whose new owner may
+have given it away in an entry that counted as read before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import Final
 
-from turnstile.fleet.core.rows import GranuleRow, MemberRow
+from msgspec.structs import replace
+
+from turnstile.fleet.core.rows import GranuleRow, MemberRow, MovesRow
+
+PROBED: Final = 8
+"""Entries that are read at once of a log whose end nobody knows, since its member has left."""
+
+Entry = tuple[str, int]
+"""An entry of a log: the member's id, and the number."""
 
 
 class Granules:
     """The granules of some roles. ``get`` is safe for threads, the rest is for one.
 
     Args:
+        me: the id of the member that believes.
         names: of all granules. None has been read.
+        key_of: the key of a granule's row, by its name.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(
+        self, me: str = "", names: Iterable[str] = (), key_of: Callable[[str], str] = lambda name: name
+    ) -> None:
+        self._me, self._key_of = me, key_of
         self._rows: dict[str, GranuleRow] = {}
         self._owned: dict[str, dict[str, GranuleRow]] = {}
+        self._counts: dict[str, Counter[str]] = {}
         self._unread = dict.fromkeys(names)
-        self._changes: dict[str, int] = {}
+        self._names = frozenset(self._unread)
+        self._dropped = set[str]()
+        self._changes = -1
+        self._moves = dict[str, int]()
+        self._behind = dict[str, int | None]()
+        self._gaps = set[str]()
+        self._begun = False
 
     def get(self, name: str) -> GranuleRow | None:
         """Returns a granule as it was read last; None for one that was never read, or is being given away."""
@@ -37,52 +63,125 @@ class Granules:
         """Returns the granules of an owner; those of nobody for an empty id."""
         return list(self._owned.get(owner, {}).values())
 
+    def counts(self, owner: str) -> Mapping[str, int]:
+        """Returns how many granules of each role an owner has, where it has any."""
+        return self._counts.get(owner, {})
+
     def unread(self, most: int) -> list[str]:
         """Returns names of granules that have to be read, at most so many."""
         return list(islice(self._unread, most))
 
+    def entries(self, most: int) -> list[Entry]:
+        """Returns entries that have to be read, before any granule, at most so many."""
+        wanted = list[Entry]()
+        for id, last in self._behind.items():
+            first = self._moves[id] + 1
+            until = first + PROBED if last is None else last + 1
+            wanted += [(id, number) for number in range(first, min(until, first + most))]
+            if len(wanted) >= most:
+                break
+        return wanted[:most]
+
     def put(self, row: GranuleRow) -> None:
         """Takes a row as it was read or written just now."""
         self._unread.pop(row.name, None)
+        self._dropped.discard(row.name)
         self._remove(row.name)
         self._rows[row.name] = row
         self._owned.setdefault(row.owner, {})[row.name] = row
+        self._counts.setdefault(row.owner, Counter())[row.role] += 1
+
+    def apply(self, wanted: Sequence[Entry], entries: Mapping[Entry, MovesRow]) -> None:
+        """Takes what was read of the entries that were ``wanted``; those that are gone are not in ``entries``."""
+        for id, number in wanted:
+            if id not in self._behind or number != self._moves[id] + 1:
+                continue
+            last, entry = self._behind[id], entries.get((id, number))
+            if entry is not None:
+                self._move(entry)
+                self._moves[id] = number
+                if number == last:
+                    del self._behind[id]
+                continue
+            del self._behind[id]
+            self.doubt(id)
+            if last is None:  # it left the fleet, and this was the end of its log
+                del self._moves[id]
+                self._gaps.discard(id)
+            else:
+                self._moves[id] = last
+                self._gaps.add(id)
 
     def drop(self, names: Iterable[str]) -> None:
         """Forgets granules: nobody is sure of their owners until they are read again."""
         for name in names:
             self._remove(name)
             self._unread[name] = None
+            self._dropped.add(name)
 
     def doubt(self, owner: str) -> None:
         """Has the granules of an owner read again; until then they count as its own."""
-        self._unread.update(dict.fromkeys(self._owned.get(owner, ())))
+        self.read_again(self._owned.get(owner, ()))
 
-    def notice(self, members: Iterable[MemberRow], present: Collection[str]) -> None:
-        """Doubts the granules of those ``members`` whose ``changes`` are others than when their granules were read, and of owners that are not
-        ``present`` in the fleet. Requires that the rows of members were read before the granules will be."""
-        for member in members:
-            if self._changes.get(member.id) != member.changes:
-                self.doubt(member.id)
-                self._changes[member.id] = member.changes
-        for gone in self._changes.keys() - set(present):
-            del self._changes[gone]
+    def read_again(self, names: Iterable[str]) -> None:
+        """Has granules read again; until then they count as what they were."""
+        self._unread.update(dict.fromkeys(names))
+
+    def notice(self, me: MemberRow, members: Iterable[MemberRow], present: Collection[str]) -> None:
+        """Has the logs of those members read whose ``moves`` are more than were read, and of who is not ``present`` in the fleet any more.
+
+        Requires that the rows were read before the entries and granules will be; and those of all ``members``, when ``me`` has other ``changes`` than before.
+        """
+        for member in (me, *members):
+            if member.moves > self._moves.setdefault(member.id, 0 if self._begun else member.moves):
+                self._behind[member.id] = member.moves
+        self._begun, self._changes = True, me.changes
+        for gone in self._moves.keys() - set(present):
+            if gone in self._owned:
+                self._behind[gone] = None
+            else:
+                del self._moves[gone]
+                self._behind.pop(gone, None)
+                self._gaps.discard(gone)
         for owner in list(self._owned):
-            if owner and owner not in present:
+            if owner and owner not in present and owner not in self._moves:
                 self.doubt(owner)
 
-    def changed(self, member: MemberRow) -> None:
-        """Notes a transaction of one's own over granules of ``member``, as its row is after it: what it changed was ``put`` here."""
-        self._changes[member.id] = member.changes
+    def changed(self, me: MemberRow) -> None:
+        """Notes a transaction of one's own, as the own row is after it: what it changed was ``put`` here."""
+        self._changes, self._moves[me.id] = me.changes, me.moves
 
-    def is_noticed(self, member: MemberRow) -> bool:
-        """Returns whether everything is read that ``member``'s row says was changed."""
-        return not self._unread and self._changes.get(member.id) == member.changes
+    def took(self, source: MemberRow) -> None:
+        """Notes a transaction of one's own that took granules from ``source``, as its row is after it."""
+        self._moves[source.id] = source.moves
+
+    def is_noticed(self, me: MemberRow) -> bool:
+        """Returns whether everything is read that the own row says was changed."""
+        return not self._unread and not self._behind and self._changes == me.changes
+
+    def _move(self, entry: MovesRow) -> None:
+        for name, epoch in entry.granules.items():
+            if name not in self._names:
+                continue
+            row = self._rows.get(name)
+            if row is not None and row.epoch >= epoch:
+                continue
+            if entry.to == self._me:  # what leaves this member it knows first
+                is_certain = name not in self._dropped
+            else:
+                is_certain = row is not None and name not in self._unread and entry.to not in self._gaps
+            if not is_certain:
+                self._unread[name] = None
+            elif row is None:
+                self.put(GranuleRow(self._key_of(name), name, entry.to, epoch, entry.at))
+            else:
+                self.put(replace(row, owner=entry.to, epoch=epoch, since=entry.at))
 
     def _remove(self, name: str) -> None:
         before = self._rows.pop(name, None)
         if before is not None:
             owned = self._owned[before.owner]
             del owned[name]
+            self._counts[before.owner][before.role] -= 1
             if not owned:
-                del self._owned[before.owner]
+                del self._owned[before.owner], self._counts[before.owner]

@@ -3,11 +3,13 @@
     FleetRow      one: who is a member, and how many granules each role has     (MTable, SysLog)
     MemberRow     one for each member: its signs of life, its load, how many granules it owns
     GranuleRow    one for each granule that was ever owned: its owner and its epoch     (GTable)
+    MovesRow      one for each transaction that took granules from a member: which, and whose they are now     (GLog)
 
 Every change of an owner is one transaction over the granules and both members (MarlinCommit): the granule's epoch is the version that it
 compares, and the members' ``changes`` say to each of them that what it remembers of its granules is old. The paper appends to a log
-of each member, under the number of the last entry that it knows; here a row of each member counts, and a granule has a row of its own, which
-others can check in a transaction of theirs (``owned_still``).
+of each member, under the number of the last entry that it knows; here a row of each member counts, a granule has a row of its own, which
+others can check in a transaction of theirs (``owned_still``), and the log says in one row what others would have to read of up to 90. It is there for an
+hour, and nothing but speed depends on it.
 
 Ownership never decides what is true. It says who should do a work, so that it is done once; what the work changes has conditions of
 its own.
@@ -38,7 +40,10 @@ from turnstile.store.core.writes import (
 )
 
 GRANULES_PER_WRITE: Final = 90
-"""How many granules change hands in one transaction, which holds 100 writes: theirs, and those of two members."""
+"""How many granules change hands in one transaction, which holds 100 writes: theirs, those of two members, and the entry of a log."""
+
+MOVES_S: Final = 3600
+"""How long an entry of a log is kept. Whoever has not read it by then reads granules."""
 
 
 class FleetRow(StoredRow, frozen=True):
@@ -67,6 +72,8 @@ class MemberRow(StoredRow, frozen=True):
         life: counts its signs of life. That it changes is all that others judge by: no clock is compared.
         beat_ms: how long the member is silent at most while it is well.
         changes: counts the transactions that gave it granules or took some.
+            As long as it is the same, what its own process believes that it owns is all that it owns.
+        moves: counts the transactions that took granules from it, each of which has an entry (``MovesRow``).
             As long as it is the same, what others believe that it owns is its own.
         owned: how many granules have it as their owner.
         loads: by role that it works for: what it has to do, in units of work a minute.
@@ -83,6 +90,7 @@ class MemberRow(StoredRow, frozen=True):
     life: int
     beat_ms: int
     changes: int
+    moves: int
     owned: int
     loads: dict[str, int]
     joined_at: int
@@ -114,6 +122,24 @@ class GranuleRow(StoredRow, frozen=True):
         return self.name.rpartition("/")[0]
 
 
+class MovesRow(StoredRow, frozen=True):
+    """What one transaction took from a member: an entry of its log, under the number that its row's ``moves`` has after it.
+
+    Attributes:
+        to: the id of the new owner; empty: nobody.
+        granules: by name, the epoch of each under that owner.
+        at: when (server clock, ms).
+        expires: the table's time-to-live attribute, in seconds.
+    """
+
+    kind: ClassVar[str] = "fleet-moves"
+
+    to: str
+    granules: dict[str, int]
+    at: int
+    expires: int
+
+
 # -- members ------------------------------------------------------------------------------------------------------------
 
 
@@ -142,11 +168,14 @@ def show_life(
     Refused when the member was removed, or when a copy of its process (restored from a snapshot) shows the same life.
 
     Args:
-        loads: what it has to do; None while it does not know all that it owns: then its row stays right by what givers add (``hand_over``).
+        loads: what it has to do, of roles that its row has; None while it does not know all that it owns. The difference is added: so what givers added since
+            ``member`` was read (``hand_over``) stays.
     """
     state = "leaving" if leaving else member.state
     shown = (Set(("beat_ms",), beat_ms), Set(("shown_at",), now), Set(("state",), state))
-    measured = () if loads is None else (Set(("loads",), dict(loads)),)
+    measured = tuple(
+        SetSum(("loads", role), ("loads", role), load - member.loads[role]) for role, load in (loads or {}).items()
+    )
     return Change(member.key, (_own_life(member),), (SetSum(("life",), ("life",), 1), *measured, *shown))
 
 
@@ -169,7 +198,14 @@ def claim(granules: Sequence[GranuleRow], to: MemberRow, now: int) -> tuple[Writ
 
 
 def hand_over(
-    granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int, *, role: str = "", load: int = 0
+    granules: Sequence[GranuleRow],
+    source: MemberRow,
+    to: MemberRow | None,
+    now: int,
+    *,
+    entry: str,
+    role: str = "",
+    load: int = 0,
 ) -> tuple[Write, ...]:
     """Granules of ``source``, whose process asks for it, become those of ``to``, or nobody's (None): one transaction (MigrationTxn).
     It is a sign of life, too: whoever has much to give has no time for others.
@@ -178,7 +214,8 @@ def hand_over(
     shows its life.
 
     Args:
-        role, load: what ``to`` has to do now beside what its row says, so that nobody gives it too much before it has measured that.
+        entry: the key of the entry in the log of ``source``, number ``source.moves + 1``.
+        role, load: what ``to`` has to do now beside what its row says, and ``source`` no more: whoever looks before they have measured it sees what is true of all together.
     """
     same = Clause(
         "same changes",
@@ -187,19 +224,24 @@ def hand_over(
         Equals(("changes",), source.changes),
     )
     alive = (SetSum(("life",), ("life",), 1), Set(("shown_at",), now))
-    less = Change(source.key, (same, _own_life(source)), (*_less(len(granules)), *alive))
-    return *_given(granules, to, now), less, *_more(to, len(granules), {role: load} if role else {})
+    loads = {role: load} if role else {}
+    lighter = tuple(SetSum(("loads", role), ("loads", role), -load) for role, load in loads.items())
+    less = Change(source.key, (same, _own_life(source)), (*_less(len(granules)), *alive, *lighter))
+    more = _more(to, len(granules), loads)
+    return *_given(granules, to, now), less, *more, _noted(granules, to, now, entry)
 
 
-def take_over(granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int) -> tuple[Write, ...]:
+def take_over(
+    granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int, *, entry: str
+) -> tuple[Write, ...]:
     """Granules of the silent member ``source`` become those of ``to``, whose process noticed, or nobody's (None): one transaction
     (RecoveryMigrTxn).
 
-    Refused when ``source`` has shown life since it was read.
+    Refused when ``source`` has shown life since it was read, or another member takes something from it. ``entry`` as of ``hand_over``.
     """
     clause = Clause("silent", "I19", "it has shown no life since it was found silent", Equals(("life",), source.life))
     less = Change(source.key, (clause,), _less(len(granules)))
-    return *_given(granules, to, now), less, *_more(to, len(granules), {})
+    return *_given(granules, to, now), less, *_more(to, len(granules), {}), _noted(granules, to, now, entry)
 
 
 def owned_still(granule: GranuleRow) -> Check:
@@ -212,7 +254,14 @@ def _given(granules: Sequence[GranuleRow], to: MemberRow | None, now: int) -> tu
 
 
 def _less(count: int) -> tuple[Action, ...]:
-    return SetSum(("owned",), ("owned",), -count), SetSum(("changes",), ("changes",), 1)
+    counted = SetSum(("changes",), ("changes",), 1), SetSum(("moves",), ("moves",), 1)
+    return SetSum(("owned",), ("owned",), -count), *counted
+
+
+def _noted(granules: Sequence[GranuleRow], to: MemberRow | None, now: int, entry: str) -> Insert:
+    epochs = {granule.name: granule.epoch + 1 for granule in granules}
+    row = MovesRow(entry, "" if to is None else to.id, epochs, now, now // 1000 + MOVES_S)
+    return Insert(row.to_row(), (new_row("I19"),))
 
 
 def _more(to: MemberRow | None, count: int, loads: Mapping[str, int]) -> tuple[Write, ...]:

@@ -124,6 +124,10 @@ class Space:
         """A granule, ``<role>/<number>``."""
         return f"{self.realm}/fleet-granule/{name}"
 
+    def fleet_moves(self, member: str, number: int) -> str:
+        """An entry of a member's log: granules that left it."""
+        return f"{self.realm}/fleet-moves/{member}/{number}"
+
     def objs(self, catalog: str) -> str:
         """A catalog's partition of objs."""
         return f"{self.realm}/{catalog.lower()}"
