@@ -103,8 +103,8 @@ class Site:
     def __init__(self, folder: Path, settings: ConsoleSettings) -> None:
         self._folder, self._page = folder, _read(folder / "index.html")
         self._policy = _policy(settings.origins)
-        told = msgspec.structs.asdict(settings)
-        self._told = msgspec.json.encode({name: value for name, value in told.items() if name != "origins"})
+        members = msgspec.structs.asdict(settings)
+        self._members = msgspec.json.encode({name: value for name, value in members.items() if name != "origins"})
 
     @functools.cached_property
     def _files(self) -> dict[str, _File]:

@@ -147,8 +147,8 @@ class Tasks:
 
     def last_of(self, names: Sequence[str]) -> dict[str, Task]:
         """The tasks as they are now, by name; those that were never begun are left out. One request for every 100."""
-        found = self._objects.read_many(TASK.name, names)
-        return {name: Task.unpack(each.payload) for name, each in found.items()}
+        objects = self._objects.read_many(TASK.name, names)
+        return {name: Task.unpack(each.payload) for name, each in objects.items()}
 
     def begin(self, name: str, term_ms: int) -> Attempt | Busy:
         """Begin the task, unless it runs: two requests. An attempt that takes longer than ``term_ms`` must renew before. If

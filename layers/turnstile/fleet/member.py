@@ -113,20 +113,15 @@ class Member:
     def granule_of(self, role: str, subject: str) -> str:
         """Returns the name of the granule that a subject is in, as far as this member knows the role; else an empty text."""
         view = self._exchange.view
-        return (
-            ""
-            if view is None or role not in view.fleet.granules
-            else granule_of(role, subject, view.fleet.granules[role])
-        )
+        if view is None or role not in view.fleet.granules:
+            return ""
+        return granule_of(role, subject, view.fleet.granules[role])
 
     def granule(self, role: str, subject: str) -> GranuleRow | None:
         """Returns the granule of a subject, if this member owns it as it knows: what ``core.rows.owned_still`` makes a fence of, which an
         owner adds to a transaction that must not be applied when the granule is another's by then."""
-        view = self._exchange.view
-        if view is None or role not in view.fleet.granules:
-            return None
-        granule = self._exchange.granules.get(granule_of(role, subject, view.fleet.granules[role]))
-        return None if granule is None or granule.owner != view.me.id else granule
+        granule = self._exchange.granules.get(self.granule_of(role, subject))
+        return None if granule is None or granule.owner != self.id else granule
 
     def owned(self) -> tuple[str, ...]:
         """Returns the names of the granules that this member owns, as it knows."""

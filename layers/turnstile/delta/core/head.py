@@ -154,16 +154,16 @@ class LaterEntry(Entry, frozen=True, array_like=True):
 
     def pack(self) -> bytes:
         """The bytes stored in the row: every known member, and those that are not known behind them."""
-        known = [getattr(self, name) for name in Entry.__struct_fields__]
+        members = [getattr(self, name) for name in Entry.__struct_fields__]
         count = (_MEMBERS + len(self.later)).to_bytes(2)
-        return _ARRAY + count + _ENCODER.encode(known)[3:] + b"".join(self.later)
+        return _ARRAY + count + _ENCODER.encode(members)[3:] + b"".join(self.later)
 
     @classmethod
     def of(cls, packed: bytes) -> LaterEntry:
         """The entry that a newer release packed."""
         parts = [bytes(part) for part in _PARTS.decode(packed)]
-        known = _DECODER.decode(_ARRAY + _MEMBERS.to_bytes(2) + b"".join(parts[:_MEMBERS]))
-        members = {name: getattr(known, name) for name in Entry.__struct_fields__}
+        entry = _DECODER.decode(_ARRAY + _MEMBERS.to_bytes(2) + b"".join(parts[:_MEMBERS]))
+        members = {name: getattr(entry, name) for name in Entry.__struct_fields__}
         return cls(**members, later=tuple(parts[_MEMBERS:]))
 
 
