@@ -104,7 +104,7 @@ class Site:
         self._folder, self._page = folder, _read(folder / "index.html")
         self._policy = _policy(settings.origins)
         members = msgspec.structs.asdict(settings)
-        self._members = msgspec.json.encode({name: value for name, value in members.items() if name != "origins"})
+        self._told = msgspec.json.encode({name: value for name, value in members.items() if name != "origins"})
 
     @functools.cached_property
     def _files(self) -> dict[str, _File]:
