@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
+from turnstile.fleet import exchange
 from turnstile.fleet.core.decisions import (
     SILENT_BEATS,
     SUSPECTED_BEATS,
@@ -21,6 +24,7 @@ from turnstile.fleet.core.decisions import (
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.core.shares import Whose
+from turnstile.fleet.exchange import READ_AT_ONCE
 from turnstile.fleet.member import Beat, Member
 from turnstile.fleet.read import NO_FLEET, FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
@@ -333,7 +337,7 @@ def granule_row(site: Site, name: str, owner: str) -> None:
     site.world.refs.rows[before] = {
         **site.world.refs.rows[before],
         "changes": site.world.refs.rows[before]["changes"] + 1,
-        "moves": site.world.refs.rows[before]["moves"] + 1,  # of which no entry is there
+        "moves": site.world.refs.rows[before].get("moves", 0) + 1,  # of which no entry is there
     }
 
 
@@ -570,10 +574,72 @@ def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_nobody
         site.beats(first, second, step_ms=0)
     assert len(second.owned()) >= count // 2 - GRANULES_PER_WRITE
     site.agree(first, second)
+    owned = [len(second.owned())]
     for _ in range(8 * SILENT_BEATS):
         site.beats(second, step_ms=BEAT)
-    assert len(second.owned()) == count
+        owned.append(len(second.owned()))
+    assert owned[-1] == count
+    assert max(after - before for before, after in itertools.pairwise(owned)) == GRANULES_PER_WRITE
     site.agree(second)
+
+
+def test_what_takes_longer_than_a_beat_to_read_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    count = 24 * GRANULES_PER_WRITE
+    first, second, third = (site.member(name, publish=count) for name in "abc")
+    site.beats(first)
+    slow_store(site, BEAT // 2)
+    site.beats(second, step_ms=0)
+    assert len(second._exchange.granules.all()) == READ_AT_ONCE and second.next_beat_ms() == BEAT, "that may wait"
+    site.beats(second, third, times=3)
+    assert len(second._exchange.granules.all()) == count
+    monkeypatch.setattr(exchange, "ENTRIES_AT_ONCE", WATCHED + 2)
+    while len(second.owned()) < 8 * GRANULES_PER_WRITE:
+        site.beats(first, second, step_ms=1)
+    slow_store(site, BEAT)
+    site.beats(third, step_ms=0)
+    assert third._exchange.granules.entries(1) and third.next_beat_ms() == 0, "others wait for that"
+    for _ in range(6):
+        site.beats(third, step_ms=0)
+    assert not third._exchange.granules.entries(1)
+    site.agree(first, second, third)
+
+
+def test_i19_a_take_over_that_is_refused_shows_what_the_member_is_by_now() -> None:
+    for change, is_seen, is_read in (
+        ({"life": 1}, False, False),
+        ({"moves": 1}, True, False),
+        ({"shown_at": 1}, True, True),
+        (None, False, False),
+    ):
+        site, first, second = pair()
+        site.beats(first)
+        work = first._exchange
+        source, lost = work.seen.others[second.id], work.granules.owned_by(second.id)
+        for granule in lost:
+            row = site.world.refs.rows[granule.key]
+            site.world.refs.rows[granule.key] = {**row, "epoch": row["epoch"] + 1}
+        if change is None:
+            del site.world.refs.rows[source.key]
+        else:
+            row = site.world.refs.rows[source.key]
+            more = {name: row.get(name, 0) + number for name, number in change.items()}
+            site.world.refs.rows[source.key] = {**row, **more}
+        assert not work._take(lost, source, work.seen.me)
+        assert (work.seen.others[second.id] != source) == is_seen
+        assert len(work.granules.unread(9)) == (len(lost) if is_read else 0)
+        assert work.granules.entries(9) == ([(second.id, source.moves + 1)] if change == {"moves": 1} else [])
+
+
+def test_i19_what_another_member_has_claimed_is_seen_by_looking_at_all_and_not_by_claiming_it() -> None:
+    site, first, second = pair()
+    granules = first._exchange.granules
+    theirs = granules.owned_by(second.id)[0]
+    granules.put(replace(theirs, owner="", epoch=theirs.epoch - 1))
+    sent = list[int]()
+    during_transactions(site, lambda: sent.append(1))
+    site.beats(first, second, times=WHOLE_LOOK_BEATS)
+    assert granules.get(theirs.name) == theirs and sent == []
 
 
 def test_a_member_that_claims_for_many_beats_reads_each_granule_once() -> None:

@@ -73,14 +73,12 @@ class Granules:
 
     def entries(self, most: int) -> list[Entry]:
         """Returns entries that have to be read, before any granule, at most so many."""
-        wanted = list[Entry]()
-        for id, last in self._behind.items():
-            first = self._moves[id] + 1
-            until = first + PROBED if last is None else last + 1
-            wanted += [(id, number) for number in range(first, min(until, first + most))]
-            if len(wanted) >= most:
-                break
-        return wanted[:most]
+        wanted = (
+            (id, number)
+            for id, last in self._behind.items()
+            for number in range(self._moves[id] + 1, 1 + (self._moves[id] + PROBED if last is None else last))
+        )
+        return list(islice(wanted, most))
 
     def put(self, row: GranuleRow) -> None:
         """Takes a row as it was read or written just now."""
@@ -144,7 +142,7 @@ class Granules:
                 self._behind.pop(gone, None)
                 self._gaps.discard(gone)
         for owner in list(self._owned):
-            if owner and owner not in present and owner not in self._moves:
+            if owner and owner not in self._moves:
                 self.doubt(owner)
 
     def changed(self, me: MemberRow) -> None:

@@ -90,7 +90,6 @@ class MemberRow(StoredRow, frozen=True):
     life: int
     beat_ms: int
     changes: int
-    moves: int
     owned: int
     loads: dict[str, int]
     joined_at: int
@@ -98,6 +97,7 @@ class MemberRow(StoredRow, frozen=True):
     host: str = ""
     port: int = 0
     secret: str = ""
+    moves: int = 0
 
 
 class GranuleRow(StoredRow, frozen=True):
@@ -226,7 +226,7 @@ def hand_over(
     alive = (SetSum(("life",), ("life",), 1), Set(("shown_at",), now))
     loads = {role: load} if role else {}
     lighter = tuple(SetSum(("loads", role), ("loads", role), -load) for role, load in loads.items())
-    less = Change(source.key, (same, _own_life(source)), (*_less(len(granules)), *alive, *lighter))
+    less = Change(source.key, (same, _own_life(source)), (*_less(source, len(granules)), *alive, *lighter))
     more = _more(to, len(granules), loads)
     return *_given(granules, to, now), less, *more, _noted(granules, to, now, entry)
 
@@ -240,7 +240,7 @@ def take_over(
     Refused when ``source`` has shown life since it was read, or another member takes something from it. ``entry`` as of ``hand_over``.
     """
     clause = Clause("silent", "I19", "it has shown no life since it was found silent", Equals(("life",), source.life))
-    less = Change(source.key, (clause,), _less(len(granules)))
+    less = Change(source.key, (clause,), _less(source, len(granules)))
     return *_given(granules, to, now), less, *_more(to, len(granules), {}), _noted(granules, to, now, entry)
 
 
@@ -253,8 +253,9 @@ def _given(granules: Sequence[GranuleRow], to: MemberRow | None, now: int) -> tu
     return tuple(_give(granule, "" if to is None else to.id, now) for granule in granules)
 
 
-def _less(count: int) -> tuple[Action, ...]:
-    counted = SetSum(("changes",), ("changes",), 1), SetSum(("moves",), ("moves",), 1)
+def _less(source: MemberRow, count: int) -> tuple[Action, ...]:
+    """``moves`` is set and not summed, since rows of an older release have none; the entry of that number, which has to be new, is its guard."""
+    counted = SetSum(("changes",), ("changes",), 1), Set(("moves",), source.moves + 1)
     return SetSum(("owned",), ("owned",), -count), *counted
 
 
