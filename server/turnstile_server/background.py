@@ -207,6 +207,8 @@ class Background:
         return now_s
 
     def _hint(self, changes: Mapping[str, int]) -> None:
+        if self._sharing is not None:
+            self._sharing.notice(changes)
         for role, work in self._work.items():
             mine: Mapping[str, int] = {key: count for key, count in changes.items() if work.of(key)}
             work.do(mine if self._sharing is None else self._sharing.mine(role, mine))

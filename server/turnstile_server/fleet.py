@@ -95,6 +95,7 @@ class Sharing:
         self._hears, self._beat_ms = hears, beat_ms
         self._left, self._mutex = {role: dict[str, int]() for role in work}, threading.Lock()
         self._owned, self._given = frozenset[str](), dict[str, int]()
+        self._fleet_row, self._somebody_came = world.space.fleet(), threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
 
@@ -105,6 +106,7 @@ class Sharing:
     def close(self) -> None:
         """Hands everything over and leaves."""
         self._stop.set()
+        self._somebody_came.set()
         self._thread.join()
         with suppress(OSError):
             self._processes.owners(Owners())
@@ -129,6 +131,11 @@ class Sharing:
                 if len(left) > LEFT_MOST:
                     del left[next(iter(left))]
         return chosen
+
+    def notice(self, changes: Mapping[str, int]) -> None:
+        """Has a member that is alone beat at once when the fleet's row is among the keys that changed: somebody has come."""
+        if self._fleet_row in changes:
+            self._somebody_came.set()
 
     def sweeps(self) -> bool:
         """Returns whether this process should sweep, if that is one of its roles."""
@@ -156,8 +163,11 @@ class Sharing:
                 least_ms = self._beat_ms
             self._pass_on()
             rest_s = max(least_ms, self.member.next_beat_ms()) / 1000
-            if self.member.members() < 2 or rest_s == 0 or self._stop.wait(rest_s / 2):
-                self._stop.wait(rest_s)
+            if self.member.members() < 2:
+                self._somebody_came.wait(rest_s)
+                self._somebody_came.clear()
+                continue
+            if rest_s == 0 or self._stop.wait(rest_s / 2):
                 continue
             try:
                 if self.member.look():

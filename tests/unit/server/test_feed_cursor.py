@@ -39,6 +39,8 @@ class Feed:
 class Idle:
     """Turns, events, sharing and a listener that have nothing to do."""
 
+    def notice(self, changes: object) -> None: ...
+
     def begin(self) -> float:
         return 0.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -121,6 +123,33 @@ def test_i19_a_process_catches_up_in_the_roles_that_it_got_granules_of(site: Sit
     assert worker.missed == [{MAINTAIN}] and len(server.missed) == 1, "what it gives away it need not look for"
     server.beat(stood_still=True)
     assert server.missed[1:] == [set(ALL)]
+
+
+def test_i19_a_member_that_is_alone_beats_at_once_when_somebody_comes(site: Site) -> None:
+    beats, rested = list[int](), threading.Event()
+    first = Process(site.world, PUBLISH)
+    site.processes.append(first)
+
+    def beat(*, stood_still: bool) -> None:
+        beats.append(first.sharing.member.members())
+        Sharing._beat(first.sharing, stood_still=stood_still)
+        rested.set()
+
+    first.sharing._beat = beat  # type: ignore[method-assign]
+    first.sharing.start()
+    assert rested.wait(20)
+    rested.clear()
+    second = site.process(PUBLISH)
+    second.beat()
+    first.sharing.notice({"table/1": 1})
+    assert not rested.is_set(), "it beats every fifteen seconds"
+    first.sharing.notice({site.world.space.fleet(): 1})
+    assert rested.wait(20)
+    until_s = time.monotonic() + 20
+    while first.sharing.member.members() < 2:
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    first.sharing.close()
 
 
 def test_i11_what_was_left_to_an_owner_in_doubt_is_done_here_in_each_role(site: Site) -> None:
