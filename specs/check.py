@@ -1,6 +1,6 @@
 """Runs TLC on the models: ``Turnstile.tla``, the HEAD of a table, ``Groups.tla``, transactions over tables, ``LargeGroups.tla``,
-those over more tables than one write changes, ``CatalogGc.tla``, the HEAD of a catalog and gc, ``Fleet.tla``, members and what they own, and ``Asking.tla``,
-changes of a catalog that its owner is asked to apply. Each as it is, and once with each guard removed, where TLC must find a violation.
+those over more tables than one write changes, ``CatalogGc.tla``, the HEAD of a catalog and gc, ``Fleet.tla``, members and what they own, ``Asking.tla``,
+changes of a catalog that its owner is asked to apply, and ``SharedWrites.tla``, commits of a table that share a write. Each as it is, and once with each guard removed, where TLC must find a violation.
 
     python specs/check.py            the models with one publisher, liveness, and every removed guard (minutes)
     python specs/check.py --full     also with two publishers that may die (longer)
@@ -39,6 +39,11 @@ FLEET_INVARIANTS: Final = (
 
 ASKING_INVARIANTS: Final = (
     "I3_OnceWithKey", "I21_OnceWithout", "I21_Acknowledged", "I21_Refused", "I21_RefusedByWhatWas", "I21_UnknownOnlyWhereBegun",
+)  # fmt: skip
+
+SHARED_INVARIANTS: Final = (
+    "I1_Contiguous", "I1_AsNamed", "I2_MetadataAsRead", "I3_Once", "I3_NeverTurnsUp",
+    "I23_Ratified", "I23_Refused", "I23_RowsSinceItCame", "I23_UnknownWhereSent", "I23_AsAlone",
 )  # fmt: skip
 
 
@@ -205,7 +210,44 @@ class LargeGroupModel:
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(LARGE_GROUP_INVARIANTS)}\n"
 
 
-AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel | AskingModel
+@dataclass(frozen=True)
+class SharedModel:
+    """One configuration of ``SharedWrites.tla``; as ``Model``. Where a guard is removed only the invariants of ``breaks`` are checked:
+    several may be violated, and TLC would name the one that is violated first."""
+
+    module: ClassVar[str] = "SharedWrites.tla"
+    live: ClassVar[bool] = False
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    named: str = "{a}"
+    changers: str = "{}"
+    tickets: str = "{s, t}"
+    waiting: str = "{a, s, t}"
+    single: str = "{}"
+    processes: str = "{p}"
+    again: str = "{}"
+    losses: int = 0
+    evictions: int = 0
+    closings: int = 0
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        values = " ".join(
+            f"{value} = {value}" for value in re.findall(r"\w+", self.named + self.tickets + self.processes)
+        )
+        invariants = [name for name in SHARED_INVARIANTS if not self.breaks or name.split("_")[0] in self.breaks]
+        return (
+            f"SPECIFICATION Spec\nCONSTANTS Named = {self.named} Changers = {self.changers} Tickets = {self.tickets} "
+            f"Waiting = {self.waiting} Single = {self.single} Processes = {self.processes} Again = {self.again} "
+            f"Losses = {self.losses} Evictions = {self.evictions} Closings = {self.closings} Mistakes = {{{mistakes}}} {values}\n"
+            f"SYMMETRY Alike\nINVARIANTS {' '.join(invariants)}\n"
+        )
+
+
+AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel | AskingModel | SharedModel
 
 SOUND: Final = (
     Model("as it is"),
@@ -315,7 +357,69 @@ ASKING_BROKEN: Final = (
     AskingModel("asking: an owner does not look at the key", ("the owner has no key",), ("I3",)),
     AskingModel("asking: a key remembers no refusal", ("refusals are forgotten",), ("I21",)),
 )
+SHARED_SOUND: Final = (
+    SharedModel("shared writes as they are", tickets="{s, t, u}", single="{u}"),
+    SharedModel("shared writes, metadata changes", named="{a, b}", changers="{a}", single="{b}"),
+    SharedModel("shared writes, two processes", changers="{a}", processes="{p, q}", evictions=1),
+    SharedModel("shared writes, answers are lost, the table is full", losses=1, closings=1),
+    SharedModel(
+        "shared writes, a commit sent again alone",
+        named="{}",
+        tickets="{s, t, u}",
+        waiting="{s, t, u}",
+        single="{t}",
+        again="{t}",
+        losses=1,
+    ),
+)
+SHARED_BROKEN: Final = (
+    SharedModel(
+        "shared writes: fits any later row", ("fits any later row",), ("I1",),
+        tickets="{s, t, u}", waiting="{s, t, u}", single="{a}",
+    ),
+    SharedModel(
+        "shared writes: not what their own writes do", ("fits any later row",), ("I23",),
+        tickets="{s, t, u}", waiting="{s, t, u}", single="{a}",
+    ),
+    SharedModel(
+        "shared writes: follows any row, as tickets do", ("follows any row",), ("I1",),
+        tickets="{s, t, u}", single="{u}",
+    ),
+    SharedModel(
+        "shared writes: identities are not compared", ("follows any row", "no identity"), ("I3",),
+        named="{}", tickets="{s, t, u}", waiting="{s, t, u}", losses=1,
+    ),
+    SharedModel(
+        "shared writes: identities were evicted", ("follows any row", "not remembered"), ("I3",),
+        named="{}", tickets="{s, t, u}", waiting="{s, t, u}", losses=1, evictions=3,
+    ),
+    SharedModel(
+        "shared writes: the epoch is not compared", ("follows any row", "no epoch"), ("I2",),
+        changers="{a}", tickets="{s, t, u}", waiting="{s, t, u}", single="{a}",
+    ),
+    SharedModel(
+        "shared writes: old tickets behind new metadata", ("judged before the change",), ("I2",), changers="{a}"
+    ),
+    SharedModel(
+        "shared writes: judged by the row before it came", ("judged by the row before it came",), ("I23",), single="{s}"
+    ),
+    SharedModel("shared writes: who came later is judged, too", ("judges who came later",), ("I23",), single="{s}"),
+    SharedModel("shared writes: told in order of the line", ("told in order of the line",), ("I23",)),
+    SharedModel(
+        "shared writes: a conflict of one is everybody's", ("one refuses all",), ("I23",),
+        tickets="{s, t, u}", single="{u}",
+    ),
+    SharedModel("shared writes: no answer is a refusal", ("silence is a refusal",), ("I3",), losses=1),
+    SharedModel("shared writes: unknown to who had no write", ("silence for everybody",), ("I23",), losses=1),
+    SharedModel("shared writes: a lost answer is forgotten", ("lost is forgotten",), ("I3",), losses=1, closings=1),
+)  # fmt: skip
 FULL: Final = (
+    SharedModel(
+        "shared writes, metadata changes, answers are lost", named="{a, b}", changers="{a}", single="{b}", losses=1
+    ),
+    SharedModel("shared writes, lost, full and evicted", losses=1, evictions=2, closings=1),
+    SharedModel("shared writes, two processes and one alone", single="{s}", processes="{p, q}", losses=1, evictions=1),
+    SharedModel("shared writes, sent again when evicted", single="{t}", again="{t}", losses=1, evictions=1),
     Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),
     FleetModel("fleet as it is, of everything some"),
     FleetModel("fleet as it is, two granules and doubts", granules="{g, h}", beats=1, crashes=0),
@@ -406,6 +510,8 @@ def main() -> int:
         *FLEET_BROKEN,
         *ASKING_SOUND,
         *ASKING_BROKEN,
+        *SHARED_SOUND,
+        *SHARED_BROKEN,
         *(FULL if asked.full else ()),
     ):
         if asked.only not in model.name:

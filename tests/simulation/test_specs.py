@@ -58,6 +58,18 @@ def test_i3_i21_break_when_a_guard_is_removed(model: check.AskingModel) -> None:
     assert checked.as_expected, checked.output[-3000:]
 
 
+@pytest.mark.parametrize("model", check.SHARED_SOUND, ids=lambda model: model.name)
+def test_i1_i2_i3_i23_hold_in_every_state_of_the_model(model: check.SharedModel) -> None:
+    checked = check.check(model)
+    assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
+
+
+@pytest.mark.parametrize("model", check.SHARED_BROKEN, ids=lambda model: model.name)
+def test_i1_i2_i3_i23_break_when_a_guard_is_removed(model: check.SharedModel) -> None:
+    checked = check.check(model)
+    assert checked.as_expected, checked.output[-3000:]
+
+
 @pytest.mark.parametrize(
     "model",
     [*check.BROKEN, *check.GROUP_BROKEN, *check.LARGE_GROUP_BROKEN, *check.CATALOG_BROKEN],
