@@ -114,7 +114,8 @@ class WaitingQueue(Generic[W]):
                 lead(line)
             finally:
                 self._leading.now = False
-                waiting.settle(OutcomeUnknown("the process that applies the change is ending"))
+                if not waiting.settled:
+                    waiting.settle(OutcomeUnknown("the process that applies the change is ending"))
                 self._hand_over(name, line)
 
     def take(self, line: Line[W]) -> list[W]:

@@ -19,7 +19,7 @@ from turnstile.catalog.core.grouping import GROUP_CHANGES
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.group_commit import ChangeQueue, LeftLine, Line, WaitingChange
+from turnstile.catalog.group_commit import ChangeQueue, WaitingChange
 from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.core.rows import create_object
 from turnstile.store.core.errors import (
@@ -32,6 +32,7 @@ from turnstile.store.core.errors import (
     TooLarge,
 )
 from turnstile.store.core.writes import Row
+from turnstile.store.queue import LeftLine, Line
 
 PATIENCE_S = 20.0
 
