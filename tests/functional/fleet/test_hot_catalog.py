@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -21,6 +21,7 @@ import pytest
 from tests.histories.killing import needs_proc
 from tests.support.fakes import delta
 from tests.support.stack import Table, commit_info, now_ms
+from tests.support.store.fleets import is_writable
 from turnstile.fleet.core.roles import GRANULES
 from turnstile.fleet.read import FleetReader
 from turnstile_server import Server
@@ -265,18 +266,13 @@ def test_i3_i21_changes_go_on_when_the_owner_is_frozen_or_killed(pair: list[Serv
 def _signal(servers: list[Server], number: signal.Signals) -> None:
     """Freezes or kills the processes that apply catalogs' changes; not while one has the file's lock, which its end would free, and its
     freezing would not."""
-    file = servers[0].state.store.removeprefix("sqlite:")
+    file = Path(servers[0].state.store.removeprefix("sqlite:"))
     while True:
         for pid in owner_pids(servers):
             os.kill(pid, number)
-        with closing(sqlite3.connect(file, timeout=0.5, isolation_level=None)) as database:
-            try:
-                database.execute("BEGIN IMMEDIATE")
-                database.execute("ROLLBACK")
-            except sqlite3.OperationalError:
-                assert number == signal.SIGSTOP
-            else:
-                return
+        if is_writable(file):
+            return
+        assert number == signal.SIGSTOP
         for pid in owner_pids(servers):
             os.kill(pid, signal.SIGCONT)
         time.sleep(0.01)

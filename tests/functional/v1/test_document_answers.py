@@ -16,7 +16,10 @@ from tests.support.v1 import NOBODY, Site
 from turnstile.api.http.request import MAX_BODY
 from turnstile.coordination.tasks import Tasks
 from turnstile.events.append import Appender, behind
+from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.core.cursors import Place
+from turnstile.events.fleet_log import FleetLog, fleet_event
+from turnstile.fleet.core.happenings import JOINED, Happening
 from turnstile.gc.collector import TASK
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.names import published_path
@@ -326,6 +329,11 @@ def old_cursor(site: Site) -> Answer:
     return site.ask("readEvents", query={"catalog": "main", "after": cursor})
 
 
+def old_cursor_of_the_fleet(site: Site) -> Answer:
+    assert FleetLog(site.world).append([fleet_event("1", Happening(JOINED, "m1"), "m1", {"m1": "host"}, 1)])
+    return site.ask("readFleetEvents", query={"after": seal(Place(FLEET, "an earlier log", 0, 0))})
+
+
 def followed(site: Site) -> Answer:
     appender = Appender(site.world)
     appender.append(list(behind(site.world, appender)))
@@ -417,6 +425,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("readEvents", 200): followed,
     ("readEvents", 404): lambda site: site.ask("readEvents", query={"catalog": "nope"}),
     ("readEvents", 410): old_cursor,
+    ("readFleetEvents", 410): old_cursor_of_the_fleet,
     ("exportTable", 503): after_publication(storage_away, "exportTable"),
     ("exportTable", 409): leaving_is_not_possible,
 }  # fmt: skip

@@ -29,6 +29,22 @@ LOCK_S: Final = 2.0
 RESTS_S: Final = 120.0
 
 
+def is_writable(file: Path) -> bool:
+    """Whether a process that is not frozen gets the locks of a SQLite file."""
+    with closing(GroupLock(f"{file}-group")) as lock:
+        if not lock.acquire(LOCK_S):
+            return False
+        try:
+            with closing(sqlite3.connect(file, timeout=LOCK_S, isolation_level=None)) as database:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            lock.release()
+    return True
+
+
 class Fleet:
     """Servers of one store, by number; each has a home and a port of its own, and keeps them when it starts again.
 
@@ -113,7 +129,7 @@ class Fleet:
         while True:
             pids = self.pids(number, process)
             _send(pids, signal.SIGSTOP)
-            if self._endpoint or self._is_writable():
+            if self._endpoint or is_writable(self._folder / "shared.db"):
                 return pids
             _send(pids, signal.SIGCONT)
             time.sleep(0.01)
@@ -130,22 +146,6 @@ class Fleet:
             yield
         finally:
             _send(pids, signal.SIGCONT)
-
-    def _is_writable(self) -> bool:
-        """Whether a process that is not frozen gets the locks of the SQLite file."""
-        file = self._folder / "shared.db"
-        with closing(GroupLock(f"{file}-group")) as lock:
-            if not lock.acquire(LOCK_S):
-                return False
-            try:
-                with closing(sqlite3.connect(file, timeout=LOCK_S, isolation_level=None)) as database:
-                    database.execute("BEGIN IMMEDIATE")
-                    database.execute("ROLLBACK")
-            except sqlite3.OperationalError:
-                return False
-            finally:
-                lock.release()
-        return True
 
     # -- ownership ----------------------------------------------------------------------------------------------------
 
