@@ -563,6 +563,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "the row that the own change has read was the catalog's after it was asked for: where it is older than the line's, the swap loses"
     ),
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
+    "turnstile.delta.shared_commits: _ratified: edge len(members) > 1": "newest says of the last commit what positioned says of all: it saves the others",
     "turnstile.delta.shared_commits: _ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
 }
