@@ -45,10 +45,17 @@ Work = Callable[[], object]
 _WARM = 200
 
 
-def _app(client: Any, space: Space) -> Callable[[Any, Any], dict[str, Any]]:
+def _app(client: Any, space: Space, commit: WarmCommit) -> Callable[[Any, Any], dict[str, Any]]:
     clock = SystemClock()
     refs, objs = DynamoRefs(client, "refs", realm=space.realm), DynamoObjs(client, "objs", clock=clock)
-    return apps.commit(Services(World(refs, objs, FileStorages(None), clock, RandomIds(), space)))
+    services = Services(World(refs, objs, FileStorages(None), clock, RandomIds(), space))
+    app = apps.commit(services)
+
+    def answer_warm(event: Any, context: Any) -> dict[str, Any]:
+        commit.warm(services.ratifier)
+        return app(event, context)
+
+    return answer_warm
 
 
 def _sent(client: Any, app: Callable[[Any, Any], Any], event: Any) -> tuple[dict[str, Any], bytes]:
@@ -71,8 +78,8 @@ def _refused(client: Any, request: dict[str, Any]) -> Work:
     return call
 
 
-def _commit(client: Any, space: Space, event: Any, status: int) -> Work:
-    app = _app(client, space)
+def _commit(client: Any, space: Space, commit: WarmCommit, event: Any, status: int) -> Work:
+    app = _app(client, space, commit)
 
     def call() -> None:
         assert app(event, None)["statusCode"] == status
@@ -83,7 +90,7 @@ def _commit(client: Any, space: Space, event: Any, status: int) -> Work:
 def cases(commit: WarmCommit, space: Space, accepting: str, refusing: str) -> dict[tuple[str, str], Work]:
     """Every kind of request, by what is asked and by whom."""
     watched = plain_dynamodb(accepting)
-    request, body = _sent(watched, _app(watched, space), commit.event)
+    request, body = _sent(watched, _app(watched, space, commit), commit.event)
     key = {"TableName": "refs", "Key": {"key": {"S": commit.key}}, "ConsistentRead": True}
     pool = urllib3.HTTPConnectionPool("127.0.0.1", int(accepting.rpartition(":")[2]))
     headers = {"X-Amz-Target": "DynamoDB_20120810.UpdateItem"}
@@ -95,8 +102,8 @@ def cases(commit: WarmCommit, space: Space, accepting: str, refusing: str) -> di
         made["UpdateItem", who] = lambda client=client: client.update_item(**request)
         made["UpdateItem, refused", who] = _refused(refused, request)
         made["GetItem", who] = lambda client=client: client.get_item(**key)
-        made["commit", who] = _commit(client, space, commit.event, 200)
-        made["commit, refused", who] = _commit(refused, space, commit.rival, 409)
+        made["commit", who] = _commit(client, space, commit, commit.event, 200)
+        made["commit, refused", who] = _commit(refused, space, commit, commit.rival, 409)
     return made
 
 

@@ -27,7 +27,7 @@ from turnstile.adapters.dynamo.models import Item, ObjRow, model_of, to_item
 from turnstile.adapters.opening import SystemClock
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import new_head_row
+from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
@@ -131,7 +131,8 @@ class WarmCommit:
     """A small inline commit as Spark makes it, to a table that carries ``unpublished`` others.
 
     ``event`` is the gateway's, and ``rival`` that of another commit of the same version; ``item`` is the table's row, as
-    accepting the first leaves it, which refuses the second; ``reads`` answers what a sandbox reads before its first commit.
+    accepting the first leaves it, which refuses the second; ``reads`` answers what a sandbox reads before its first commit: the row
+    as it was before (``before``).
     """
 
     def __init__(self, space: Space, *, unpublished: int = 8) -> None:
@@ -156,6 +157,8 @@ class WarmCommit:
         recorder.refs.write(Insert(row, (new_row("I2"),)))
         ratifier = Ratifier(recorder)
         for version in range(1, unpublished + 2):
+            before = _item(recorder, self.key)
+            self.before = TableHead.from_row(recorder.refs.rows[self.key])
             content = _append(str(uuid.uuid4()), now_ms - 1000 + version)
             decision = ratifier.commit(CommitRequest(self.table_id, version, base=version - 1, content=content))
             assert isinstance(decision, Ratified)
@@ -163,9 +166,13 @@ class WarmCommit:
         obj = recorder.objs.get(space.objs("main"), metadata)
         assert obj is not None
         stored = {"space": obj.space, "id": obj.id, "type": obj.type, "payload": obj.payload, "created": obj.created_us}
-        self.reads = {"GetItem": answer({"Item": self.item}), "GetItem/objs": answer({"Item": to_item(ObjRow, stored)})}
+        self.reads = {"GetItem": answer({"Item": before}), "GetItem/objs": answer({"Item": to_item(ObjRow, stored)})}
         self.event = self._propose(version, content)
         self.rival = self._propose(version, _append(str(uuid.uuid4()), now_ms))
+
+    def warm(self, ratifier: Ratifier) -> None:
+        """Has a process know the table as it was before the commit, which it proposes again and again: else it would only read."""
+        ratifier.learn(self.before)
 
     def _propose(self, version: int, content: bytes) -> dict[str, Any]:
         body = {"version": version, "base": version - 1, "inline": {"content": content.decode()}}
