@@ -188,9 +188,8 @@ class CommitTurn:
 
 def _ratified(members: Sequence[WaitingCommit], head: TableHead) -> None:
     """Settles the commits that the newest write of a HEAD ratified, the last ones of its tail."""
-    places = (
-        positioned(head)[-len(members) :] if len(members) > 1 else (newest(head),)
-    )  # the same, without the others of the tail
+    # The newest one alone is found without placing the others of the tail.
+    places = positioned(head)[-len(members) :] if len(members) > 1 else (newest(head),)
     for waiting, place in zip(members, places, strict=True):
         if place is None or place.entry.txn != waiting.prepared.proposal.entry.txn:
             raise TurnstileError("an accepted commit is not the newest of its HEAD")
