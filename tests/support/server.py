@@ -38,14 +38,20 @@ class ServerOnS3(Server):
     @property
     def env(self) -> dict[str, str]:
         """Variables that point clients of AWS at the emulator."""
-        return {**_KEYS, "AWS_ENDPOINT_URL": self.s3_endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+        return aws_environment(self.s3_endpoint)
 
     def aws(self, service: str) -> Any:
         """A client of the emulator."""
-        return _client(service, self.s3_endpoint)
+        return aws_client(service, self.s3_endpoint)
 
 
-def _client(service: str, endpoint: str) -> Any:
+def aws_environment(endpoint: str) -> dict[str, str]:
+    """Variables that point clients of AWS at an emulator."""
+    return {**_KEYS, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+
+
+def aws_client(service: str, endpoint: str) -> Any:
+    """A client of the emulator at ``endpoint``."""
     import boto3
     from botocore.config import Config
 
@@ -64,7 +70,7 @@ def server_on_s3(
     home: Path, endpoint: str, token: str | None = None, variables: Mapping[str, str] | None = None
 ) -> Iterator[ServerOnS3]:
     """A server whose S3, and STS, listen at ``endpoint``. Ends with the block."""
-    s3 = _client("s3", endpoint)
+    s3 = aws_client("s3", endpoint)
     if "lake" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]:
         s3.create_bucket(Bucket="lake")
     environment = {
@@ -179,13 +185,23 @@ class MovingServer:
 
 
 @contextmanager
-def moving_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MovingServer]:
-    """A server on SQLite in ``home``, with its tables beside it. Ends with the block."""
+def moving_server(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lake: str = "",
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[MovingServer]:
+    """A server on SQLite in ``home``, with its tables beside it or below ``lake``. Ends with the block.
+
+    Without ``variables`` its API is open.
+    """
     from turnstile_server.http import Application, read_settings
     from turnstile_server.world import open_store
 
-    monkeypatch.setenv("TURNSTILE_AUTHENTICATION", "none")
-    settings, clock = ServerSettings(str(home), lake_root=f"file://{home}/lake"), MovingClock()
+    for name, value in (variables or {"TURNSTILE_AUTHENTICATION": "none"}).items():
+        monkeypatch.setenv(name, value)
+    settings = ServerSettings(str(home), lake_root=lake or f"file://{home}/lake", runtime=str(home))
+    clock = MovingClock()
     with closing(open_store(settings)) as store:
         world = replace(store.world, clock=clock)
         ensure(world, lake_root=settings.lake_root)

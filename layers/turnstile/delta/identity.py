@@ -13,7 +13,7 @@ from turnstile.delta.core.head import Positioned, gone_for_good, positioned
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file
-from turnstile.store.core.rows import IDENTITY, Space, identity_obj
+from turnstile.store.core.rows import IDENTITY, Space, identity_obj, identity_objs
 from turnstile.store.ports import Clock, Obj, Objs, World
 
 
@@ -42,14 +42,15 @@ class IdentityIndex:
 
     def recall(self, catalog: str, table_id: str, identities: Iterable[str]) -> int | None:
         """Returns the version that one of ``identities`` became, or None. One request."""
-        ids = [identity_obj(table_id, identity) for identity in identities if identity]
+        ids = [id for identity in identities if identity for id in identity_objs(table_id, identity)]
         for obj in self._objs.get_many(self._space.objs(catalog), ids).values():
             return msgspec.msgpack.decode(obj.payload, type=int)
         return None
 
     def versions_of(self, catalog: str, table_id: str, txns: Iterable[str]) -> dict[str, int]:
-        """Returns the versions that transactions became, by transaction id, as far as the index has them. One request for a hundred."""
-        ids = {identity_obj(table_id, txn): txn for txn in txns if txn}
+        """Returns the versions that transactions became, by transaction id, as far as the index has
+        them. One request for fifty."""
+        ids = {id: txn for txn in txns if txn for id in identity_objs(table_id, txn)}
         objs = self._objs.get_many(self._space.objs(catalog), list(ids))
         return {ids[id]: msgspec.msgpack.decode(obj.payload, type=int) for id, obj in objs.items()}
 

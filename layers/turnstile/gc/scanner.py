@@ -13,7 +13,7 @@ import msgspec
 
 from turnstile.gc.core import SETTLED_MS, Grace, Item, due
 from turnstile.store.core.names import published_path
-from turnstile.store.core.rows import Kind, identity_obj
+from turnstile.store.core.rows import Kind, identity_objs
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
 from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World, batched
@@ -133,8 +133,8 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
     time."""
     space = world.space.objs(catalog)
     times: dict[str, int] = {}
-    for some in batched(identities, BATCH_GET_MAX):
-        keys = {identity_obj(table_id, identity): identity for identity in some}
+    for some in batched(identities, BATCH_GET_MAX // 2):
+        keys = {id: identity for identity in some for id in identity_objs(table_id, identity)}
         for id, obj in world.objs.get_many(space, list(keys)).items():
             times[keys[id]] = obj.created_us // 1000
     return times

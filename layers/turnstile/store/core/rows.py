@@ -402,13 +402,26 @@ def prefixes(kind: Kind) -> tuple[str, ...]:
 def identity_obj(table_id: str, identity: str) -> str:
     """Id of an identity-index entry: (table, txn id or staged name) -> version.
 
-    The name of an inline commit is a function of its txn id, so both have the same entry: one write unit less for each commit.
+    The name of an inline commit is a function of its txn id, so both have the same entry: one
+    write unit less for each commit.
     """
     key = identity
     if (staged := parse_staged_file(identity)) is None:
         key = inline_unique(identity)
     elif is_inline_unique(staged[1]):
         key = staged[1]
+    return _identity(table_id, key)
+
+
+def identity_objs(table_id: str, identity: str) -> tuple[str, ...]:
+    """Ids under which an entry of this identity may lie: that of ``identity_obj``, and the one that
+    releases up to 2026-11-23 wrote, which hashed every identity as it is. An upgrade must find both
+    for as long as entries are kept (I3)."""
+    ids = (identity_obj(table_id, identity), _identity(table_id, identity))
+    return ids if ids[0] != ids[1] else ids[:1]
+
+
+def _identity(table_id: str, key: str) -> str:
     return IDENTITY.id(f"{table_id}/{hashlib.sha256(key.encode()).hexdigest()[:40]}")
 
 

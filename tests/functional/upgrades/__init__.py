@@ -1,0 +1,1 @@
+"""Stores of earlier states of the code, opened by this one."""
