@@ -19,6 +19,9 @@ COPY layers layers
 COPY server server
 COPY cli cli
 COPY infra infra
+# docker build --build-arg VERSION="$(.venv/bin/turnstile --version | cut -d' ' -f2)" ...: what /v1, doctor and --version say
+ARG VERSION=""
+RUN if [ -n "$VERSION" ]; then echo "$VERSION" > layers/turnstile_release/built.txt; fi
 RUN uv pip install --python /opt/turnstile/bin/python --no-deps --no-build-isolation ./layers . \
     && /opt/turnstile/bin/python -m compileall -q /opt/turnstile/lib
 

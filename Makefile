@@ -72,10 +72,7 @@ matrix: setup ## Try the Spark client with every Spark, Python and Java that is 
 
 .PHONY: wheels
 wheels: setup ## Build what is published into dist/: turnstile, turnstile-spark, turnstile-client, and what they need
-	for source in layers http_client spark_client python_client .; do \
-	    $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist $$source; done
-	rm -rf build layers/build {http,python,spark}_client/build # setuptools leaves them behind
-	ls -l dist
+	$(BIN)/python infra/wheels.py dist
 
 .PHONY: console console-test
 NODE_MODULES := console/node_modules/.package-lock.json

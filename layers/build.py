@@ -20,6 +20,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from turnstile_release import BUILT, version
+
 PYTHON: Final = (3, 13)
 """Of the functions, as template.yaml says. Modules compiled by another Python would not be read."""
 
@@ -30,7 +32,7 @@ PLATFORMS: Final = {
     ("arrow", "x86_64"): "manylinux_2_28_x86_64",
 }
 
-OWN: Final = ("turnstile", "turnstile_predicates")
+OWN: Final = ("turnstile", "turnstile_predicates", "turnstile_release")
 """Packages of this project."""
 
 SERVICES: Final = ("dynamodb", "emr-serverless", "events", "lambda", "s3", "secretsmanager", "ssm", "sts")
@@ -65,6 +67,7 @@ def build(
     if layer == "shared":
         for package in OWN:
             shutil.copytree(_HERE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "turnstile_release" / BUILT).write_text(version() + "\n")
         leave_out_services(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -28,6 +27,7 @@ from turnstile_cli.commands import (
     work,
 )
 from turnstile_cli.errors import EPILOG
+from turnstile_release import version
 
 app = typer.Typer(
     name="turnstile",
@@ -51,7 +51,7 @@ _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", c
 
 def _print_version(print_it: bool) -> None:
     if print_it:
-        typer.echo(f"turnstile {version('turnstile')}")
+        typer.echo(f"turnstile {version()}")
         raise typer.Exit
 
 

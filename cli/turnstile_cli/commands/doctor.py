@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 from typing import Any, Final
 
 import typer
@@ -14,6 +13,7 @@ from turnstile_cli.api import Api
 from turnstile_cli.connection import with_api
 from turnstile_cli.errors import CliError, Exit
 from turnstile_cli.output import Format
+from turnstile_release import version
 
 _SKEW_MS: Final = 60_000
 _SLOW_MS: Final = 500
@@ -54,7 +54,7 @@ def _seen_from_here(api: Api) -> list[dict[str, Any]]:
     api.get("/v1")
     took_ms = round((time.monotonic() - began) * 1000)
     slow = took_ms > _SLOW_MS
-    here, there = version("turnstile"), str(about.get("version"))
+    here, there = version(), str(about.get("version"))
     same = here == there
     return [
         _check(

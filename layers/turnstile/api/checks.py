@@ -15,11 +15,13 @@ import msgspec
 
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
+from turnstile.delta.core.attention import Attention
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
 from turnstile.store.ports import LogStorage, Obj, World
+from turnstile_release import version
 
 Result = Literal["ok", "warning", "failed"]
 
@@ -58,6 +60,7 @@ def run(world: World, lake_root: str) -> Checks:
     checks: list[Check] = []
     for name, remedy, results in (
         ("refs", _REMEDY_STORE, _refs(world)),
+        ("releases", _REMEDY_STORE, _releases(world)),
         ("objs", _REMEDY_STORE, _objs(world)),
         ("storage", _REMEDY_S3, _storage(world, lake_root)),
         ("tables", _REMEDY_STORE, _tables(world)),
@@ -94,6 +97,15 @@ def _refs(world: World) -> Iterator[Check]:
     finally:
         objects.delete(last)
     yield _outcome("refs", wrong, "conditional writes are honoured", "do not use this store: it loses commits")
+
+
+def _releases(world: World) -> Iterator[Check]:
+    """Which versions of the code have worked on this store, the one that answers among them."""
+    row = world.refs.read(world.space.attention())
+    swept = Attention.from_row(row).releases if row is not None else ()
+    before = [one.replace(" ", " since ", 1) for one in swept if one.partition(" ")[0] != version()]
+    text = f"this is {version()}; the store was swept by " + (", ".join(before[-3:]) or "no other version")
+    yield Check("releases", "ok", text)
 
 
 def _objs(world: World) -> Iterator[Check]:

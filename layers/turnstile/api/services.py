@@ -24,6 +24,7 @@ from turnstile.delta.cuts import Cuts
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
+from turnstile_release import version
 
 if TYPE_CHECKING:
     from turnstile.access.clients import Clients
@@ -171,7 +172,7 @@ class Services:
     def sweeper(self) -> Sweeper:
         from turnstile.delta.sweep import Sweeper
 
-        return Sweeper(self.world, self.publisher)
+        return Sweeper(self.world, self.publisher, release=version())
 
     # -- events -------------------------------------------------------------------------------------------------------
 

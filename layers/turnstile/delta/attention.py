@@ -34,6 +34,12 @@ class AttentionRow:
         if change is not None:
             self._world.refs.write(change)
 
+    def add_release(self, version: str, day: str) -> None:
+        """Records that this version of the code works on the store; a read where it is known already."""
+        change = core.add_release(self.read(), version, day)
+        if change is not None:
+            self._world.refs.write(change)
+
     def want_full_pass(self) -> None:
         """Has the following sweeps look at all tables once."""
         self.read()

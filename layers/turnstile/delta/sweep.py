@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -184,10 +185,15 @@ class _Look:
 
 class Sweeper:
     """Finds tables that wait for something, and publishes them, longest waiting first. What it remembers of the last pass are hints,
-    which a cold start forgets."""
+    which a cold start forgets.
 
-    def __init__(self, world: World, publisher: Publisher) -> None:
+    Args:
+        release: the version of this code, which the first sweep records in the store.
+    """
+
+    def __init__(self, world: World, publisher: Publisher, release: str = "") -> None:
         self._world, self._publisher, self._attention = world, publisher, AttentionRow(world)
+        self._release = release  # not yet recorded; empty: it is, or is not to be
         self._after = ""  # the key after which the next scan begins
         self._failed = frozenset[str]()  # the tables that the last pass could not publish
         self._part_after: str | None = None  # the same of parts; None: the row says it
@@ -201,6 +207,7 @@ class Sweeper:
         The scan takes half of the time at most, the rest is for publishing. It may see rows as they were some seconds ago:
         it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
         """
+        self._record_release()
         look = _Look(self._failed)
         last, complete = self._scan(look, self._rows(), until_ms)
         self._after = "" if complete else last
@@ -209,6 +216,7 @@ class Sweeper:
     def sweep_part(self, *, until_ms: int, each_ms: int, rows_max: int, workers: int = 8) -> Swept:
         """As ``sweep``, of the noted tables, and besides of the next ``rows_max`` rows of refs; or of all HEADs, if somebody asked for
         a full pass. So what it reads does not grow with the number of tables."""
+        self._record_release()
         before = self._attention.read()
         part, look = next_part(before, self._part_after), _Look(self._failed)
         noted = self._world.refs.read_many([self._world.space.table(table_id) for table_id in before.tables()])
@@ -238,6 +246,13 @@ class Sweeper:
     def want_full_pass(self) -> None:
         """Has the following ``sweep_part`` look at all HEADs once."""
         self._attention.want_full_pass()
+
+    def _record_release(self) -> None:
+        """The first sweep of a process records which version of the code works on this store."""
+        if self._release:
+            day = datetime.fromtimestamp(self._world.clock.now_ms() / 1000, UTC).date().isoformat()
+            self._attention.add_release(self._release, day)
+            self._release = ""
 
     def _scan(self, look: _Look, rows: Iterable[Row], until_ms: int) -> tuple[str, bool]:
         """Looks at ``rows`` for half of the time; returns the last key, and whether it was at all of them."""

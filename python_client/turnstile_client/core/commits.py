@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnstile_client.core.definitions import Definition
+from turnstile_release import version
 
-ENGINE: Final = "turnstile-client/0.1.0"
+ENGINE: Final = "turnstile-client"
 #: Members of a removed file that its ``remove`` keeps.
 _KEPT: Final = ("partitionValues", "size", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
@@ -110,7 +111,7 @@ def _info(id: str, now_ms: int, operation: str, parameters: Mapping[str, str]) -
         "timestamp": now_ms,
         "operation": operation,
         "operationParameters": dict(parameters),
-        "engineInfo": ENGINE,
+        "engineInfo": f"{ENGINE}/{version()}",
         "txnId": id,
     }
 

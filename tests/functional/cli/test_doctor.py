@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from importlib.metadata import version
 from typing import Any
 
 from tests.support.cli import Canned, run, service
+from turnstile_release import version
 
 FINE = {"name": "refs", "result": "ok", "message": "conditional writes are honoured", "remedy": ""}
 STUCK = {"name": "stuck", "result": "failed", "message": "main.s.t (stuck)", "remedy": "turnstile repair --all"}
@@ -17,7 +17,7 @@ NO_TOKEN = (401, {"error": {"type": "NotAuthenticated", "message": "a bearer tok
 def answers(*checks: dict[str, Any], ahead_ms: int = 0, there: str | None = None) -> dict[str, Any]:
     now_ms = round(time.time() * 1000) + ahead_ms
     return {
-        "GET /v1": (200, {"service": "turnstile", "version": there or version("turnstile")}),
+        "GET /v1": (200, {"service": "turnstile", "version": there or version()}),
         "GET /v1/catalogs": NO_TOKEN,
         "POST /v1/checks": (200, {"now_ms": now_ms, "checks": list(checks)}),
     }

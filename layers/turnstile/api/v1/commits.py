@@ -30,6 +30,7 @@ from turnstile.store.core.errors import (
     TurnstileError,
 )
 from turnstile.store.core.names import MAX_VERSION, check_uuid, inline_unique, staged_file
+from turnstile_release import version
 
 routes = Blueprint(__name__)
 
@@ -199,16 +200,7 @@ def about() -> dict[str, Any]:
         "body_bytes": MAX_BODY,
         "answer_content_bytes": limits.winners_bytes,
     }
-    return {"service": "turnstile", "version": _version(), "limits": bounds}
-
-
-def _version() -> str:
-    from importlib import metadata  # 20 ms that no other request needs
-
-    try:
-        return metadata.version("turnstile")
-    except metadata.PackageNotFoundError:  # a layer may hold the packages without their metadata
-        return "unknown"
+    return {"service": "turnstile", "version": version(), "limits": bounds}
 
 
 def commit_of(place: Positioned, *, size: int | None = None, content: bytes | None = None) -> Commit:

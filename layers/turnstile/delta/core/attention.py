@@ -20,6 +20,9 @@ import msgspec
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Action, Change, Clause, Exclude, Include, Insert, Present, Set, SetSum, new_row
 
+RELEASES_MAX: Final = 20
+"""Releases that are remembered: the newest."""
+
 NOTES_MAX: Final = 500
 """Notes in the row, by whoever reads it before writing; more tables than these are left to a full pass."""
 
@@ -34,6 +37,8 @@ class Attention(StoredRow, frozen=True):
         done: up to which of these requests a full pass has been through.
         pass_for: the request that the full pass serves that was begun last.
         pass_after: the key up to which it has come.
+        releases: versions of the code that swept this store, in the order of their first sweep, each
+            as ``<version> <day>``. Of the sweeper's row only.
     """
 
     kind: ClassVar[str] = "attention"
@@ -44,6 +49,7 @@ class Attention(StoredRow, frozen=True):
     pass_for: int
     pass_after: str
     noted: frozenset[str] = frozenset()
+    releases: tuple[str, ...] = ()
 
     def tables(self) -> Mapping[str, frozenset[str]]:
         """The noted tables, each with its notes."""
@@ -97,6 +103,15 @@ def note(attention: Attention, notes: Iterable[str]) -> Change | None:
 def want(key: str) -> Change:
     """Asks for a full pass."""
     return Change(key, (_there(),), (SetSum(("wanted",), ("wanted",), 1),))
+
+
+def add_release(attention: Attention, version: str, day: str) -> Change | None:
+    """Adds the version of the code that sweeps, with the day of its first sweep; None where the row has
+    it. Of two that are added at once one may be lost; its next process adds it again."""
+    if any(one.partition(" ")[0] == version for one in attention.releases):
+        return None
+    releases = (*attention.releases, f"{version} {day}")[-RELEASES_MAX:]
+    return Change(attention.key, (_there(),), (Set(("releases",), list(releases)),))
 
 
 def next_part(attention: Attention, after: str | None) -> Part:
