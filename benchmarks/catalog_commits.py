@@ -7,7 +7,7 @@ turns and without. All of one run, so that ratios count where the machine is bus
 
     fake               in memory, with the latency of a service in a network, in virtual time: no matter how busy the
                        machine is (benchmarks/catalog_racing)
-    dynamodb-local-2   DynamoDB's API; clients and server share this machine, so its processors set the limit
+    dynoxide   DynamoDB's API; clients and server share this machine, so its processors set the limit
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.catalog_racing.heats import Heat, Mode, Race
 from benchmarks.catalog_racing.worlds import credentials
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store import servers
-from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
+from tests.support.store.backends import DYNOXIDE, FAKE, MINISTACK, Backend
 from turnstile.catalog.retry import STARVING
 
 
@@ -39,8 +39,7 @@ class On(StrEnum):
 
     FAKE = FAKE
     MINISTACK = MINISTACK
-    LOCAL_2 = LOCAL_2
-    LOCAL_3 = LOCAL_3
+    DYNOXIDE = DYNOXIDE
 
 
 _WIDTH = 170  # of the tables, in characters
@@ -56,8 +55,7 @@ def started(on: On) -> Iterator[Backend]:
     credentials()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        local = {On.LOCAL_2: servers.LOCAL_2, On.LOCAL_3: servers.LOCAL_3}
-        server = servers.dynamodb_local(local[on], folder) if on in local else servers.ministack(folder)
+        server = servers.dynoxide(folder) if on is On.DYNOXIDE else servers.ministack(folder)
         with server as url:
             backend = Backend(on.value, url)
             backend.make_tables()

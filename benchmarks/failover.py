@@ -1,6 +1,6 @@
 """How long ratified versions wait for their publication while servers of a fleet fail: ``python -m benchmarks.failover``.
 
-Real servers share a store (SQLite, or DynamoDB Local with its stream). Clients commit to several Delta tables by way of all of them, and change the catalog. In turn a
+Real servers share a store (SQLite, or dynoxide with its stream). Clients commit to several Delta tables by way of all of them, and change the catalog. In turn a
 server, or its background process, is killed, frozen or restarted; it stays away for longer than the others wait before they take over, and comes back.
 
 A version's lag is the time from its ratification to its name in ``_delta_log``, as seen from outside (``tests.histories.lags``). It counts for the failure that it waited in, if
@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.histories.kill_fleet import FAILURES, Phase, Report, Work, campaign
-from tests.support.store.backends import LOCAL_3
+from tests.support.store.backends import DYNOXIDE
+from tests.support.store.dynoxide import VERSION
 from tests.support.store.fleets import Fleet
-from tests.support.store.servers import LOCAL_3 as RELEASE
 from tests.support.store.servers import Servers
 
 PLAYED = ("kill server", "freeze server", "kill background", "freeze background", "restart server")
 CALM, THROUGH = "calm", "through failovers"
-STORES = ("sqlite", "dynamodb-local")
+STORES = ("sqlite", DYNOXIDE)
 QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
@@ -81,12 +81,12 @@ def fleet(store: str, servers: int, beat_ms: int) -> Iterator[Fleet]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         place = folder / "store"
         place.mkdir()
-        endpoint = "" if store == "sqlite" else Servers(stack, place).get(LOCAL_3).url or ""
+        endpoint = "" if store == "sqlite" else Servers(stack, place).get(DYNOXIDE).url or ""
         yield stack.enter_context(Fleet(folder, servers, endpoint=endpoint, beat_ms=beat_ms))
 
 
 def main(  # noqa: PLR0917 - options
-    store: Annotated[str, typer.Option(help="sqlite, or dynamodb-local.")] = "sqlite",
+    store: Annotated[str, typer.Option(help="sqlite, or dynoxide.")] = "sqlite",
     rounds: Annotated[int, typer.Option(min=1, help="How often each failure is played.")] = 3,
     servers: Annotated[int, typer.Option(min=2)] = 3,
     beat_ms: Annotated[
@@ -141,7 +141,7 @@ def main(  # noqa: PLR0917 - options
     if output is not None:
         settings = {
             "store": store,
-            "release": RELEASE.version if store != "sqlite" else "",
+            "release": VERSION if store != "sqlite" else "",
             "servers": servers,
             "beat_ms": beat_ms,
             "away_s": away_s,

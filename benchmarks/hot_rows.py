@@ -8,7 +8,7 @@ Writers send again and again without a break, through the HTTP API. Their connec
     direct     servers that know nothing of each other: each applies the changes that it receives, and their groups race
     owner      servers of a fleet: each asks the owner of the row's granule, where all changes share writes of the HEAD
 
-The servers share a SQLite file, or tables of DynamoDB Local. That has no limit of what a row takes; ``benchmarks.table_commits`` and ``benchmarks.catalog_commits`` model one, in virtual
+The servers share a SQLite file, or tables of dynoxide. That has no limit of what a row takes; ``benchmarks.table_commits`` and ``benchmarks.catalog_commits`` model one, in virtual
 time. In the end the history must have as many commits as changes were acknowledged.
 """
 
@@ -38,9 +38,8 @@ from rich.table import Table
 from benchmarks.catalog_racing.worlds import credentials
 from tests.support.fakes import delta
 from tests.support.stack import Table as HotTable
-from tests.support.store.backends import LOCAL_3, OBJS_TABLE, REFS_TABLE, Backend
-from tests.support.store.servers import LOCAL_3 as LOCAL
-from tests.support.store.servers import dynamodb_local
+from tests.support.store.backends import DYNOXIDE, OBJS_TABLE, REFS_TABLE, Backend
+from tests.support.store.servers import dynoxide
 from turnstile.fleet.read import FleetReader
 from turnstile_server import Server
 from turnstile_server.settings import ServerSettings
@@ -57,7 +56,7 @@ class On(StrEnum):
     """Stores."""
 
     SQLITE = "sqlite"
-    DYNAMODB_LOCAL = "dynamodb-local"
+    DYNOXIDE = DYNOXIDE
 
 
 class Of(StrEnum):
@@ -163,7 +162,7 @@ def race(urls: Sequence[str], what: str, writers: int, seconds: float) -> Writte
 
 @contextmanager
 def servers(folder: Path, count: int, endpoint: str, *, fleet: bool, workers: int) -> Iterator[list[Server]]:
-    """Servers of one SQLite file, or of one realm of DynamoDB Local; of a fleet when each of them owns its part."""
+    """Servers of one SQLite file, or of one realm of dynoxide; of a fleet when each of them owns its part."""
     store = f"dynamodb:{REFS_TABLE},{OBJS_TABLE}" if endpoint else f"sqlite:{folder / 'shared.db'}"
     realm = f"r{uuid4().hex[:8]}" if endpoint else "default"
     lake = (folder / "lake").as_uri()
@@ -197,13 +196,13 @@ def servers(folder: Path, count: int, endpoint: str, *, fleet: bool, workers: in
 
 @contextmanager
 def store(on: On) -> Iterator[str]:
-    """Returns where DynamoDB Local listens, which ends with the benchmark; empty for SQLite."""
+    """Returns where dynoxide listens, which ends with the benchmark; empty for SQLite."""
     if on is On.SQLITE:
         yield ""
         return
     credentials()
-    with tempfile.TemporaryDirectory() as name, dynamodb_local(LOCAL, Path(name)) as url:
-        Backend(LOCAL_3, url).make_tables()
+    with tempfile.TemporaryDirectory() as name, dynoxide(Path(name)) as url:
+        Backend(DYNOXIDE, url).make_tables()
         yield url
 
 

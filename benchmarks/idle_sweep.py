@@ -1,4 +1,4 @@
-"""What a sweep costs where nothing happens: ``python -m benchmarks.idle_sweep 1000 100000`` on DynamoDB Local.
+"""What a sweep costs where nothing happens: ``python -m benchmarks.idle_sweep 1000 100000`` on dynoxide.
 
 For each number of tables: HEADs of the usual size are written, and the units, requests and processor time of a sweep that looks at
 all of them and of one whose part is bounded are counted (decision 53). A month has 43,200 sweeps.
@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.delta_table import table_id
-from tests.support.store.backends import LOCAL_3, REFS_TABLE, Backend, Counter
+from tests.support.store.backends import DYNOXIDE, REFS_TABLE, Backend, Counter
 from tests.support.store.rows import head_row
-from tests.support.store.servers import LOCAL_3 as RELEASE
-from tests.support.store.servers import dynamodb_local
+from tests.support.store.servers import dynoxide
 from turnstile.adapters import FileStorages, SystemClock
 from turnstile.adapters.dynamo.models import model_of, to_item
 from turnstile.adapters.opening import RandomIds
@@ -68,8 +67,8 @@ def main(counts: list[int]) -> None:
     """Prints a line for each number of tables and kind of sweep."""
     for name, value in (("ACCESS_KEY_ID", "test"), ("SECRET_ACCESS_KEY", "test"), ("DEFAULT_REGION", "us-east-1")):
         os.environ.setdefault(f"AWS_{name}", value)
-    with tempfile.TemporaryDirectory() as folder, dynamodb_local(RELEASE, Path(folder)) as url:
-        backend = Backend(LOCAL_3, url)
+    with tempfile.TemporaryDirectory() as folder, dynoxide(Path(folder)) as url:
+        backend = Backend(DYNOXIDE, url)
         backend.make_tables()
         there = 0
         print(f"{'tables':>8} {'sweep':>6} {'requests':>9} {'units':>9} {'CPU ms':>8} {'$ a month':>10}")

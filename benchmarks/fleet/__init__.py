@@ -9,7 +9,7 @@
 
 Every member of scale-out and failover is a process of its own, and every server a real one. What is compared:
 
-    sqlite, dynamodb   ``turnstile.fleet`` on one SQLite file, and on DynamoDB Local (in memory: it syncs nothing)
+    sqlite, dynamodb   ``turnstile.fleet`` on one SQLite file, and on dynoxide (in memory: it syncs nothing)
     zookeeper, etcd    members are ephemeral nodes, or keys with a lease; each granule is a node, or a key, with its owner; granules change hands in
                        multis, or transactions, that compare their versions, with an entry that tells the receiver (``coordinated``)
 

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from benchmarks.catalog_racing.worlds import credentials
 from tests.support.downloads import Missing, alone, cache
-from tests.support.store.backends import LOCAL_2 as LOCAL
-from tests.support.store.backends import OBJS_TABLE, REFS_TABLE, Backend
-from tests.support.store.servers import LOCAL_2, dynamodb_local, free_port, serving
+from tests.support.store.backends import DYNOXIDE, OBJS_TABLE, REFS_TABLE, Backend
+from tests.support.store.servers import dynoxide, free_port, serving
 
 ZOOKEEPER: Final = "3.9.3"
 ETCD: Final = "v3.6.12"
@@ -63,8 +62,8 @@ def _sqlite(folder: Path) -> Iterator[Opened]:
 @contextmanager
 def _dynamodb(folder: Path) -> Iterator[Opened]:
     credentials()
-    with _child(lambda: dynamodb_local(LOCAL_2, folder)) as (url, pids):
-        Backend(LOCAL, url).make_tables()
+    with _child(lambda: dynoxide(folder)) as (url, pids):
+        Backend(DYNOXIDE, url).make_tables()
         yield Opened({"system": "dynamodb", "url": url, "refs": REFS_TABLE, "objs": OBJS_TABLE}, pids)
 
 
@@ -95,7 +94,7 @@ def _etcd(folder: Path) -> Iterator[Opened]:
 
 SYSTEMS: Final = (
     System("sqlite", "Turnstile, SQLite", _sqlite),
-    System("dynamodb", "Turnstile, DynamoDB Local", _dynamodb),
+    System("dynamodb", "Turnstile, dynoxide", _dynamodb),
     System("zookeeper", f"ZooKeeper {ZOOKEEPER}", _zookeeper),
     System("etcd", f"etcd {ETCD.removeprefix('v')}", _etcd),
 )

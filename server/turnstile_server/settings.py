@@ -37,7 +37,7 @@ class ServerSettings:
         home: folder with the lock, the log, and by default the store and the lake.
         lake_root: location below which new tables go; empty: ``lake`` in the home.
         store: ``sqlite:PATH``, or ``dynamodb:REFS_TABLE,OBJS_TABLE``; empty: a SQLite file in the home.
-        store_endpoint: where DynamoDB Local, Alternator or an emulator listens; empty: AWS.
+        store_endpoint: where an emulator of DynamoDB, or Alternator, listens; empty: AWS.
         host: address to listen on; any but a loopback address demands authentication.
         hosts: further names by which clients call it.
         realm: the tenant.

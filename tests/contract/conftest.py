@@ -1,7 +1,4 @@
-"""Backends of the contract suite.
-
-``-m "not slow"`` leaves DynamoDB Local out, but for random writes, which compare most of what it does with the fake.
-"""
+"""Backends of the contract suite."""
 
 from __future__ import annotations
 
@@ -10,22 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.store import backends as storages
-from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, MOTO, REALM, SQLITE, Backend
+from tests.support.store.backends import DYNOXIDE, FAKE, MINISTACK, MOTO, REALM, SQLITE, Backend
 from tests.support.store.rows import _NAMES, fresh_key
 from tests.support.store.servers import Servers
 from turnstile.store.ports import LogStorage
 
-_REAL = [pytest.param(name, id=name) for name in (MINISTACK, LOCAL_2, LOCAL_3)]
-_USUAL = ("test_i2_a_random_write_is_answered_and_applied_alike", LOCAL_3)
-"""The test, and its release of DynamoDB Local, that every run has."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "/tests/contract/" in str(item.path) and (callspec := getattr(item, "callspec", None)):
-            backend = callspec.params.get("backend", callspec.params.get("service"))
-            if backend in (LOCAL_2, LOCAL_3) and (getattr(item, "originalname", ""), backend) != _USUAL:
-                item.add_marker(pytest.mark.slow)
+_REAL = [pytest.param(name, id=name) for name in (MINISTACK, DYNOXIDE)]
 
 
 @pytest.fixture(params=[pytest.param(FAKE, id=FAKE), pytest.param(SQLITE, id=SQLITE), *_REAL])

@@ -1,4 +1,4 @@
-"""Servers of a fleet on DynamoDB (here DynamoDB Local), which hear of each other's commits by the table's stream (I4, I11, I19)."""
+"""Servers of a fleet on DynamoDB (here dynoxide), which hear of each other's commits by the table's stream (I4, I11, I19)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchmarks.counting_proxy import CountingProxy
 from tests.histories.killing import needs_proc
 from tests.support.stack import WITHIN_S, Table, until
-from tests.support.store.backends import LOCAL_3
+from tests.support.store.backends import DYNOXIDE
 from tests.support.store.fleets import Fleet
 from tests.support.store.servers import Servers
 
@@ -25,8 +25,8 @@ TABLES, VERSIONS = 6, 4
 
 @pytest.fixture(scope="module")
 def endpoint(servers: Servers) -> str:
-    """Where DynamoDB Local listens."""
-    return servers.get(LOCAL_3).url or ""
+    """The URL of dynoxide."""
+    return servers.get(DYNOXIDE).url or ""
 
 
 class StreamProxy(CountingProxy):

@@ -1,4 +1,4 @@
-"""Servers on DynamoDB (here DynamoDB Local): stateless, several on one table; publishing is woken by a server's own commits and
+"""Servers on DynamoDB (here dynoxide): stateless, several on one table; publishing is woken by a server's own commits and
 by the table's stream (I1, I2, I4, I11)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.cli import TURNSTILE
 from tests.support.server import resting_background
 from tests.support.stack import Table, eventually
-from tests.support.store.backends import LOCAL_3, OBJS_TABLE, REFS_TABLE, Backend
+from tests.support.store.backends import DYNOXIDE, OBJS_TABLE, REFS_TABLE, Backend
 from tests.support.store.servers import Servers
 from turnstile_server import Server
 from turnstile_server.settings import ServerSettings
@@ -31,8 +31,8 @@ WITHOUT_STREAM = "without-stream-refs"
 
 @pytest.fixture(scope="module")
 def local(servers: Servers) -> Backend:
-    """DynamoDB Local with two tables for references: one with a stream, one without."""
-    backend = servers.get(LOCAL_3)
+    """dynoxide with two tables for references: one with a stream, one without."""
+    backend = servers.get(DYNOXIDE)
     backend.client.create_table(
         TableName=WITHOUT_STREAM,
         BillingMode="PAY_PER_REQUEST",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes.world import fake_world
 from tests.support.functions import Http, function
-from tests.support.store.backends import LOCAL_2, MINISTACK, Backend
+from tests.support.store.backends import DYNOXIDE, MINISTACK, Backend
 from tests.support.store.realm import StoredRealm
 from tests.support.store.servers import Servers
 from tests.support.v1 import CatalogApi
@@ -25,7 +25,7 @@ def api() -> CatalogApi:
     return CatalogApi(Http(app.app), world)
 
 
-@pytest.fixture(params=[pytest.param(MINISTACK, id=MINISTACK), pytest.param(LOCAL_2, marks=pytest.mark.slow)])
+@pytest.fixture(params=[pytest.param(MINISTACK, id=MINISTACK), pytest.param(DYNOXIDE, id=DYNOXIDE)])
 def backend(request: pytest.FixtureRequest, servers: Servers) -> Backend:
     """Real tables."""
     return servers.get(request.param)

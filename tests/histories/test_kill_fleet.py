@@ -10,7 +10,7 @@ import pytest
 from tests.histories.check import needs_go
 from tests.histories.kill_fleet import FAILURES, Report, Work, campaign
 from tests.histories.killing import needs_proc
-from tests.support.store.backends import LOCAL_3
+from tests.support.store.backends import DYNOXIDE
 from tests.support.store.fleets import Fleet
 from tests.support.store.servers import Servers
 
@@ -34,7 +34,7 @@ def test_i1_to_i6_i11_i19_i21_a_fleet_under_kills_and_freezes_loses_nothing_it_a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["sqlite", LOCAL_3])
+@pytest.mark.parametrize("store", ["sqlite", DYNOXIDE])
 def test_i1_to_i6_i11_i19_i21_whatever_fails_for_longer_than_any_time_out(
     servers: Servers, tmp_path: Path, store: str
 ) -> None:
@@ -45,7 +45,7 @@ def test_i1_to_i6_i11_i19_i21_whatever_fails_for_longer_than_any_time_out(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["sqlite", LOCAL_3])
+@pytest.mark.parametrize("store", ["sqlite", DYNOXIDE])
 def test_i1_to_i6_i11_i19_i21_a_rolling_upgrade_loses_nothing(servers: Servers, tmp_path: Path, store: str) -> None:
     endpoint = "" if store == "sqlite" else servers.get(store).url or ""
     failures = ("restart server",) * 3

@@ -38,11 +38,10 @@ def main() -> int:
     """Make everything; 0 unless something is broken rather than missing."""
     from tests.support.clients import kernel_rs
     from tests.support.iceberg import compatibility_kit, spark41
-    from tests.support.store import servers
+    from tests.support.store import dynoxide
 
     makers: dict[str, Callable[[], Path]] = {
-        "DynamoDB Local 2": lambda: servers.libraries(servers.LOCAL_2),
-        "DynamoDB Local 3": lambda: servers.libraries(servers.LOCAL_3),
+        "dynoxide": dynoxide.build,
         "delta-kernel-rs": kernel_rs.build,
         spark41.SPARK: spark41.python,
         "Iceberg's compatibility kit": compatibility_kit.libraries,

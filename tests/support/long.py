@@ -59,7 +59,7 @@ LONG: Final = (
     "tests/unit/delta/test_large_commits.py",
     "tests/unit/query/test_find.py::test_what_names_and_kinds_rule_out_is_never_read",
 )
-SERVICES: Final = {"ministack", "dynamodb-local-2", "dynamodb-local-3", "s3"}
+SERVICES: Final = {"ministack", "dynoxide", "s3"}
 """Parameters of tests that need such a service."""
 
 

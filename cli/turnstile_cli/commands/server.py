@@ -36,7 +36,9 @@ StoreUrl = Annotated[
 StoreEndpoint = Annotated[
     str,
     typer.Option(
-        "--store-endpoint", envvar="TURNSTILE_STORE_ENDPOINT", help="Endpoint of DynamoDB Local or Alternator."
+        "--store-endpoint",
+        envvar="TURNSTILE_STORE_ENDPOINT",
+        help="Endpoint of an emulator of DynamoDB, or of Alternator.",
     ),
 ]
 Realm = Annotated[str, typer.Option("--realm", envvar="TURNSTILE_REALM", help="The tenant.")]

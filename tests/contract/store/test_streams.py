@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import botocore.session
-import pytest
 
-from tests.support.store.backends import REFS_TABLE, Backend, known_gap
+from tests.support.store.backends import REFS_TABLE, Backend
 from tests.support.store.rows import change, clause, fresh_key, head_row, stored
 from turnstile.adapters.dynamo.models import ref_from_item
 from turnstile.store.core.writes import Drop, Equals, Erase, Present, Set
@@ -71,9 +70,6 @@ def test_i8_a_transaction_has_a_record_for_every_row_it_changed(service: Backend
     assert all(row is not None and row["latest"] == 6 for event, _, row in records if event == "MODIFY")
 
 
-def test_i11_a_record_shows_empty_lists_and_maps_as_such(
-    request: pytest.FixtureRequest, service: Backend, key: str
-) -> None:
-    known_gap(request, service, dynamodb_local_3="leaves the type of empty lists and maps out of the record")
+def test_i11_a_record_shows_empty_lists_and_maps_as_such(service: Backend, key: str) -> None:
     first = stored(service.refs(), head_row(key))
     assert _records(service, key) == [("INSERT", key, first)]

@@ -50,7 +50,7 @@ class Fleet:
 
     Args:
         folder: of the homes, the lake and, without ``endpoint``, the SQLite file.
-        endpoint: where DynamoDB Local listens, with the tables of ``backends``; each fleet is a realm of its own there.
+        endpoint: where dynoxide listens, with the tables of ``backends``; each fleet is a realm of its own there.
         endpoints: by which other addresses some servers reach it.
     """
 

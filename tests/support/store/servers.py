@@ -1,27 +1,24 @@
-"""The servers the contract is checked against: MiniStack, and DynamoDB Local in both major versions."""
+"""The servers that the contract is checked against: MiniStack, moto, and dynoxide."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import pytest
 
-from tests.support.downloads import Missing, alone, cache
-from tests.support.store import backends
-from tests.support.store.backends import FAKE, SQLITE, Backend, SqliteBackend
+from tests.support.downloads import Missing
+from tests.support.store.backends import DYNOXIDE, FAKE, MOTO, SQLITE, Backend, SqliteBackend
+from tests.support.store.dynoxide import build
 
 
 def free_port() -> int:
@@ -98,90 +95,17 @@ def moto(folder: Path) -> Iterator[str]:
         yield url
 
 
-class Release(msgspec.Struct, frozen=True):
-    """A release of DynamoDB Local. ``bom`` pins the SDK its dependencies need, where they do not resolve without."""
-
-    group: str
-    version: str
-    main: str
-    bom: str = ""
-
-
 NOT_CHECKED: Final[set[str]] = set()
 """Why tests were skipped for want of a server."""
 
-LOCAL_2: Final = Release("com.amazonaws", "2.6.1", "com.amazonaws.services.dynamodbv2.local.main.ServerRunner")
-LOCAL_3: Final = Release(
-    "software.amazon.dynamodb", "3.3.1", "software.amazon.dynamodb.services.local.main.ServerRunner", bom="2.54.15"
-)
-
-_POM: Final = """\
-<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>turnstile.tests</groupId><artifactId>dynamodb-local</artifactId><version>1</version>{bom}
-  <dependencies>
-    <dependency><groupId>{group}</groupId><artifactId>DynamoDBLocal</artifactId><version>{version}</version></dependency>
-  </dependencies>
-</project>
-"""
-_BOM: Final = """
-  <dependencyManagement><dependencies><dependency>
-    <groupId>software.amazon.awssdk</groupId><artifactId>bom</artifactId><version>{bom}</version>
-    <type>pom</type><scope>import</scope>
-  </dependency></dependencies></dependencyManagement>"""
-
-
-def libraries(release: Release) -> Path:
-    """The folder with the release's jars, fetched by Maven the first time.
-
-    Raises:
-        Missing: without Java 17, Maven, or a repository to fetch from.
-    """
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            raise Missing(f"DynamoDB Local {release.version} needs {program} (Java 17 and Maven)")
-    home = cache("dynamodb-local")
-    folder = home / release.version
-    with alone(home):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=home) as name:
-                fetched = Path(name) / "fetched"
-                fetched.mkdir()
-                _fetch(release, fetched, home / "maven")
-                fetched.rename(folder)
-    return folder / "lib"
-
-
-def _fetch(release: Release, folder: Path, repository: Path) -> None:
-    """Not by the user's own Maven repository: of versions that it does not take, Maven leaves a pom there without its jar, which a Spark session finds,
-    and then it cannot start."""
-    bom = _BOM.format(bom=release.bom) if release.bom else ""
-    (folder / "pom.xml").write_text(_POM.format(bom=bom, group=release.group, version=release.version))
-    goal = ["dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime"]
-    done = subprocess.run(
-        ["mvn", "-q", "-B", f"-Dmaven.repo.local={repository}", *goal],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise Missing(f"DynamoDB Local {release.version} could not be fetched: {done.stdout[-300:].strip()}")
-
 
 @contextmanager
-def dynamodb_local(release: Release, folder: Path) -> Iterator[str]:
-    """DynamoDB Local in memory."""
-    lib, port = libraries(release), free_port()
-    options = ["-Xmx512m", "-cp", f"{lib}/*", f"-Djava.library.path={lib}"]
-    command = ["java", *options, release.main, "-inMemory", "-disableTelemetry", "-port", str(port)]
-    with ExitStack() as stack:
-        try:
-            url = stack.enter_context(serving(command, port, folder, os.environ))
-        except RuntimeError as error:
-            if "UnsupportedClassVersionError" in str(error):
-                raise Missing(f"DynamoDB Local {release.version} needs Java 17") from None
-            raise
+def dynoxide(folder: Path) -> Iterator[str]:
+    """dynoxide, with its tables in memory."""
+    program = build()
+    port = free_port()
+    command = [str(program), "--host", "127.0.0.1", "--port", str(port), "--log", "quiet"]
+    with serving(command, port, folder, dict(os.environ)) as url:
         yield url
 
 
@@ -220,10 +144,9 @@ class Servers:
         folder.mkdir(exist_ok=True)
         if name == SQLITE:
             return SqliteBackend(folder)
-        releases = {backends.LOCAL_2: LOCAL_2, backends.LOCAL_3: LOCAL_3}
-        if name == backends.MOTO:
+        if name == MOTO:
             return Backend(name, self._stack.enter_context(moto(folder)))
-        server = dynamodb_local(releases[name], folder) if name in releases else ministack(folder)
+        server = dynoxide(folder) if name == DYNOXIDE else ministack(folder)
         backend = Backend(name, self._stack.enter_context(server))
         backend.make_tables()
         return backend
