@@ -108,7 +108,7 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-slow test-slow-spark sweep downloads simulate mutate bench
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-slow test-slow-spark sweep flaky dynoxide downloads simulate mutate bench
 test: test-core test-mutants test-spark ## Tests of every kind, in ten minutes on two cores (EXAMPLES=10: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; and make sweep)
@@ -138,6 +138,12 @@ test-slow-spark: setup
 
 sweep: setup ## 350 statements in a lake and beside it, in plain Delta; ten minutes
 	$(PYTEST) tests/spark/test_sweep.py
+
+flaky: ## The tests that .ci/run found flaky: they failed, and passed when they ran alone
+	@if [ -s build/flaky.txt ]; then cat build/flaky.txt; else echo "none in the last run of .ci/run"; fi
+
+dynoxide: setup ## Build dynoxide, DynamoDB's API for tests, into the cache folder (4 minutes the first time; needs cargo)
+	$(BIN)/python -m tests.support.downloads dynoxide
 
 downloads: setup ## What some tests download or compile the first time, ahead of them
 	$(BIN)/python -m tests.support.downloads

@@ -7,11 +7,13 @@ with slow or long tests go first, a session that is told to end prints its summa
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,19 +29,26 @@ LONGEST = 10_000
 """Characters of captured output that a failure tells: a property that fails logs megabytes before it does."""
 
 
-def pytest_configure() -> None:
-    """Properties have the profile of ``tests.support.examples``. SIGTERM ends a session as Ctrl-C does, with a summary."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties have the profile of ``tests.support.examples``. SIGTERM ends a session as Ctrl-C does, with a summary.
+    Where CI asks for it, failures are recorded (``tests.support.ci.second_chance``)."""
     from tests.support.examples import load_profile
+    from tests.support.ci.second_chance import VARIABLE, Recorder
 
     load_profile()
+    if (records := os.environ.get(VARIABLE)) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(Path(records)), "failures")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from tests.support.long import is_long
+    from tests.support.ci.second_chance import MARKER, starts_processes
 
     for item in items:
+        if starts_processes(item.path, getattr(item, "fixturenames", ()), Path(__file__).parent):
+            item.add_marker(MARKER)
         if is_long(item):
             item.add_marker(pytest.mark.long)
         if any(name in getattr(item, "fixturenames", ()) for name in STACKS):

@@ -1,0 +1,109 @@
+"""The second run of failed tests that start processes (.ci/run)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.repository import ROOT
+from tests.support.ci.second_chance import MARKER, VARIABLE, Records, starts_processes
+
+TESTS = Path("/checkout/tests")
+
+
+@pytest.mark.parametrize(
+    ("path", "fixtures", "expected"),
+    [
+        ("spark/test_a.py", (), True),
+        ("e2e/test_a.py", (), True),
+        ("functional/v1/test_a.py", ("api",), False),
+        ("functional/v1/test_a.py", ("api", "server"), True),
+        ("contract/store/test_a.py", ("servers",), False),
+        ("unit/store/test_a.py", ("server",), False),
+        ("simulation/test_a.py", (), False),
+    ],
+)
+def test_only_tests_that_start_processes_get_a_second_chance(
+    path: str, fixtures: tuple[str, ...], expected: bool
+) -> None:
+    assert starts_processes(TESTS / path, fixtures, TESTS) is expected
+
+
+CASES = """
+import os, pathlib, pytest
+KEPT = pathlib.Path(__file__).with_name("kept")
+
+@pytest.mark.processes
+def case_passes_alone():
+    again = KEPT.exists()
+    KEPT.touch()
+    assert again, "the machine was busy"
+
+@pytest.mark.processes
+def case_never_passes():
+    assert not os.environ.get("BROKEN")
+
+def case_without_processes():
+    assert not os.environ.get("WRONG")
+"""
+
+
+def recorded(folder: Path, **variables: str) -> tuple[Records, subprocess.CompletedProcess[str], str]:
+    """Runs the cases with records, then the second chance; returns both and the list of flaky tests."""
+    (folder / "test_cases.py").write_text(CASES)
+    (folder / "pytest.ini").write_text("[pytest]\npython_functions = case_*\n")
+    (folder / "conftest.py").write_text(
+        "import os, pathlib\nfrom tests.support.ci.second_chance import VARIABLE, Recorder\n"
+        "def pytest_configure(config):\n"
+        f"    config.addinivalue_line('markers', '{MARKER}: x')\n"
+        "    if os.environ.get(VARIABLE):\n"
+        "        config.pluginmanager.register(Recorder(pathlib.Path(os.environ[VARIABLE])))\n"
+    )
+    records, flaky = folder / "records", folder / "flaky.txt"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    environment.pop("PYTEST_ADDOPTS", None)
+    first = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_cases.py"]
+    subprocess.run(first, cwd=folder, env={**environment, VARIABLE: str(records)}, check=False, capture_output=True)
+    again = subprocess.run(
+        [sys.executable, "-m", "tests.support.ci.second_chance", str(records), str(flaky)],
+        cwd=folder,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return Records.read(records), again, flaky.read_text() if flaky.exists() else ""
+
+
+def test_a_test_that_passes_alone_is_listed_as_flaky_and_fails_nothing(tmp_path: Path) -> None:
+    records, again, flaky = recorded(tmp_path)
+    assert list(records.failed) == ["test_cases.py::case_passes_alone"]
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "flaky: test_cases.py::case_passes_alone" in again.stdout
+    assert "case_passes_alone\n" in flaky
+    assert "the machine was busy" in flaky
+
+
+def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
+    _, again, flaky = recorded(tmp_path, BROKEN="1")
+    assert again.returncode == 1
+    assert "failed: test_cases.py::case_never_passes" in again.stdout
+    assert "case_never_passes" not in flaky
+
+
+def test_a_test_without_processes_gets_no_second_chance(tmp_path: Path) -> None:
+    records, again, _ = recorded(tmp_path, WRONG="1")
+    assert records.final == ["test_cases.py::case_without_processes"]
+    assert again.returncode == 1
+
+
+@pytest.mark.parametrize(("exits", "expected"), [([0, 1], True), ([0, 2], False), ([5], False), ([], False)])
+def test_a_session_that_did_not_come_to_its_end_fails_the_run(exits: list[int], expected: bool, tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    path.write_text("".join(json.dumps({"exit": one}) + "\n" for one in exits))
+    assert Records.read(path).ended is expected

@@ -1,0 +1,1 @@
+"""How CI runs the tests."""
