@@ -37,11 +37,12 @@ from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.catalog.services import ensure
 from turnstile.delta.core.ratify_writes import Keep
-from turnstile.store.core.errors import InvalidRequest, PermissionDenied, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StoreUnavailable, Throttled, TooLarge, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile_server import conflicts, logs, metrics
 from turnstile_server.console import SITE
 from turnstile_server.settings import LOOPBACK_NAMES, ServerSettings
+from turnstile_server.store_health import PROBE_PAID_S, PROBE_S, StoreProbe, look
 from turnstile_server.world import OpenStore, open_store, waker
 
 PARTS: Final = (
@@ -54,6 +55,9 @@ HEARTBEAT_S: Final = 15.0
 """How old the background's last sign of life may be when the server calls itself ready."""
 
 PARENT_S: Final = 0.1
+
+OPEN_AGAIN_S: Final = 1.0
+"""How long after a store that could not be opened it is tried again."""
 
 BACKLOG_BYTES: Final = 256_000
 """What a HEAD in SQLite may carry unpublished; a transaction over a hundred of them has no limit there (``ROW_BUDGET``)."""
@@ -75,6 +79,7 @@ class Application:
 
     def __init__(self, settings: ServerSettings, store: OpenStore) -> None:
         self._settings, self._store = settings, store
+        self._probe = StoreProbe(lambda: look(store), PROBE_PAID_S if store.database is None else PROBE_S)
         self._authentication: Authentication = authentication()
         self._apps = open_apps(settings, store)
         self._catalog = self._apps[1]
@@ -135,12 +140,8 @@ class Application:
 
     def _readyz(self, _environ: Environ) -> tuple[int, str, bytes]:
         """Ready: the store answers and takes writes, and the background has given a sign of life."""
-        problems = []
-        try:
-            self._store.world.refs.read(self._store.world.space.table("-"))
-        except Exception:  # whatever the store's client raises; its words are for the log: strangers may ask here
-            log.exception("the store does not answer")
-            problems.append("the store does not answer")
+        problem = self._probe.problem()
+        problems = [] if problem is None else [problem]
         database = self._store.database
         if database is not None and database.failure is not None:
             log.error("%s", database.failure)
@@ -240,12 +241,25 @@ def create() -> Application:
     logs.configure("http")
     end_with_parent()
     metrics.start(settings)
-    store = open_store(settings, waker(settings.wake_socket))
-    ensure(store.world, lake_root=settings.lake_root)
+    store = _opened(settings)
     application = Application(settings, store)
     gc.freeze()  # what was imported stays: no collection need look at it
     settings.ready_file(os.getpid()).touch()
     return application
+
+
+def _opened(settings: ServerSettings) -> OpenStore:
+    """The store, as soon as it can be used: the main process found that it can, so what has happened to it since may be mended
+    while the server runs."""
+    while True:
+        try:
+            store = open_store(settings, waker(settings.wake_socket), create=False)
+            ensure(store.world, lake_root=settings.lake_root)
+        except StoreUnavailable as error:
+            log.error("a process that answers waits for the store: %s", error.message)
+            time.sleep(OPEN_AGAIN_S)
+        else:
+            return store
 
 
 def end_with_parent() -> None:

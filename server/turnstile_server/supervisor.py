@@ -30,6 +30,7 @@ from typing import Any, Final
 from turnstile_server.children import STOP_S, Children, check_variables, children_of
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
+from turnstile_server.store_health import require_store
 from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
 
 WATCH_S: Final = 0.2
@@ -45,8 +46,8 @@ log = logging.getLogger("turnstile.supervisor")
 def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = lambda _: None) -> None:
     """Runs a server until SIGTERM or SIGINT, or until its home is gone.
 
-    ``ready`` is called when it has its port and its processes are being started. Raises BadSettings, AlreadyRunning and
-    PortTaken.
+    ``ready`` is called when it has its port and its processes are being started. Raises BadSettings, AlreadyRunning,
+    PortTaken, and ServerError of the kind ``StoreUnavailable``.
     """
     mode = decide_authentication(settings, os.environ)
     home = Home.at(settings.home)
@@ -63,6 +64,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
             port, secret = _free_port(settings.host, 0), secrets.token_urlsafe(32)
             settings = replace(settings, fleet_port=port, fleet_secret=secret)
         try:
+            require_store(settings)
             _Server(home, settings, mode).run(ready)
         finally:
             shutil.rmtree(settings.runtime, ignore_errors=True)

@@ -371,7 +371,8 @@ def on_server(action: Callable[[], T]) -> T:
     try:
         return action()
     except ServerError as error:
-        exit_code = Exit.REFUSED if error.kind in _REFUSED else Exit.FAILURE
+        exit_code = Exit.STORE if error.kind == "StoreUnavailable" else Exit.FAILURE
+        exit_code = Exit.REFUSED if error.kind in _REFUSED else exit_code
         raise CliError(exit_code, error.message, remedy=error.remedy, type=error.kind) from error
 
 

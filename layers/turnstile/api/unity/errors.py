@@ -64,6 +64,7 @@ KINDS: Final[dict[str, Kind]] = {
     ErrorType.NOT_IMPLEMENTED: Kind(501, "NotImplementedException", 501, "UNIMPLEMENTED"),
     ErrorType.INTERNAL_ERROR: _INTERNAL,
     ErrorType.STORAGE_FAULT: _INTERNAL,
+    ErrorType.STORE_UNAVAILABLE: _INTERNAL,
     ErrorType.NEWER_FORMAT: _INTERNAL,
 }
 
