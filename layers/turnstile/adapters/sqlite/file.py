@@ -75,6 +75,12 @@ class StoreFile:
         self._lock, self._closed = threading.Lock(), False
         self.hangs = False
         """Whether the last write waited in vain for another process or program."""
+        if (restoring := self.path.with_name(f"{self.path.name}-restoring")).exists():
+            raise StoreUnavailable(
+                StoreCause.GONE,
+                f"a restore of {self.path} was interrupted, or is under way ({restoring} is there)",
+                remedy="run the same 'turnstile restore' again",
+            )
         if not create and not self.path.exists():
             raise self.fault(FileNotFoundError("there is no such file"), "opened")
         try:
