@@ -283,6 +283,7 @@ def read_settings(settings: ServerSettings) -> Settings:
         grace=variables.grace(),
         vending=variables.vending(),
         event_waits=max(1, settings.threads // 4),
+        looks_at_logs=True,
     )
     # A worker answers nobody, so it is given no tokens.
     return msgspec.structs.replace(own, auth=auth_settings.Accepted()) if settings.workers else own

@@ -71,6 +71,7 @@ KINDS: Final[dict[str, Kind]] = {
 _BUSY: Final = {
     "stuck": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
     "recovering": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+    "behind": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
 }
 """Temporary states of a table: waiting helps, rebasing does not, so 429 rather than 409."""
 
