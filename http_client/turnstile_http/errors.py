@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-_NOT_APPLIED = ("StorageFault", "StoreUnavailable", "NewerFormat")
+_NOT_APPLIED = ("StorageFault", "StoreUnavailable", "ServerClosed", "NewerFormat")
 """Types of errors with a status of 5xx that say that nothing was applied."""
 
 

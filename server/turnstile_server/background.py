@@ -82,7 +82,8 @@ class Background:
     def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
         self.stop = threading.Event()
         self._beaten_s = float("-inf")
-        self._settings, self._workers, self._roles = settings, workers, frozenset(settings.roles)
+        self._settings, self._workers = settings, workers
+        self._roles = frozenset[str]() if settings.is_closed else frozenset(settings.roles)
         self._store = open_store(settings, create=False)
         targets, actions, alone = (
             variables.event_targets(),

@@ -34,7 +34,8 @@ log = logging.getLogger("turnstile.supervisor")
 def children_of(settings: ServerSettings) -> Mapping[str, str]:
     """Returns the processes beside those that answer requests, and their modules."""
     owner = OWNER if settings.advertised_host and settings.workers else {}
-    return {**owner, **BACKGROUND, **(LIGHT_WORK if MAINTAIN in settings.roles else {})}
+    maintains = MAINTAIN in settings.roles and not settings.is_closed
+    return {**owner, **BACKGROUND, **(LIGHT_WORK if maintains else {})}
 
 
 class Children:

@@ -40,7 +40,9 @@ from turnstile.delta.core.ratify_writes import Keep
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StoreUnavailable, Throttled, TooLarge, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile_server import conflicts, logs, metrics
+from turnstile_server.closed import Door
 from turnstile_server.console import SITE
+from turnstile_server.home import Home
 from turnstile_server.settings import LOOPBACK_NAMES, ServerSettings
 from turnstile_server.store_health import PROBE_PAID_S, PROBE_S, StoreProbe, look
 from turnstile_server.world import OpenStore, open_store, waker
@@ -89,6 +91,7 @@ class Application:
 
             self._answer = Forwarding(owners_file(settings), self._authentication).answer
         self._public, self._strangers = self._apps[-1].public, StrangersBodies(max(1, settings.threads // 4))
+        self._door = Door(Home.at(settings.home).closed if settings.closed else None)
         self._guard, self._site = (
             Guard(settings),
             Site(SITE, console_settings(required=auth_settings.read() is not None)),
@@ -114,7 +117,9 @@ class Application:
         headers.setdefault("x-correlation-id", uuid4().hex)
         read = self._strangers.read if path in self._public else _read
         incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, functools.partial(read, environ))
-        response = self._answer(self._app(path, method), incoming)
+        app = self._app(path, method)
+        closed = self._door.refusal(method, app.route_of(path)[0])
+        response = self._answer(app, incoming) if closed is None else app.refuse(incoming, closed)
         body = b"" if method == "HEAD" else response.body
         sent = [(name.lower(), value) for name, value in response.headers.items()]
         if response.status != HTTPStatus.NO_CONTENT:
@@ -148,6 +153,8 @@ class Application:
             problems.append(
                 "the store takes no writes since its disk failed: check the disk, and start the server again"
             )
+        if self._door.is_closed:
+            problems.append("the server is closed: it takes no changes until 'turnstile open'")
         if not _is_fresh(self._settings):
             problems.append("publishing has given no sign of life")
         status = 503 if problems else 200

@@ -14,11 +14,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from turnstile.catalog.services import ensure
 from turnstile.store.core.errors import StoreCause, StoreUnavailable, TurnstileError
+from turnstile.store.core.names import LOG
 from turnstile.store.core.writes import Erase
 from turnstile_server.errors import ServerError
 from turnstile_server.settings import ServerSettings
@@ -41,6 +43,9 @@ CHECKED_AT_START_BYTES: Final = 67_108_864
 CHECKED_BYTES: Final = 1_073_741_824
 """The largest file that is looked at as a whole: at the start, and while the server runs (a reader keeps the WAL from its start meanwhile)."""
 
+LOOKED_AT: Final = 500
+"""Files of the lake that are looked at where the store has no table."""
+
 CHECK_FIRST_S: Final = 30.0
 CHECK_SHARE: Final = 100
 """A look that took a second is repeated after as many."""
@@ -55,6 +60,10 @@ SAYS: Final = {
     StoreCause.FAILED: "the store does not answer, or takes no writes",
 }
 """What ``/readyz`` says, by cause."""
+
+_BEHIND: Final = (
+    "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run 'turnstile repair --all'"
+)
 
 SILENT: Final = "the store has not answered for seconds"
 
@@ -114,16 +123,20 @@ class StoreProbe:
 # -- at the start -------------------------------------------------------------------------------------------------------
 
 
-def require_store(settings: ServerSettings) -> None:
+def require_store(settings: ServerSettings) -> tuple[str, ...]:
     """Opens the store, makes what a new one needs, and closes it again, so that processes which are forked from here share no
-    connection. Raises ServerError of the kind ``StoreUnavailable`` for one that cannot be used."""
+    connection. Returns what an operator has to know. Raises ServerError of the kind ``StoreUnavailable`` for one that cannot be used."""
     try:
+        notices = lost_wal(settings)
         store = open_store(settings)
         try:
             if store.database is not None and store.database.path.stat().st_size <= CHECKED_AT_START_BYTES:
                 store.database.require_whole()
             ensure(store.world, lake_root=settings.lake_root)
             look(store)
+            notices += unknown_lake(store, settings.lake_root)
+            if store.database is not None:
+                store.database.mark_used(used=True)
         finally:
             store.close()
     except TurnstileError as error:
@@ -134,6 +147,62 @@ def require_store(settings: ServerSettings) -> None:
         raise ServerError(message, remedy="mend --store, or the folder it names", kind="StoreUnavailable") from error
     finally:
         forget_connections()
+    for notice in notices:
+        log.warning("%s", notice)
+    return notices
+
+
+def leave_store(settings: ServerSettings) -> None:
+    """Leaves word in a SQLite file that no server uses it, unless one still does. What fails is for the log: the next start says that the
+    WAL is missing only if it is."""
+    if settings.store_kind != "sqlite":
+        return
+    from turnstile.adapters.sqlite.copies import is_open
+
+    if not Path(settings.store_place).is_file() or is_open(Path(settings.store_place)):
+        return
+    try:
+        store = open_store(settings, create=False)
+        try:
+            if store.database is not None:
+                store.database.mark_used(used=False)
+        finally:
+            store.close()
+    except TurnstileError as error:
+        log.warning("the store was not left in order: %s", error.message)
+
+
+def lost_wal(settings: ServerSettings) -> tuple[str, ...]:
+    """Says so where a SQLite file was in use when its server ended or it was copied, and the ``-wal`` that it had then is missing."""
+    if settings.store_kind != "sqlite":
+        return ()
+    from turnstile.adapters.sqlite.copies import is_open, was_used
+
+    path = Path(settings.store_place)
+    if not was_used(path) or path.with_name(f"{path.name}-wal").exists() or is_open(path):
+        return ()
+    return (
+        f"{path} was in use when its server ended, or when it was copied, and the -wal file that it had then is not here: what was "
+        f"committed last is missing, which may be whole tables. {_BEHIND}",
+    )
+
+
+def unknown_lake(store: OpenStore, lake_root: str) -> tuple[str, ...]:
+    """Says so where the store knows no table, and its lake has some. Looks at a few files only."""
+    if next(iter(store.world.refs.scan("table")), None) is not None:
+        return ()
+    try:
+        files = islice(store.world.storages.open(lake_root).list_all(), LOOKED_AT)
+        found = next((file.path for file in files if f"/{LOG}" in f"/{file.path}"), None)
+    except TurnstileError as error:
+        log.warning("%s could not be looked at: %s", lake_root, error.message)
+        return ()
+    if found is None:
+        return ()
+    return (
+        f"the store has no table, and its lake {lake_root} has some ({found}): if the store had tables, it was lost, or copied without "
+        f"its -wal file. {_BEHIND}; tables that no store knows any more come back by 'turnstile import'",
+    )
 
 
 def forget_connections() -> None:

@@ -115,6 +115,13 @@ def serve(
             help="Name or address by which the fleet's other servers reach this one; by default --host.",
         ),
     ] = "",
+    closed: Annotated[
+        bool,
+        typer.Option(
+            "--closed",
+            help="Take no changes, reads and repairs only, until 'turnstile open': for a store that may be behind its lake.",
+        ),
+    ] = False,
     s3_endpoint: S3Endpoint = None,
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
@@ -138,6 +145,10 @@ def serve(
         out.say(
             f"Turnstile serves at [bold]{state.url}[/bold]   (store {escape(state.store)}, tables in {escape(state.lake_root)})"
         )
+        for notice in state.notices:
+            out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
+        if closed:
+            out.say("It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets changes in.")
 
     on_server(
         lambda: run(
@@ -155,6 +166,7 @@ def serve(
                 roles=read_roles(roles, or_none=True),
                 fleet=fleet,
                 fleet_host=fleet_host,
+                closed=closed,
             ),
             ready=announce,
         )

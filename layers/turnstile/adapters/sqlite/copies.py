@@ -23,7 +23,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from turnstile.adapters.sqlite.file import VERSION, problem_of
+from turnstile.adapters.sqlite.file import IN_USE, VERSION, problem_of
 from turnstile.adapters.sqlite.refs import decode
 from turnstile.store.core.errors import StorageFault, StoreCause, StoreUnavailable
 
@@ -31,6 +31,8 @@ STORE_FILE: Final = "turnstile.db"
 MANIFEST_FILE: Final = "manifest.json"
 FORMAT: Final = 1
 
+_HEADER_BYTES: Final = 100
+_APPLICATION_ID: Final = slice(68, 72)
 _PIECE: Final = 1 << 20
 _SHARED_LOCKS: Final = (0x40000000 + 2, 510)
 """Bytes of the file that every connection in WAL mode has a lock on, as long as it is open: first one and count."""
@@ -171,6 +173,17 @@ def is_open(store: Path) -> bool:
         os.close(file)
 
 
+def was_used(store: Path) -> bool:
+    """Whether the file says that a server uses it: one does, or died, or the file is a copy of one in use. For processes that have no
+    connection to it themselves."""
+    try:
+        with store.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return False
+    return header.startswith(b"SQLite format 3\0") and header[_APPLICATION_ID] == IN_USE.to_bytes(4, "big")
+
+
 @contextlib.contextmanager
 def _alone(store: Path) -> Iterator[None]:
     """Keeps writers of other processes away. Raises StoreUnavailable if a process has the store open."""
@@ -223,6 +236,7 @@ def _copy(store: Path, copy: Path) -> None:
                 while not backup.done:
                     backup.step(-1)
             target.pragma("journal_mode", "delete")
+            target.pragma("application_id", 0)
     except apsw.Error as error:
         raise _damaged(store, str(error)) from error
 

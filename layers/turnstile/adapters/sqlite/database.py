@@ -31,7 +31,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import apsw
 
 from turnstile.adapters.sqlite.checkpoints import CHECKPOINT_PAGES, Checkpoints
-from turnstile.adapters.sqlite.file import RESTORE, StoreFile, problem_of
+from turnstile.adapters.sqlite.file import IN_USE, RESTORE, StoreFile, problem_of
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, StoreCause, StoreUnavailable, TurnstileError
 
 T = TypeVar("T")
@@ -128,6 +128,10 @@ class Database:
     def touch(self) -> None:
         """Write a row that means nothing, as any other write. Raises as ``write``."""
         self.write(lambda connection: connection.execute("INSERT OR REPLACE INTO tokens VALUES ('', x'', 0)").fetchall())
+
+    def mark_used(self, *, used: bool) -> None:
+        """Leave word in the file itself, once it is closed by all, whether a server uses it (``copies.was_used``)."""
+        self.write(lambda connection: connection.pragma("application_id", IN_USE if used else 0))
 
     def require_whole(self) -> None:
         """Let SQLite look at every page. Raises StoreUnavailable with the first problem; takes a second for some 500 MB."""

@@ -40,6 +40,9 @@ CREATE TABLE cursors (consumer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT R
 
 _TABLES: Final = frozenset({"refs", "objs", "tokens", "feed", "cursors"})
 
+IN_USE: Final = 0x54535455
+"""The ``application_id`` of a file that a server uses. It is in the file itself, which a copy without the WAL has, too."""
+
 _CACHE_KB: Final = 16_000
 _WAL_BYTES: Final = 128 * 1024 * 1024
 """What the WAL keeps of its size after a checkpoint; it is written again from its start, which is faster than to grow."""
@@ -163,35 +166,7 @@ class StoreFile:
 
     def fault(self, error: Exception, what: str) -> StoreUnavailable:
         """The error of the store for one of SQLite or of the system; ``what`` could not be done to the file."""
-        cause, problem, remedy = self._cause(error)
-        return StoreUnavailable(cause, f"{self.path} could not be {what}: {problem}", remedy=remedy)
-
-    def _cause(self, error: Exception) -> tuple[StoreCause, str, str]:
-        local = "put the file on a local disk: network filesystems have no locks that hold"
-        writable = "make the file and its folder writable for the user of the server"
-        check = f"check the disk and the folder {self.path.parent}; 'turnstile doctor --store' looks at the file"
-        match error:
-            case apsw.FullError():
-                return StoreCause.FULL, "the disk is full", "free some space and send the same request again"
-            case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError() | PermissionError():
-                return StoreCause.DENIED, "it may not be written", writable
-            case apsw.NotADBError() | apsw.CorruptError() | apsw.FormatError() | UnicodeDecodeError():
-                return StoreCause.DAMAGED, f"it is damaged, or no SQLite file ({error})", RESTORE
-            case apsw.SQLError() | apsw.SchemaChangeError():  # the statements are constants: a table or column of theirs is gone
-                return StoreCause.DAMAGED, f"it is damaged, or no store ({error})", RESTORE
-            case apsw.BusyError() | apsw.LockedError():
-                return StoreCause.LOCKED, "another program has locked it", "end the program that uses the file"
-            case apsw.CantOpenError() | FileNotFoundError() | NotADirectoryError():
-                if self.path.exists() and not os.access(self.path, os.R_OK | os.W_OK):
-                    return StoreCause.DENIED, "it may not be opened", writable
-                return StoreCause.GONE, str(error), f"check that the folder {self.path.parent} exists and may be written"
-            case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_SQLITE_LOCKS:
-                return StoreCause.FAILED, "its filesystem has no locks or no shared memory", local
-            case apsw.IOError() if getattr(error, "extendedresult", 0) in _CUT:
-                return StoreCause.DAMAGED, f"it is shorter than it says, or its disk changed it ({error})", RESTORE
-            case OSError(errno=number) if number in _NO_LOCKS:
-                return StoreCause.FAILED, "its filesystem has no locks", local
-        return StoreCause.FAILED, str(error), check
+        return fault_of(self.path, error, what)
 
     def _identify(self) -> tuple[int, int]:
         stat = os.stat(self.path)  # noqa: PTH116 - for every group; Path.stat takes three times as long
@@ -247,6 +222,40 @@ class StoreFile:
         return connection
 
 
+def fault_of(path: Path, error: Exception, what: str) -> StoreUnavailable:
+    """The error of the store at ``path`` for one of SQLite or of the system; ``what`` could not be done to the file."""
+    cause, problem, remedy = _cause(path, error)
+    return StoreUnavailable(cause, f"{path} could not be {what}: {problem}", remedy=remedy)
+
+
+def _cause(path: Path, error: Exception) -> tuple[StoreCause, str, str]:
+    local = "put the file on a local disk: network filesystems have no locks that hold"
+    writable = "make the file and its folder writable for the user of the server"
+    check = f"check the disk and the folder {path.parent}; 'turnstile doctor --store' looks at the file"
+    match error:
+        case apsw.FullError():
+            return StoreCause.FULL, "the disk is full", "free some space and send the same request again"
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError() | PermissionError():
+            return StoreCause.DENIED, "it may not be written", writable
+        case apsw.NotADBError() | apsw.CorruptError() | apsw.FormatError() | UnicodeDecodeError():
+            return StoreCause.DAMAGED, f"it is damaged, or no SQLite file ({error})", RESTORE
+        case apsw.SQLError() | apsw.SchemaChangeError():  # the statements are constants: a table or column of theirs is gone
+            return StoreCause.DAMAGED, f"it is damaged, or no store ({error})", RESTORE
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreCause.LOCKED, "another program has locked it", "end the program that uses the file"
+        case apsw.CantOpenError() | FileNotFoundError() | NotADirectoryError():
+            if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+                return StoreCause.DENIED, "it may not be opened", writable
+            return StoreCause.GONE, str(error), f"check that the folder {path.parent} exists and may be written"
+        case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_SQLITE_LOCKS:
+            return StoreCause.FAILED, "its filesystem has no locks or no shared memory", local
+        case apsw.IOError() if getattr(error, "extendedresult", 0) in _CUT:
+            return StoreCause.DAMAGED, f"it is shorter than it says, or its disk changed it ({error})", RESTORE
+        case OSError(errno=number) if number in _NO_LOCKS:
+            return StoreCause.FAILED, "its filesystem has no locks", local
+    return StoreCause.FAILED, str(error), check
+
+
 def problem_of(connection: apsw.Connection, *, thorough: bool = False) -> str | None:
     """The first problem that SQLite's own check finds; None: there is none. ``thorough`` compares indexes with their tables, too.
     Raises apsw.Error and UnicodeDecodeError where the file is too damaged to be checked."""
@@ -257,3 +266,17 @@ def problem_of(connection: apsw.Connection, *, thorough: bool = False) -> str | 
     check = "integrity_check" if thorough else "quick_check"
     ((found, *_), *_) = connection.execute(f"PRAGMA {check}(1)").fetchall()
     return None if found == "ok" else " ".join(str(found).replace("*** in database main ***", "").split())
+
+
+def problem_in(path: Path) -> str | None:
+    """The first problem that SQLite finds in all of a store, which may be in use; None: there is none. Raises StoreUnavailable for a file
+    that cannot be opened or is too damaged to be checked. Changes nothing."""
+    path = path.absolute()
+    if not path.is_file():
+        raise fault_of(path, FileNotFoundError("there is no such file"), "opened")
+    try:
+        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(int(LOCK_S * 1000))
+            return problem_of(connection, thorough=True)
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise fault_of(path, error, "checked") from error

@@ -65,6 +65,7 @@ KINDS: Final[dict[str, Kind]] = {
     ErrorType.INTERNAL_ERROR: _INTERNAL,
     ErrorType.STORAGE_FAULT: _INTERNAL,
     ErrorType.STORE_UNAVAILABLE: _INTERNAL,
+    ErrorType.SERVER_CLOSED: _INTERNAL,
     ErrorType.NEWER_FORMAT: _INTERNAL,
 }
 

@@ -80,6 +80,7 @@ class ErrorType(StrEnum):
     COMMIT_STATE_UNKNOWN = "CommitStateUnknown"
     STORAGE_FAULT = "StorageFault"
     STORE_UNAVAILABLE = "StoreUnavailable"
+    SERVER_CLOSED = "ServerClosed"
     NEWER_FORMAT = "NewerFormat"
 
 
@@ -228,6 +229,12 @@ class StoreUnavailable(StorageFault):
         passing = {"retry_after_ms": _STORE_RETRY_MS} if cause in PASSING_CAUSES else {}
         super().__init__(message, remedy=remedy, cause=cause.value, **passing)
         self.cause = cause
+
+
+class ServerClosed(TurnstileError):
+    """The server was started closed: it takes no changes until it is opened."""
+
+    type = ErrorType.SERVER_CLOSED
 
 
 class NewerFormat(StorageFault):
