@@ -32,6 +32,7 @@ _FOREIGN: Final = (301, 302, 303, 307, 308, 404, 405)
 """Statuses of answers without an error of Turnstile's that say that something else is at the URL."""
 
 _EXITS: Final = {404: Exit.NOT_FOUND}
+_EXITS_OF_TYPES: Final = {"CommitStateUnknown": Exit.UNKNOWN, "StoreUnavailable": Exit.STORE}
 
 
 class Api:
@@ -162,7 +163,7 @@ class Api:
             error = _gateway_error(response)
         kind = str(error.get("type", _GATEWAY_ERROR))
         refused = Exit.REFUSED if response.status_code < 500 else Exit.FAILURE
-        exit_code = Exit.UNKNOWN if kind == "CommitStateUnknown" else _EXITS.get(response.status_code, refused)
+        exit_code = _EXITS_OF_TYPES.get(kind) or _EXITS.get(response.status_code, refused)
         request = response.request
         raise CliError(
             exit_code,

@@ -16,6 +16,7 @@ class Exit(IntEnum):
     REFUSED = 4
     UNREACHABLE = 5
     UNKNOWN = 6
+    STORE = 7
 
 
 MEANINGS = {
@@ -26,6 +27,7 @@ MEANINGS = {
     Exit.REFUSED: "refused: conflict, permission or a bad request; nothing changed",
     Exit.UNREACHABLE: "the stack is not running or cannot be reached",
     Exit.UNKNOWN: "unknown outcome: the same command again finds out",
+    Exit.STORE: "the store cannot be used: damaged, gone, locked, full, denied or unreachable",
 }
 
 EPILOG = "Exit codes\n\n" + "\n".join(f"- **{code.value}** {meaning}" for code, meaning in MEANINGS.items())

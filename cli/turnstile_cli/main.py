@@ -20,6 +20,7 @@ from turnstile_cli.commands import (
     plans,
     refs,
     server,
+    store,
     tables,
     top,
     transactions,
@@ -38,7 +39,8 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, work.work, server.demo)),
+    ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, work.work,
+                store.backup, store.restore, store.open_, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),

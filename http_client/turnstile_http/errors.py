@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
+_NOT_APPLIED = ("StorageFault", "StoreUnavailable", "ServerClosed", "NewerFormat")
+"""Types of errors with a status of 5xx that say that nothing was applied."""
+
+
 class ApiError(Exception):
     """An error answer of the HTTP API, or no answer (``status`` 0).
 
@@ -19,7 +23,7 @@ class ApiError(Exception):
     @property
     def ambiguous(self) -> bool:
         """True when the request may have been carried out: a 5xx, or a connection lost after sending."""
-        return self.type == "NoAnswer" or (self.status >= 500 and self.type not in ("StorageFault", "NewerFormat"))
+        return self.type == "NoAnswer" or (self.status >= 500 and self.type not in _NOT_APPLIED)
 
     @property
     def transient(self) -> bool:

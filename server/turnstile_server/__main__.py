@@ -14,7 +14,8 @@ def main() -> None:
     try:
         serve(ServerSettings.from_environment())
     except ServerError as error:
-        sys.stderr.write(f"turnstile-server: {error.kind}\t{error.message}\t{error.remedy}\n")
+        parts = (" ".join(text.split()) for text in (error.kind, error.message, error.remedy))
+        sys.stderr.write("turnstile-server: " + "\t".join(parts) + "\n")
         sys.exit(1)
 
 

@@ -31,7 +31,7 @@ from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.fleet.core.roles import EVENTS, PUBLISH, SWEEP
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
-from turnstile.store.core.errors import NotFound, TurnstileError
+from turnstile.store.core.errors import NotFound, StoreUnavailable, TurnstileError
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
 from turnstile_server.fleet import Processes, Sharing, Work, differences, maintained_file, shares_file
@@ -39,6 +39,7 @@ from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.loops import start_loop
 from turnstile_server.owner import owners_file
 from turnstile_server.settings import ServerSettings
+from turnstile_server.store_health import watch_file
 from turnstile_server.turns import IDLE_S, REST_S, Turns
 from turnstile_server.world import WakeListener, open_store
 
@@ -51,6 +52,8 @@ ADVANCE_S: Final = 5.0
 """How often the cursor is kept, which costs a sync; after a crash the hints of so many seconds come again."""
 LOOK_S: Final = 0.01
 """How long after a look at the feed the next one comes at the earliest."""
+FEED_AGAIN_S: Final = 1.0
+"""How long after a feed that could not be read it is read again."""
 HEARTBEAT_S: Final = 1.0
 SWEEP_S: Final = 60.0
 COLLECT_S: Final = 24 * 3600.0
@@ -79,8 +82,9 @@ class Background:
     def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
         self.stop = threading.Event()
         self._beaten_s = float("-inf")
-        self._settings, self._workers, self._roles = settings, workers, frozenset(settings.roles)
-        self._store = open_store(settings)
+        self._settings, self._workers = settings, workers
+        self._roles = frozenset[str]() if settings.is_closed else frozenset(settings.roles)
+        self._store = open_store(settings, create=False)
         targets, actions, alone = (
             variables.event_targets(),
             variables.follow_ups(),
@@ -130,6 +134,9 @@ class Background:
 
     def run(self) -> None:
         listener = WakeListener(self._settings.wake_socket)
+        database = self._store.database
+        if database is not None:
+            threading.Thread(target=watch_file, args=(database, self.stop), name="store", daemon=True).start()
         if SWEEP in self._roles:
             self._start(0, SWEEP_S, self._sweep)
             self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
@@ -164,7 +171,12 @@ class Background:
         after, advanced, seen, due_s = 0, 0, 0, 0.0
         while not self.stop.is_set():
             looked_s = self._beat()
-            changes, last = database.changes(CONSUMER, after)
+            try:
+                changes, last = database.changes(CONSUMER, after)
+            except StoreUnavailable as error:  # it may be put right while the server runs
+                log.error("the feed was not read: %s", error.message)
+                self.stop.wait(FEED_AGAIN_S)
+                continue
             self._hint(changes)
             after = last or after
             wait_s = self._turns.begin()

@@ -7,11 +7,12 @@ import logging
 import multiprocessing
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from turnstile.fleet.core.roles import MAINTAIN
+from turnstile.store.core.errors import StoreUnavailable
 from turnstile_server.errors import BadSettings
 from turnstile_server.settings import ServerSettings
 
@@ -33,7 +34,8 @@ log = logging.getLogger("turnstile.supervisor")
 def children_of(settings: ServerSettings) -> Mapping[str, str]:
     """Returns the processes beside those that answer requests, and their modules."""
     owner = OWNER if settings.advertised_host and settings.workers else {}
-    return {**owner, **BACKGROUND, **(LIGHT_WORK if MAINTAIN in settings.roles else {})}
+    maintains = MAINTAIN in settings.roles and not settings.is_closed
+    return {**owner, **BACKGROUND, **(LIGHT_WORK if maintains else {})}
 
 
 class Children:
@@ -66,7 +68,7 @@ class Children:
     def _start(self, name: str) -> None:
         module = importlib.import_module(self._modules[name])
         context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-        process: BaseProcess = context.Process(target=module.main, name=f"turnstile-{name}")
+        process: BaseProcess = context.Process(target=_run, args=(module.main,), name=f"turnstile-{name}")
         process.start()
         self._processes[name], self._started_s[name] = process, time.monotonic()
 
@@ -79,6 +81,15 @@ class Children:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()
+
+
+def _run(main: Callable[[], None]) -> None:
+    """Runs a process; one that finds a store that cannot be used says so in a line, and is started anew."""
+    try:
+        main()
+    except StoreUnavailable as error:
+        log.error("%s", error.message)
+        sys.exit(1)
 
 
 def check_variables(*, answers: bool = True) -> None:

@@ -165,7 +165,7 @@ class Server:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user has to know of this start."""
-        return ()
+        return self.state.notices
 
     @property
     def pids(self) -> tuple[int, ...]:

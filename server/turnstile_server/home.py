@@ -42,6 +42,11 @@ class Home:
         """Output of a server in the background."""
         return self.path / "log" / "server.log"
 
+    @property
+    def closed(self) -> Path:
+        """There while the server takes no changes; who removes it opens the server."""
+        return self.path / "closed"
+
     def create(self) -> None:
         """Creates the folders."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +56,8 @@ class Home:
 class ServerState:
     """The contents of ``server.json``. ``token`` is empty when the API is open; ``keys`` sign the access tokens that the
     server issues; ``pids`` are its processes, the main one first; ``started_ms`` is since the epoch; ``runtime`` is the
-    folder of its sockets, which it removes unless it is killed; ``authentication`` is ``required`` or ``none``."""
+    folder of its sockets, which it removes unless it is killed; ``authentication`` is ``required`` or ``none``; ``notices`` are what was found at its start that
+    an operator has to know."""
 
     url: str
     port: int
@@ -64,6 +70,7 @@ class ServerState:
     store_endpoint: str = ""
     runtime: str = ""
     authentication: str = ""
+    notices: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, home: Home) -> Self | None:
@@ -71,7 +78,7 @@ class ServerState:
         try:
             raw = json.loads(home.state_file.read_text())
             members = {field.name: raw[field.name] for field in fields(cls) if field.name in raw}
-            return cls(**{**members, "pids": tuple(raw.get("pids", ()))})
+            return cls(**{**members, **{name: tuple(raw.get(name, ())) for name in ("pids", "notices")}})
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 

@@ -37,11 +37,14 @@ from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.catalog.services import ensure
 from turnstile.delta.core.ratify_writes import Keep
-from turnstile.store.core.errors import InvalidRequest, PermissionDenied, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StoreUnavailable, Throttled, TooLarge, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile_server import conflicts, logs, metrics
+from turnstile_server.closed import Door
 from turnstile_server.console import SITE
+from turnstile_server.home import Home
 from turnstile_server.settings import LOOPBACK_NAMES, ServerSettings
+from turnstile_server.store_health import PROBE_PAID_S, PROBE_S, StoreProbe, look
 from turnstile_server.world import OpenStore, open_store, waker
 
 PARTS: Final = (
@@ -54,6 +57,9 @@ HEARTBEAT_S: Final = 15.0
 """How old the background's last sign of life may be when the server calls itself ready."""
 
 PARENT_S: Final = 0.1
+
+OPEN_AGAIN_S: Final = 1.0
+"""How long after a store that could not be opened it is tried again."""
 
 BACKLOG_BYTES: Final = 256_000
 """What a HEAD in SQLite may carry unpublished; a transaction over a hundred of them has no limit there (``ROW_BUDGET``)."""
@@ -75,6 +81,7 @@ class Application:
 
     def __init__(self, settings: ServerSettings, store: OpenStore) -> None:
         self._settings, self._store = settings, store
+        self._probe = StoreProbe(lambda: look(store), PROBE_PAID_S if store.database is None else PROBE_S)
         self._authentication: Authentication = authentication()
         self._apps = open_apps(settings, store)
         self._catalog = self._apps[1]
@@ -84,6 +91,7 @@ class Application:
 
             self._answer = Forwarding(owners_file(settings), self._authentication).answer
         self._public, self._strangers = self._apps[-1].public, StrangersBodies(max(1, settings.threads // 4))
+        self._door = Door(Home.at(settings.home).closed if settings.closed else None)
         self._guard, self._site = (
             Guard(settings),
             Site(SITE, console_settings(required=auth_settings.read() is not None)),
@@ -109,7 +117,9 @@ class Application:
         headers.setdefault("x-correlation-id", uuid4().hex)
         read = self._strangers.read if path in self._public else _read
         incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, functools.partial(read, environ))
-        response = self._answer(self._app(path, method), incoming)
+        app = self._app(path, method)
+        closed = self._door.refusal(method, app.route_of(path)[0])
+        response = self._answer(app, incoming) if closed is None else app.refuse(incoming, closed)
         body = b"" if method == "HEAD" else response.body
         sent = [(name.lower(), value) for name, value in response.headers.items()]
         if response.status != HTTPStatus.NO_CONTENT:
@@ -135,18 +145,16 @@ class Application:
 
     def _readyz(self, _environ: Environ) -> tuple[int, str, bytes]:
         """Ready: the store answers and takes writes, and the background has given a sign of life."""
-        problems = []
-        try:
-            self._store.world.refs.read(self._store.world.space.table("-"))
-        except Exception:  # whatever the store's client raises; its words are for the log: strangers may ask here
-            log.exception("the store does not answer")
-            problems.append("the store does not answer")
+        problem = self._probe.problem()
+        problems = [] if problem is None else [problem]
         database = self._store.database
         if database is not None and database.failure is not None:
             log.error("%s", database.failure)
             problems.append(
                 "the store takes no writes since its disk failed: check the disk, and start the server again"
             )
+        if self._door.is_closed:
+            problems.append("the server is closed: it takes no changes until 'turnstile open'")
         if not _is_fresh(self._settings):
             problems.append("publishing has given no sign of life")
         status = 503 if problems else 200
@@ -240,12 +248,25 @@ def create() -> Application:
     logs.configure("http")
     end_with_parent()
     metrics.start(settings)
-    store = open_store(settings, waker(settings.wake_socket))
-    ensure(store.world, lake_root=settings.lake_root)
+    store = _opened(settings)
     application = Application(settings, store)
     gc.freeze()  # what was imported stays: no collection need look at it
     settings.ready_file(os.getpid()).touch()
     return application
+
+
+def _opened(settings: ServerSettings) -> OpenStore:
+    """The store, as soon as it can be used: the main process found that it can, so what has happened to it since may be mended
+    while the server runs."""
+    while True:
+        try:
+            store = open_store(settings, waker(settings.wake_socket), create=False)
+            ensure(store.world, lake_root=settings.lake_root)
+        except StoreUnavailable as error:
+            log.error("a process that answers waits for the store: %s", error.message)
+            time.sleep(OPEN_AGAIN_S)
+        else:
+            return store
 
 
 def end_with_parent() -> None:
@@ -269,6 +290,7 @@ def read_settings(settings: ServerSettings) -> Settings:
         grace=variables.grace(),
         vending=variables.vending(),
         event_waits=max(1, settings.threads // 4),
+        looks_at_logs=True,
     )
     # A worker answers nobody, so it is given no tokens.
     return msgspec.structs.replace(own, auth=auth_settings.Accepted()) if settings.workers else own

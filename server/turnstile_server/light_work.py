@@ -60,7 +60,7 @@ class LightWork:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.stop = threading.Event()
-        self._store = open_store(settings)
+        self._store = open_store(settings, create=False)
         self._metrics = metrics.LightWorkMetrics()
         alone = settings.store_kind == "sqlite" and not settings.fleet
         background = msgspec.structs.replace(read_settings(settings), delivers_alone=alone)

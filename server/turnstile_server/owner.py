@@ -172,7 +172,7 @@ def main() -> None:
     logs.configure("owner")
     end_with_parent()
     metrics.start(settings)
-    store = open_store(settings, waker(settings.wake_socket))
+    store = open_store(settings, waker(settings.wake_socket), create=False)
     apps = open_apps(settings, store)
     address = settings.fleet_address
     assert address is not None, "a server without an address has no such process"

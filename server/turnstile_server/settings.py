@@ -17,6 +17,7 @@ from typing import Final, Self
 from turnstile.fleet.core.owners import Address
 from turnstile.fleet.core.roles import ALL
 from turnstile_server.errors import BadSettings
+from turnstile_server.home import Home
 
 VARIABLE: Final = "TURNSTILE_SERVER"
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
@@ -48,6 +49,7 @@ class ServerSettings:
         fleet_beat_ms: how often it shows the others that it lives.
         fleet_host: by which name or address the others reach it; by default ``host``, if that is one.
         fleet_port, fleet_secret: where its owner of catalogs listens, and what others have to know (``asking``); made at each start.
+        closed: whether it takes no changes until its home has no ``closed`` file (``turnstile_server.closed``).
         runtime: folder of sockets and figures while it runs; the supervisor makes it.
     """
 
@@ -67,6 +69,7 @@ class ServerSettings:
     fleet_host: str = ""
     fleet_port: int = 0
     fleet_secret: str = ""
+    closed: bool = False
     runtime: str = ""
 
     def __post_init__(self) -> None:
@@ -123,6 +126,11 @@ class ServerSettings:
         if not self.fleet:
             return ""
         return self.fleet_host or ("" if self.host in ("0.0.0.0", "::") else self.host)  # noqa: S104 - compared, not bound
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no changes now."""
+        return self.closed and Home.at(self.home).closed.exists()
 
     @property
     def wake_socket(self) -> str:

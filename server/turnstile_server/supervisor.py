@@ -30,6 +30,7 @@ from typing import Any, Final
 from turnstile_server.children import STOP_S, Children, check_variables, children_of
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
+from turnstile_server.store_health import leave_store, require_store
 from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
 
 WATCH_S: Final = 0.2
@@ -45,8 +46,8 @@ log = logging.getLogger("turnstile.supervisor")
 def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = lambda _: None) -> None:
     """Runs a server until SIGTERM or SIGINT, or until its home is gone.
 
-    ``ready`` is called when it has its port and its processes are being started. Raises BadSettings, AlreadyRunning and
-    PortTaken.
+    ``ready`` is called when it has its port and its processes are being started. Raises BadSettings, AlreadyRunning,
+    PortTaken, and ServerError of the kind ``StoreUnavailable``.
     """
     mode = decide_authentication(settings, os.environ)
     home = Home.at(settings.home)
@@ -54,6 +55,7 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
     lock = _take(home)
     try:
         previous = ServerState.read(home)
+        _close(home, settings)
         require_closed_still(mode, os.environ, previous)
         _remove_runtime(previous)
         settings = replace(
@@ -63,7 +65,9 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
             port, secret = _free_port(settings.host, 0), secrets.token_urlsafe(32)
             settings = replace(settings, fleet_port=port, fleet_secret=secret)
         try:
-            _Server(home, settings, mode).run(ready)
+            notices = require_store(settings)
+            _Server(home, settings, mode, notices).run(ready)
+            leave_store(settings)
         finally:
             shutil.rmtree(settings.runtime, ignore_errors=True)
     finally:
@@ -71,8 +75,8 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
 
 
 class _Server:
-    def __init__(self, home: Home, settings: ServerSettings, mode: str) -> None:
-        self._home, self._settings = home, settings
+    def __init__(self, home: Home, settings: ServerSettings, mode: str, notices: tuple[str, ...]) -> None:
+        self._home, self._settings, self._closed = home, settings, settings.is_closed
         previous = ServerState.read(home)
         keys = os.environ.get(TOKEN_KEYS) or (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
         token = os.environ.get(TOKEN, "")
@@ -90,6 +94,7 @@ class _Server:
             store_endpoint=settings.store_endpoint,
             runtime=settings.runtime,
             authentication=mode,
+            notices=notices,
         )
         self._stopping = threading.Event()
         self._children = Children(children_of(settings))
@@ -136,6 +141,7 @@ class _Server:
             if not self._home.lock.exists():
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
+            self._open()
             self._children.mend()
             if server.interrupt_children:  # granian forgets a death in the moment in which it mends another
                 server.main_loop_interrupt.set()
@@ -147,6 +153,15 @@ class _Server:
                     self._state.write(self._home)
                 except OSError as error:  # the home is going, or the disk is full
                     log.warning("server.json could not be written: %s", error)
+
+    def _open(self) -> None:
+        """Starts the background anew when the server was opened: it rested."""
+        if self._closed and not self._settings.is_closed:
+            self._closed = False
+            self._children.stop()
+            self._children = Children(children_of(self._settings))
+            self._children.prepare()
+            self._children.start()
 
     def _stop(self) -> None:
         self._stopping.set()
@@ -179,6 +194,14 @@ def require_closed_still(mode: str, environment: Mapping[str, str], previous: Se
             "the server of this home demanded tokens, and none is configured now: it would be open to every program",
             f"configure the tokens or the issuer again, or set {AUTHENTICATION}=none to open it",
         )
+
+
+def _close(home: Home, settings: ServerSettings) -> None:
+    """Leaves the file in the home by which its processes take no changes, or removes that of a start before."""
+    if settings.closed:
+        home.closed.touch()
+    else:
+        home.closed.unlink(missing_ok=True)
 
 
 def _remove_runtime(previous: ServerState | None) -> None:

@@ -38,8 +38,9 @@ class OpenStore:
             self.database.close()
 
 
-def open_store(settings: ServerSettings, wake: Wake | None = None) -> OpenStore:
-    """Returns the ports on the store that the settings name. ``wake`` is called after each write of this process."""
+def open_store(settings: ServerSettings, wake: Wake | None = None, *, create: bool = True) -> OpenStore:
+    """Returns the ports on the store that the settings name. ``wake`` is called after each write of this process; ``create``:
+    whether a SQLite file that is not there is made. Raises StoreUnavailable where the file cannot be opened."""
     if settings.store_kind == "dynamodb":
         refs_table, objs_table = settings.store_place.split(",")
         endpoint = settings.store_endpoint or None
@@ -47,17 +48,18 @@ def open_store(settings: ServerSettings, wake: Wake | None = None) -> OpenStore:
         storages = FileStorages()  # an endpoint of the store is none of S3's
         refs = world.refs if wake is None else WakingRefs(world.refs, wake)
         return OpenStore(replace(world, refs=refs, storages=storages), None)
-    return _open_sqlite(settings, wake)
+    return _open_sqlite(settings, wake, create=create)
 
 
-def _open_sqlite(settings: ServerSettings, wake: Wake | None) -> OpenStore:
+def _open_sqlite(settings: ServerSettings, wake: Wake | None, *, create: bool) -> OpenStore:
     from turnstile.adapters.sqlite.database import Database
     from turnstile.adapters.sqlite.objs import SqliteObjs
     from turnstile.adapters.sqlite.refs import SqliteRefs
 
     path = Path(settings.store_place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    database = Database(path, on_commit=None if wake is None else lambda _: wake(""))
+    if create:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    database = Database(path, on_commit=None if wake is None else lambda _: wake(""), create=create)
     clock = SystemClock()
     refs, objs = SqliteRefs(database, realm=settings.realm, clock=clock), SqliteObjs(database, clock=clock)
     world = World(

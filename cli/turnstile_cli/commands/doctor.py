@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
 
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
-from turnstile_cli.connection import with_api
+from turnstile_cli.commands.store import checks_of_store
+from turnstile_cli.connection import DEFAULT_HOME, Home, Output, Port, Token, Url, connect
 from turnstile_cli.errors import CliError, Exit
 from turnstile_cli.output import Format
 from turnstile_release import version
@@ -20,18 +21,37 @@ _SLOW_MS: Final = 500
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 
-@with_api
-def doctor(api: Api, *, output: Format) -> None:
+@out.report_errors
+def doctor(
+    home: Home = DEFAULT_HOME,
+    port: Port = None,
+    token: Token = None,
+    url: Url = None,
+    *,
+    store: Annotated[
+        bool,
+        typer.Option("--store", help="Let SQLite check the store of --home instead, whether its server runs or not."),
+    ] = False,
+    output: Output = Format.TEXT,
+) -> None:
     """Check a deployment end to end, and say what to do about what is not right.
 
     That it answers and how fast, versions, what the token may do, clocks; and, for administrators, that its stores honour
     conditional writes, that the lake can be written, read and listed, and that every table is published. It writes rows and a
     file of its own and removes them. The exit code is 1 where something failed.
     """
-    checks = [*_seen_from_here(api), _authentication(api), *_seen_from_the_service(api)]
+    if store:
+        _print(str(home.absolute()), checks_of_store(home), output)
+        return
+    with connect(url, home, port, token) as api:
+        _print(api.url, [*_seen_from_here(api), _authentication(api), *_seen_from_the_service(api)], output)
+
+
+def _print(subject: str, checks: list[dict[str, Any]], output: Format) -> None:
+    """Prints checks of a service or a home. Raises typer.Exit where one failed."""
     failed = [check for check in checks if check["result"] == "failed"]
     if output is Format.JSON:
-        out.emit_json({"url": api.url, "ok": not failed, "checks": checks})
+        out.emit_json({"url": subject, "ok": not failed, "checks": checks})
     else:
         for check in checks:
             style = _STYLES[check["result"]]

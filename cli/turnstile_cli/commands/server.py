@@ -117,6 +117,13 @@ def serve(
             help="Name or address by which the fleet's other servers reach this one; by default --host.",
         ),
     ] = "",
+    closed: Annotated[
+        bool,
+        typer.Option(
+            "--closed",
+            help="Take no changes, reads and repairs only, until 'turnstile open': for a store that may be behind its lake.",
+        ),
+    ] = False,
     s3_endpoint: S3Endpoint = None,
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
@@ -140,6 +147,10 @@ def serve(
         out.say(
             f"Turnstile serves at [bold]{state.url}[/bold]   (store {escape(state.store)}, tables in {escape(state.lake_root)})"
         )
+        for notice in state.notices:
+            out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
+        if closed:
+            out.say("It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets changes in.")
 
     on_server(
         lambda: run(
@@ -157,6 +168,7 @@ def serve(
                 roles=read_roles(roles, or_none=True),
                 fleet=fleet,
                 fleet_host=fleet_host,
+                closed=closed,
             ),
             ready=announce,
         )
@@ -373,7 +385,8 @@ def on_server(action: Callable[[], T]) -> T:
     try:
         return action()
     except ServerError as error:
-        exit_code = Exit.REFUSED if error.kind in _REFUSED else Exit.FAILURE
+        exit_code = Exit.STORE if error.kind == "StoreUnavailable" else Exit.FAILURE
+        exit_code = Exit.REFUSED if error.kind in _REFUSED else exit_code
         raise CliError(exit_code, error.message, remedy=error.remedy, type=error.kind) from error
 
 

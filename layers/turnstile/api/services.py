@@ -116,7 +116,7 @@ class Services:
     def ratifier(self) -> Ratifier:
         from turnstile.delta.ratify import Ratifier
 
-        return Ratifier(self.world, self.limits, self.metadata, pause=time.sleep)
+        return Ratifier(self.world, self.limits, self.metadata, pause=time.sleep, looks=self.settings.looks_at_logs)
 
     @cached_property
     def groups(self) -> GroupRatifier:

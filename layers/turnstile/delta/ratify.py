@@ -35,6 +35,7 @@ from turnstile.delta.core.definition import check_definition
 from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, positioned
 from turnstile.delta.core.metadata import DeltaMetadata, apply
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
+from turnstile.delta.first_look import FirstLook
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, Describe, check_request, name_below, proposal_of
@@ -105,7 +106,12 @@ class Ratifier:
         *,
         pause: Pause = no_pause,
         queue: CommitQueue | None = None,
+        looks: bool = False,
     ) -> None:
+        """
+        Args:
+            looks: whether the log of a table is looked at before its first commit (``first_look``): for a process that lives long.
+        """
         self.world, self._clock, self.pause = world, world.clock, pause
         self._limits = limits or Limits()
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
@@ -114,6 +120,7 @@ class Ratifier:
         self._seen = Lru[str, LastSeen](_FACTS)
         self._rules = Lru[str, TableRules](_FACTS)
         self._queue = queue or CommitQueue()
+        self._first_look = FirstLook(world.storages, self.head) if looks else None
 
     @property
     def attempts(self) -> int:
@@ -141,7 +148,7 @@ class Ratifier:
         refusal = name_below(request) or timestamp_ahead(content.ict, self._clock.now_ms(), self._limits.clock_skew_ms)
         if refusal is None and content.whole and not content.changes_metadata and not request.always:
             fitted = self._fitted(request, proposal, content.uses)
-            return self._prepared(request, fitted, content.uses) if isinstance(fitted, Proposal) else fitted
+            return self._looked(request, fitted, content.uses) if isinstance(fitted, Proposal) else fitted
         head = self.head(request.table_id)
         if refusal is not None:  # a replay is answered whatever the clock says by now, and whatever its name is (I3)
             decision = self._decide_only(head, proposal)
@@ -157,7 +164,7 @@ class Ratifier:
             raise misfit
         judged = msgspec.structs.replace(request, describe=_judged(request.describe))
         described = with_effects(self._metadata, head, proposal, content, request=judged, now_ms=now)
-        return self._prepared(request, described)
+        return self._looked(request, described)
 
     def again(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
         """Step 5: what ``head``, which the store returned, says: the decision, or what to write next. Raises as
@@ -308,6 +315,16 @@ class Ratifier:
         except InvalidCommit as error:
             return error
         return None
+
+    def _looked(
+        self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None
+    ) -> Prepared | Ratified | Conflict | Refused:
+        """``_prepared``, unless the table's log goes on after what its HEAD knows. A replay is answered all the same (I3)."""
+        refused = None if self._first_look is None else self._first_look.refusal(request.table_id)
+        if refused is None:
+            return self._prepared(request, proposal, uses)
+        decision = self._decide_only(self.head(request.table_id), proposal)
+        return decision if isinstance(decision, Ratified) else refused
 
     def _prepared(self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None) -> Prepared:
         """With ``uses`` the proposal is judged again where the metadata has changed since."""

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from turnstile.adapters.dynamo.calls import Caller, Fault, fault_of
 from turnstile.adapters.dynamo.transport import install
-from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.core.errors import OutcomeUnknown, StoreUnavailable
 from turnstile.store.retry import Patience
 
 ASKED = {"TableName": "t", "Item": {"key": {"S": "a"}}}
@@ -153,5 +153,5 @@ def test_i3_where_nobody_listens_nothing_was_sent() -> None:
     client = _client(f"http://localhost:{port}")
     met = _meets(client)
     assert isinstance(met, EndpointConnectionError) and fault_of(met) is Fault.BUSY
-    with pytest.raises(Throttled):
+    with pytest.raises(StoreUnavailable):
         _writes(client)

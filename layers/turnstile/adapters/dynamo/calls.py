@@ -21,7 +21,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from turnstile.adapters.dynamo.models import Item
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.errors import (
+    OutcomeUnknown,
+    StorageFault,
+    StoreCause,
+    StoreUnavailable,
+    Throttled,
+    TooLarge,
+    TurnstileError,
+)
 from turnstile.store.ports import BATCH_GET_MAX
 from turnstile.store.retry import Patience, Retries
 
@@ -30,6 +38,8 @@ OnRequest = Callable[[str, float | None], None]
 
 ITEM_LIMIT: Final = 400 * 1024  # bytes, names included. Source: DynamoDB service quotas
 PATIENCE: Final = Patience(deadline_s=5.0, first_s=0.025, longest_s=0.5)
+UNREACHABLE_S: Final = 0.5
+"""How long an operation is tried while no connection can be made: a node that is replaced is back, or another one answers."""
 
 
 class Fault(Enum):
@@ -70,6 +80,10 @@ _LOST: Final = (
 """Raised, at least at times, after the request was sent (``tests/contract/adapters/test_torn_answers.py``)."""
 
 _TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an item, of its update, of a transaction's
+_NO_TABLE: Final = {"ResourceNotFoundException", "TableNotFoundException"}
+_DENIED: Final = {"ExpiredTokenException", "InvalidClientTokenId", "InvalidSignatureException", "UnrecognizedClientException"}
+_DENIES: Final = re.compile("Denied|Credential|Authentication|Signature|NotSignedUp|OptInRequired")
+_CREDENTIALS: Final = "check the credentials of the server or function, what they may do with the two tables, and the region"
 _MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
 
 
@@ -130,7 +144,7 @@ class Caller:
         self._sleep, self._now = sleep, now
 
     def read(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a read. Raises Throttled or StorageFault at the deadline."""
+        """Returns the response to a read. Raises Throttled or StorageFault at the deadline, StoreUnavailable at once."""
         return self._call(operation, request, writes=False)
 
     def read_pages(self, operation: str, request: dict[str, Any]) -> Iterator[Item]:
@@ -155,7 +169,7 @@ class Caller:
                     raise Throttled(f"some items of {table} were not read until the deadline")
 
     def write(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a write. Raises Refusal when a condition did not hold, TooLarge, or at the deadline
+        """Returns the response to a write. Raises Refusal when a condition did not hold, TooLarge, StoreUnavailable, or at the deadline
         Throttled when nothing was applied, OutcomeUnknown when an answer was lost."""
         return self._call(operation, request, writes=True)
 
@@ -167,7 +181,7 @@ class Caller:
         if self._on_request is not None:
             request = {**request, "ReturnConsumedCapacity": "TOTAL"}
         send = getattr(self._client, operation)
-        retries, lost = self.retries(), False
+        retries, lost, unreachable_s = self.retries(), False, self._now() + UNREACHABLE_S
         while True:
             try:
                 response: dict[str, Any] = send(**request)
@@ -179,7 +193,8 @@ class Caller:
                 if fault is Fault.BROKEN and not lost:
                     raise _broken(operation, error) from error
                 lost = lost or fault is Fault.LOST
-                if fault is Fault.BROKEN or not retries.pause():
+                hopeless = isinstance(error, _UNSENT) and self._now() >= unreachable_s and not lost
+                if fault is Fault.BROKEN or hopeless or not retries.pause():
                     raise _gave_up(operation, error, lost=lost, writes=writes) from error
             else:
                 self._count(operation, _capacity(response))
@@ -195,12 +210,18 @@ def _gave_up(operation: str, error: Exception, *, lost: bool, writes: bool) -> T
         return OutcomeUnknown(f"the answer to {operation} was lost: {error}")
     if lost:
         return StorageFault(f"{operation} was not answered: {error}", remedy="try again later")
+    if isinstance(error, _UNSENT):
+        return StoreUnavailable(
+            StoreCause.UNREACHABLE,
+            f"the store cannot be reached: {error}; nothing was applied",
+            remedy="check the network, the region and the store's endpoint, and send the same request again",
+        )
     return Throttled(f"{operation} was put off until the deadline: {error}")
 
 
 def _broken(operation: str, error: Exception) -> Exception:
     if not isinstance(error, ClientError):
-        return TurnstileError(f"{operation} failed: {error}", remedy="check credentials, region and network")
+        return StoreUnavailable(StoreCause.DENIED, f"{operation} was not sent: {error}", remedy=_CREDENTIALS)
     code = str(error.response.get("Error", {}).get("Code"))
     parts = [error.response.get("Error", {}).get("Message")]
     parts += [reason.get("Message") for reason in error.response.get("CancellationReasons") or ()]
@@ -209,7 +230,14 @@ def _broken(operation: str, error: Exception) -> Exception:
         return TooLarge(message, remedy="keep large content in table storage", limit=ITEM_LIMIT)
     if code in _MISTAKES:
         return ValueError(message)
-    return TurnstileError(message, remedy="check the function's permissions and table names")
+    if code in _NO_TABLE:
+        return StoreUnavailable(
+            StoreCause.GONE,
+            f"the store has no table of the configured name, or it is being made ({operation}: {code}); nothing was applied",
+            remedy="check the names of the two tables, the region and the account; docs/server.md says what they look like",
+        )
+    cause = StoreCause.DENIED if code in _DENIED or _DENIES.search(code) else StoreCause.FAILED
+    return StoreUnavailable(cause, f"the store refuses {operation}: {code}; nothing was applied", remedy=_CREDENTIALS)
 
 
 def _capacity(response: dict[str, Any]) -> float | None:

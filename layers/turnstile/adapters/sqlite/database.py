@@ -11,8 +11,8 @@ groups (``file``).
 
 What a failed group means:
 
-    before COMMIT    the transaction is rolled back; nothing of the group was applied (``StorageFault``)
-    during COMMIT    the disk is full: the record that commits was not written, nothing was applied (``StorageFault``);
+    before COMMIT    the transaction is rolled back; nothing of the group was applied (``StoreUnavailable``)
+    during COMMIT    the disk is full: the record that commits was not written, nothing was applied (``StoreUnavailable``);
                      any other error: it is not known whether the group was applied (``OutcomeUnknown``)
 
 After a commit or a checkpoint that failed on a sync, what the disk holds is not what the system's memory shows. The store
@@ -31,8 +31,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 import apsw
 
 from turnstile.adapters.sqlite.checkpoints import CHECKPOINT_PAGES, Checkpoints
-from turnstile.adapters.sqlite.file import StoreFile
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault, TurnstileError
+from turnstile.adapters.sqlite.file import IN_USE, RESTORE, StoreFile, problem_of
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, StoreCause, StoreUnavailable, TurnstileError
 
 T = TypeVar("T")
 
@@ -74,9 +74,10 @@ class Database:
         vfs: name of a registered SQLite VFS, for tests that lose unsynced bytes.
         on_commit: called after each committed group with the number of its jobs; must not raise.
         checkpoint_pages: pages in the WAL at which a checkpoint begins.
+        create: whether a file that is not there is made.
 
     Raises:
-        StorageFault: the file cannot be opened, or is not one of this store, or a newer release wrote it.
+        StoreUnavailable: the file cannot be opened, or is not one of this store, or a newer release wrote it.
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class Database:
         vfs: str | None = None,
         on_commit: Callable[[int], None] | None = None,
         checkpoint_pages: int = CHECKPOINT_PAGES,
+        create: bool = True,
     ) -> None:
-        self._file, self._on_commit = StoreFile(path, vfs), on_commit
+        self._file, self._on_commit = StoreFile(path, vfs, create=create), on_commit
         self._checkpoints = Checkpoints(self._file.connect, checkpoint_pages)
         self._local = threading.local()
         self._queue: deque[_Job[Any]] = deque()
@@ -95,6 +97,8 @@ class Database:
         self._leading = self._closed = False
         self._changed, self._groups = threading.Condition(), 0
         self._writer: apsw.Connection | None = None
+        self.damage: str | None = None
+        """Where the file was found damaged since it was opened. From then on it takes no writes."""
 
     @property
     def failure(self) -> str | None:
@@ -114,24 +118,57 @@ class Database:
             self._drop_writer()
         self._file.close()
 
+    # -- whether it can be used ---------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The file, absolute."""
+        return self._file.path
+
+    def touch(self) -> None:
+        """Write a row that means nothing, as any other write. Raises as ``write``."""
+        self.write(lambda connection: connection.execute("INSERT OR REPLACE INTO tokens VALUES ('', x'', 0)").fetchall())
+
+    def mark_used(self, *, used: bool) -> None:
+        """Leave word in the file itself, once it is closed by all, whether a server uses it (``copies.was_used``)."""
+        self.write(lambda connection: connection.pragma("application_id", IN_USE if used else 0))
+
+    def require_whole(self) -> None:
+        """Let SQLite look at every page. Raises StoreUnavailable with the first problem; takes a second for some 500 MB."""
+        self._file.check_in_place()
+        try:
+            with contextlib.closing(self._file.connect(read_only=True)) as connection:
+                problem = problem_of(connection)
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._noted(self._file.fault(error, "checked")) from error
+        if problem is not None:
+            text = f"{self._file.path} is damaged: {problem}"
+            raise self._noted(StoreUnavailable(StoreCause.DAMAGED, text, remedy=RESTORE))
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """The rows of a SELECT, on a connection of the calling thread: it sees everything that was committed before it
-        began. Raises StorageFault."""
+        began. Raises StoreUnavailable, also where the file is no longer in its place."""
+        self._file.check_in_place()
         try:
             connection = getattr(self._local, "connection", None)
             if connection is None:
                 connection = self._local.connection = self._open_reader()
             return cast("list[Any]", connection.execute(statement, values).fetchall())
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             self._local.connection = None
-            raise self._file.fault(error, "read") from error
+            raise self._noted(self._file.fault(error, "read")) from error
+
+    def _noted(self, fault: StoreUnavailable) -> StoreUnavailable:
+        """Remembers damage: what was damaged once stays so until the file is put right and opened anew."""
+        if fault.cause is StoreCause.DAMAGED:
+            self.damage = fault.message
+        return fault
 
     def _open_reader(self) -> apsw.Connection:
         if self._closed:
             raise StorageFault("the store is closed")
-        self._file.check_in_place()
         return self._file.connect(read_only=True)
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -143,7 +180,7 @@ class Database:
         has changed anything, or not at all; what it raises is raised here.
 
         Raises:
-            StorageFault: nothing was applied.
+            StoreUnavailable: nothing was applied.
             OutcomeUnknown: the commit failed in a way that does not tell.
         """
         job = _Job(run)
@@ -206,7 +243,7 @@ class Database:
         except TurnstileError as refusal:
             error = refusal
         except Exception as other:  # disk full, locked for too long: nothing was applied
-            error = self._file.fault(other, "written")
+            error = self._noted(self._file.fault(other, "written"))
         finally:
             for job in group:
                 job.settle(error)
@@ -221,13 +258,22 @@ class Database:
         """Run the jobs of a group and commit."""
         try:
             self._file.check_in_place()
-            writer.execute("BEGIN IMMEDIATE")
+            self._begin(writer)
             for job in group:
                 _run(job, writer)
             self._commit(writer)
         except BaseException:
             self._roll_back(writer)
             raise
+
+    def _begin(self, writer: apsw.Connection) -> None:
+        writer.set_busy_timeout(int(self._file.patience_s * 1000))
+        try:
+            writer.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            self._file.hangs = True
+            raise
+        self._file.hangs = False
 
     def _commit(self, writer: apsw.Connection) -> None:
         try:
@@ -252,10 +298,13 @@ class Database:
         if self._closed:
             raise StorageFault("the store is closed")
         if self.failure is not None:
-            raise StorageFault(
+            raise StoreUnavailable(
+                StoreCause.FAILED,
                 self.failure,
                 remedy="check the disk, stop every server that has the file open, and start them again",
             )
+        if self.damage is not None:  # what is written into a damaged tree may spread the damage
+            raise StoreUnavailable(StoreCause.DAMAGED, self.damage, remedy=RESTORE)
         if self._writer is None:
             self._file.check_in_place()
             self._writer = self._file.connect()
@@ -318,7 +367,7 @@ def note_change(connection: apsw.Connection, key: str) -> None:
 def _run(job: _Job[Any], writer: apsw.Connection) -> None:
     try:
         job.result = job.run(writer)
-    except apsw.Error:
+    except (apsw.Error, UnicodeDecodeError):
         raise
     except Exception as error:  # a caller's mistake, found before it changed anything
         job.error = error

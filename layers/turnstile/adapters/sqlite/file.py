@@ -13,13 +13,16 @@ from typing import Final
 import apsw
 
 from turnstile.adapters.sqlite.lock import GroupLock
-from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.errors import StorageFault, StoreCause, StoreUnavailable
 
 VERSION: Final = 1
 """Of the schema, in ``user_version``. A file of a newer version is refused."""
 
-LOCK_S: Final = 10.0
+LOCK_S: Final = 5.0
 """How long a writer waits for other processes, before it has changed anything."""
+
+HUNG_LOCK_S: Final = 0.2
+"""The same after one has waited in vain, until the lock is free again: what waits behind it is answered at once."""
 
 _SCHEMA: Final = """
 CREATE TABLE refs (key TEXT PRIMARY KEY, row BLOB NOT NULL);
@@ -35,11 +38,20 @@ CREATE TABLE feed (seq INTEGER PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE cursors (consumer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+_TABLES: Final = frozenset({"refs", "objs", "tokens", "feed", "cursors"})
+
+IN_USE: Final = 0x54535455
+"""The ``application_id`` of a file that a server uses. It is in the file itself, which a copy without the WAL has, too."""
+
 _CACHE_KB: Final = 16_000
 _WAL_BYTES: Final = 128 * 1024 * 1024
 """What the WAL keeps of its size after a checkpoint; it is written again from its start, which is faster than to grow."""
 
 _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_CUT: Final = {apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_DATA}
+RESTORE: Final = "stop the server and put a backup back ('turnstile restore'), then 'turnstile repair --all'"
+"""What to do about a damaged file."""
+
 _NO_SQLITE_LOCKS: Final = {
     apsw.SQLITE_IOERR_LOCK,
     apsw.SQLITE_IOERR_RDLOCK,
@@ -55,14 +67,25 @@ class StoreFile:
     Args:
         path: the file; its folder must exist.
         vfs: name of a registered SQLite VFS, for tests that lose unsynced bytes.
+        create: whether a file that is not there is made. A process of a running server makes none: it would be empty.
 
     Raises:
-        StorageFault: the file cannot be opened, or is not one of this store, or a newer release wrote it.
+        StoreUnavailable: the file cannot be opened, or is not one of this store, or a newer release wrote it.
     """
 
-    def __init__(self, path: Path, vfs: str | None = None) -> None:
+    def __init__(self, path: Path, vfs: str | None = None, *, create: bool = True) -> None:
         self.path, self._vfs = path.resolve(), vfs  # the working directory may change
         self._lock, self._closed = threading.Lock(), False
+        self.hangs = False
+        """Whether the last write waited in vain for another process or program."""
+        if (restoring := self.path.with_name(f"{self.path.name}-restoring")).exists():
+            raise StoreUnavailable(
+                StoreCause.GONE,
+                f"a restore of {self.path} was interrupted, or is under way ({restoring} is there)",
+                remedy="run the same 'turnstile restore' again",
+            )
+        if not create and not self.path.exists():
+            raise self.fault(FileNotFoundError("there is no such file"), "opened")
         try:
             self._group_lock = GroupLock(f"{self.path}-group")
         except OSError as error:
@@ -83,11 +106,16 @@ class StoreFile:
         return self._configured(apsw.Connection(str(self.path), flags=flags, vfs=self._vfs))
 
     def close(self) -> None:
-        """Give the lock file back; ``exclusively`` raises StorageFault from now on."""
+        """Give the lock file back; ``exclusively`` raises StoreUnavailable from now on."""
         with self._lock:
             if not self._closed:
                 self._group_lock.close()
             self._closed = True
+
+    @property
+    def patience_s(self) -> float:
+        """How long the next write waits for others."""
+        return HUNG_LOCK_S if self.hangs else LOCK_S
 
     # -- the lock -------------------------------------------------------------------------------------------------
 
@@ -96,7 +124,7 @@ class StoreFile:
         """Hold the lock that orders groups of several threads and processes. The kernel releases it when a process dies.
 
         Raises:
-            StorageFault: another process held it for ``LOCK_S``, or the filesystem has no locks.
+            StoreUnavailable: another process held it for ``LOCK_S``, or the filesystem has no locks.
         """
         with self._lock:
             self._acquire()
@@ -107,56 +135,38 @@ class StoreFile:
 
     def _acquire(self) -> None:
         if self._closed:
-            raise StorageFault("the store is closed")
+            raise StorageFault("the store is closed", remedy="send the same request again")
         try:
-            taken = self._group_lock.acquire(LOCK_S)
+            taken = self._group_lock.acquire(self.patience_s)
         except OSError as error:
             raise self.fault(error, "locked") from error
         if not taken:
-            raise StorageFault(
-                f"another process has held the lock of {self.path} for {LOCK_S:.0f} s; nothing was written",
+            self.hangs = True
+            raise StoreUnavailable(
+                StoreCause.LOCKED,
+                f"another process holds the lock of {self.path} and does not give it back; nothing was written",
                 remedy="end that process if it hangs, and send the same request again",
             )
 
     # -- what the file is -----------------------------------------------------------------------------------------
 
     def check_in_place(self) -> None:
-        """Raises StorageFault if the file was deleted, moved or replaced since it was opened: what is written to it now
+        """Raises StoreUnavailable if the file was deleted, moved or replaced since it was opened: what is written to it now
         would be gone with this process (I6)."""
         try:
             if self._identify() == self._identity:
                 return
         except FileNotFoundError:
             pass
-        raise StorageFault(
+        raise StoreUnavailable(
+            StoreCause.GONE,
             f"{self.path} was deleted, moved or replaced while it was open; nothing was written",
             remedy="put the file back where it was, with its -wal file, or start the server again on the new one",
         )
 
-    def fault(self, error: Exception, what: str) -> StorageFault:
-        """The StorageFault for an error of SQLite or of the system; ``what`` could not be done to the file."""
-        problem, remedy = self._cause(error)
-        return StorageFault(f"{self.path} could not be {what}: {problem}", remedy=remedy)
-
-    def _cause(self, error: Exception) -> tuple[str, str | None]:
-        local = "put the file on a local disk: network filesystems have no locks that hold"
-        writable = "make the file and its folder writable for the user of the server"
-        match error:
-            case apsw.FullError():
-                return "the disk is full", "free some space and send the same request again"
-            case apsw.ReadOnlyError() | PermissionError():
-                return "it may not be written", writable
-            case apsw.NotADBError() | apsw.CorruptError():
-                return f"it is damaged, or no SQLite file ({error})", "restore the file from a backup"
-            case apsw.BusyError() | apsw.LockedError():
-                return "another program has locked it", "end the program that uses the file"
-            case apsw.CantOpenError() | FileNotFoundError() | NotADirectoryError():
-                return str(error), f"check that the folder {self.path.parent} exists and may be written"
-            case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_SQLITE_LOCKS:
-                return "its filesystem has no locks or no shared memory", local
-            case OSError(errno=number) if number in _NO_LOCKS:
-                return "its filesystem has no locks", local
-        return str(error), None
+    def fault(self, error: Exception, what: str) -> StoreUnavailable:
+        """The error of the store for one of SQLite or of the system; ``what`` could not be done to the file."""
+        return fault_of(self.path, error, what)
 
     def _identify(self) -> tuple[int, int]:
         stat = os.stat(self.path)  # noqa: PTH116 - for every group; Path.stat takes three times as long
@@ -175,16 +185,20 @@ class StoreFile:
         try:
             version = connection.pragma("user_version")
             if version > VERSION:
-                raise StorageFault(
+                raise StoreUnavailable(
+                    StoreCause.FAILED,
                     f"{self.path} was written by a newer release (format {version}, this one knows {VERSION})",
                     remedy="start the newer release, or restore an older copy of the file",
                 )
             if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
-                raise StorageFault(
-                    f"{self.path} is a SQLite file of another program", remedy="name a file that does not exist yet"
+                raise StoreUnavailable(
+                    StoreCause.DAMAGED,
+                    f"{self.path} is a SQLite file of another program",
+                    remedy="name a file that does not exist yet",
                 )
             if connection.pragma("journal_mode", "wal") != "wal":
-                raise StorageFault(
+                raise StoreUnavailable(
+                    StoreCause.FAILED,
                     f"{self.path} cannot have a WAL: its filesystem has no shared memory",
                     remedy="put the file on a local disk",
                 )
@@ -206,3 +220,63 @@ class StoreFile:
         connection.pragma("journal_size_limit", _WAL_BYTES)
         connection.wal_autocheckpoint(0)
         return connection
+
+
+def fault_of(path: Path, error: Exception, what: str) -> StoreUnavailable:
+    """The error of the store at ``path`` for one of SQLite or of the system; ``what`` could not be done to the file."""
+    cause, problem, remedy = _cause(path, error)
+    return StoreUnavailable(cause, f"{path} could not be {what}: {problem}", remedy=remedy)
+
+
+def _cause(path: Path, error: Exception) -> tuple[StoreCause, str, str]:
+    local = "put the file on a local disk: network filesystems have no locks that hold"
+    writable = "make the file and its folder writable for the user of the server"
+    check = f"check the disk and the folder {path.parent}; 'turnstile doctor --store' looks at the file"
+    match error:
+        case apsw.FullError():
+            return StoreCause.FULL, "the disk is full", "free some space and send the same request again"
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError() | PermissionError():
+            return StoreCause.DENIED, "it may not be written", writable
+        case apsw.NotADBError() | apsw.CorruptError() | apsw.FormatError() | UnicodeDecodeError():
+            return StoreCause.DAMAGED, f"it is damaged, or no SQLite file ({error})", RESTORE
+        case apsw.SQLError() | apsw.SchemaChangeError():  # the statements are constants: a table or column of theirs is gone
+            return StoreCause.DAMAGED, f"it is damaged, or no store ({error})", RESTORE
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreCause.LOCKED, "another program has locked it", "end the program that uses the file"
+        case apsw.CantOpenError() | FileNotFoundError() | NotADirectoryError():
+            if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+                return StoreCause.DENIED, "it may not be opened", writable
+            return StoreCause.GONE, str(error), f"check that the folder {path.parent} exists and may be written"
+        case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_SQLITE_LOCKS:
+            return StoreCause.FAILED, "its filesystem has no locks or no shared memory", local
+        case apsw.IOError() if getattr(error, "extendedresult", 0) in _CUT:
+            return StoreCause.DAMAGED, f"it is shorter than it says, or its disk changed it ({error})", RESTORE
+        case OSError(errno=number) if number in _NO_LOCKS:
+            return StoreCause.FAILED, "its filesystem has no locks", local
+    return StoreCause.FAILED, str(error), check
+
+
+def problem_of(connection: apsw.Connection, *, thorough: bool = False) -> str | None:
+    """The first problem that SQLite's own check finds; None: there is none. ``thorough`` compares indexes with their tables, too.
+    Raises apsw.Error and UnicodeDecodeError where the file is too damaged to be checked."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    missing = sorted(_TABLES - names)
+    if missing:
+        return f"it has no table {missing[0]!r}; a copy without its -wal file has none, either"
+    check = "integrity_check" if thorough else "quick_check"
+    ((found, *_), *_) = connection.execute(f"PRAGMA {check}(1)").fetchall()
+    return None if found == "ok" else " ".join(str(found).replace("*** in database main ***", "").split())
+
+
+def problem_in(path: Path) -> str | None:
+    """The first problem that SQLite finds in all of a store, which may be in use; None: there is none. Raises StoreUnavailable for a file
+    that cannot be opened or is too damaged to be checked. Changes nothing."""
+    path = path.absolute()
+    if not path.is_file():
+        raise fault_of(path, FileNotFoundError("there is no such file"), "opened")
+    try:
+        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(int(LOCK_S * 1000))
+            return problem_of(connection, thorough=True)
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise fault_of(path, error, "checked") from error

@@ -9,7 +9,9 @@ import apsw
 import msgspec
 
 from turnstile.adapters.sqlite.database import Database
+from turnstile.adapters.sqlite.file import RESTORE
 from turnstile.store.cache import ObjCache
+from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.ports import Clock, Obj
 from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs
 
@@ -168,5 +170,9 @@ def _row(stored: tuple[Any, ...]) -> Obj:
     space, id, type, payload, created, expires, large = stored
     if large is None:
         return Obj(space, id, type, payload, created, expires)
-    digest, size, stamp, count = _LARGE.decode(large)
+    try:
+        digest, size, stamp, count = _LARGE.decode(large)
+    except (msgspec.MsgspecError, TypeError) as error:
+        text = f"the store is damaged: the obj {id!r} of {space!r} cannot be read"
+        raise StoreUnavailable(StoreCause.DAMAGED, text, remedy=RESTORE) from error
     return LargeObj(space, id, type, payload, created, expires, digest=digest, size=size, stamp=stamp, count=count)

@@ -10,6 +10,8 @@ import apsw
 import msgspec
 
 from turnstile.adapters.sqlite.database import Database, note_change
+from turnstile.adapters.sqlite.file import RESTORE
+from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.core.evaluate import accepts, written
 from turnstile.store.core.rows import require_known
 from turnstile.store.core.writes import Check, Row, Write
@@ -44,9 +46,29 @@ def encode(row: Row) -> bytes:
 
 
 def decode(data: bytes) -> Row:
-    """The row of ``encode``."""
-    row: Row = _DECODER.decode(data)
+    """The row of ``encode``. Raises StoreUnavailable for bytes that are none."""
+    try:
+        row: Row = _DECODER.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise _damaged(f"a row cannot be read ({error})") from error
+    if not isinstance(row, dict):
+        raise _damaged(f"a row cannot be read (it is a {type(row).__name__})")
     return row
+
+
+def _own(key: str, data: bytes) -> Row:
+    """The row of ``key``. Raises StoreUnavailable for bytes that are none, or those of another row."""
+    try:
+        row = decode(data)
+    except StoreUnavailable as error:
+        raise _damaged(f"the row {key!r} cannot be read") from error
+    if row.get("key", key) != key:
+        raise _damaged(f"the row {key!r} is that of {row['key']!r}")
+    return row
+
+
+def _damaged(problem: str) -> StoreUnavailable:
+    return StoreUnavailable(StoreCause.DAMAGED, f"the store is damaged: {problem}", remedy=RESTORE)
 
 
 class SqliteRefs:
@@ -62,7 +84,7 @@ class SqliteRefs:
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))
-        return decode(stored[0][0]) if stored else None
+        return _own(key, stored[0][0]) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = ((key, self.read(key)) for key in dict.fromkeys(keys))
@@ -75,7 +97,7 @@ class SqliteRefs:
         # One statement is one read transaction: all its rows are of the same commit.
         places = ", ".join("?" * len(different))
         statement = f"SELECT key, row FROM refs WHERE key IN ({places})"  # noqa: S608 - question marks alone
-        return {key: decode(data) for key, data in self._database.rows(statement, different)}
+        return {key: _own(key, data) for key, data in self._database.rows(statement, different)}
 
     def write(self, write: Write) -> Accepted | Rejected:
         def run(connection: apsw.Connection) -> Accepted | Rejected:
@@ -165,7 +187,7 @@ class SqliteRefs:
 
 def _read(connection: apsw.Connection, key: str) -> Row | None:
     stored: Any = connection.execute(_SELECT, (key,)).fetchone()
-    return None if stored is None else decode(stored[0])
+    return None if stored is None else _own(key, stored[0])
 
 
 def _store(connection: apsw.Connection, write: Write, row: Row | None) -> None:

@@ -87,6 +87,8 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.COMMIT_STATE_UNKNOWN: 500,
     ErrorType.INTERNAL_ERROR: 500,
     ErrorType.STORAGE_FAULT: 503,
+    ErrorType.STORE_UNAVAILABLE: 503,
+    ErrorType.SERVER_CLOSED: 503,
     ErrorType.NEWER_FORMAT: 503,
     ErrorType.AUTHENTICATION_UNAVAILABLE: 503,
 }

@@ -55,6 +55,8 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     ErrorType.COMMIT_STATE_UNKNOWN: (500, "CommitStateUnknownException"),
     ErrorType.INTERNAL_ERROR: _INTERNAL,
     ErrorType.STORAGE_FAULT: (503, "ServiceUnavailableException"),
+    ErrorType.STORE_UNAVAILABLE: (503, "ServiceUnavailableException"),
+    ErrorType.SERVER_CLOSED: (503, "ServiceUnavailableException"),
     ErrorType.NEWER_FORMAT: (503, "ServiceUnavailableException"),
     ErrorType.AUTHENTICATION_UNAVAILABLE: (503, "ServiceUnavailableException"),
 }

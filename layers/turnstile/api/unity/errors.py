@@ -64,12 +64,15 @@ KINDS: Final[dict[str, Kind]] = {
     ErrorType.NOT_IMPLEMENTED: Kind(501, "NotImplementedException", 501, "UNIMPLEMENTED"),
     ErrorType.INTERNAL_ERROR: _INTERNAL,
     ErrorType.STORAGE_FAULT: _INTERNAL,
+    ErrorType.STORE_UNAVAILABLE: _INTERNAL,
+    ErrorType.SERVER_CLOSED: _INTERNAL,
     ErrorType.NEWER_FORMAT: _INTERNAL,
 }
 
 _BUSY: Final = {
     "stuck": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
     "recovering": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+    "behind": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
 }
 """Temporary states of a table: waiting helps, rebasing does not, so 429 rather than 409."""
 

@@ -79,6 +79,8 @@ class ErrorType(StrEnum):
     THROTTLED = "Throttled"
     COMMIT_STATE_UNKNOWN = "CommitStateUnknown"
     STORAGE_FAULT = "StorageFault"
+    STORE_UNAVAILABLE = "StoreUnavailable"
+    SERVER_CLOSED = "ServerClosed"
     NEWER_FORMAT = "NewerFormat"
 
 
@@ -197,6 +199,42 @@ class StorageFault(TurnstileError):
     """Log storage could not be read or written; not a statement about the commit."""
 
     type = ErrorType.STORAGE_FAULT
+
+
+class StoreCause(StrEnum):
+    """Why the store of HEADs and objs cannot be used."""
+
+    DAMAGED = "damaged"
+    GONE = "gone"
+    LOCKED = "locked"
+    DENIED = "denied"
+    FULL = "full"
+    UNREACHABLE = "unreachable"
+    FAILED = "failed"
+
+
+PASSING_CAUSES = frozenset({StoreCause.LOCKED, StoreCause.UNREACHABLE})
+"""Causes that may end without an operator: the same request may succeed a little later."""
+
+_STORE_RETRY_MS = 1_000
+
+
+class StoreUnavailable(StorageFault):
+    """The store of HEADs and objs cannot be used, and nothing was applied. ``details`` has ``cause``, a ``StoreCause``, and
+    ``retry_after_ms`` where the cause may pass without an operator."""
+
+    type = ErrorType.STORE_UNAVAILABLE
+
+    def __init__(self, cause: StoreCause, message: str, *, remedy: str | None = None) -> None:
+        passing = {"retry_after_ms": _STORE_RETRY_MS} if cause in PASSING_CAUSES else {}
+        super().__init__(message, remedy=remedy, cause=cause.value, **passing)
+        self.cause = cause
+
+
+class ServerClosed(TurnstileError):
+    """The server was started closed: it takes no changes until it is opened."""
+
+    type = ErrorType.SERVER_CLOSED
 
 
 class NewerFormat(StorageFault):

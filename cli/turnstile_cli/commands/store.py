@@ -1,0 +1,89 @@
+"""Commands on the SQLite store of a server on this machine: backup, restore, open, and the check of ``doctor --store``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from turnstile_cli import output as out
+from turnstile_cli.commands.server import SERVER_NEEDS, StoreUrl, need, on_server
+from turnstile_cli.connection import DEFAULT_HOME, Home, Output
+from turnstile_cli.output import Format
+
+
+@out.report_errors
+def backup(
+    dest: Annotated[Path, typer.Argument(help="Folder for the backup; it must not exist yet, or be empty.")],
+    home: Home = DEFAULT_HOME,
+    *,
+    store: StoreUrl = "",
+    output: Output = Format.TEXT,
+) -> None:
+    """Copy the SQLite store while the server runs, and check the copy.
+
+    DEST gets turnstile.db, which needs no other file, and manifest.json, which says when it was taken, by which version, of how
+    much, and its digest. Copy the lake's files after it: a log that is ahead of its store is adopted, one that is behind is not.
+    """
+    need(SERVER_NEEDS, "server", "a backup")
+    from turnstile_server.backups import back_up
+
+    manifest = on_server(lambda: back_up(home, dest, store))
+    if output is Format.JSON:
+        out.emit_json(manifest)
+        return
+    out.say(
+        f"{escape(str(manifest['folder']))}: {manifest['tables']} Delta tables, {manifest['refs']} rows and {manifest['objs']} objs "
+        f"in {manifest['bytes']} bytes, checked; sha256 {manifest['sha256'][:16]}…"
+    )
+
+
+@out.report_errors
+def restore(
+    src: Annotated[Path, typer.Argument(help="Folder that 'turnstile backup' made.")],
+    home: Home = DEFAULT_HOME,
+    *,
+    store: StoreUrl = "",
+    output: Output = Format.TEXT,
+) -> None:
+    """Put a backup in the place of the SQLite store; no server may run on it.
+
+    What was there is kept in a folder beside it, with its WAL, which therefore cannot undo the restore. Afterwards the store is behind
+    its lake: start closed, compare every table with its log, then open.
+    """
+    need(SERVER_NEEDS, "server", "a restore")
+    from turnstile_server.backups import restore as put_back
+
+    done: dict[str, Any] = on_server(lambda: put_back(home, src, store))
+    if output is Format.JSON:
+        out.emit_json(done)
+        return
+    out.say(f"{escape(done['store'])} is the backup of {out.when(done['backup']['taken_ms'])}")
+    if done["kept"]:
+        out.say(f"What was there is kept in {escape(done['kept'])}")
+    out.say("The store is now behind its lake. Start it closed, compare, open:\n")
+    for line in ("turnstile serve --closed &", "turnstile repair --all", "turnstile open"):
+        out.say(f"    {line}")
+
+
+@out.report_errors
+def open_(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
+    """Let changes into a server that was started with 'serve --closed'. It is no error when it takes them already."""
+    need(SERVER_NEEDS, "server", "a server")
+    from turnstile_server.backups import open_server
+
+    was_closed = on_server(lambda: open_server(home))
+    if output is Format.JSON:
+        out.emit_json({"opened": was_closed, "home": str(home.absolute())})
+    else:
+        out.say("the server takes changes now" if was_closed else "the server was not closed")
+
+
+def checks_of_store(home: Path) -> list[dict[str, str]]:
+    """What SQLite finds in the store of a home, for ``doctor --store``. Raises CliError where the home has no SQLite store."""
+    need(SERVER_NEEDS, "server", "a look at the store")
+    from turnstile_server.backups import check
+
+    return [finding.document() for finding in on_server(lambda: check(home))]

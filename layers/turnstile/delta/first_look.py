@@ -1,0 +1,73 @@
+"""A look at a table's log before its first commit in this process: does it go on after what the HEAD knows?
+
+A store that was restored from a backup, or lost what it had written last, is behind its lake. Its HEADs would take commits as versions that
+``_delta_log`` has already, and nothing could be published any more. So before the first commit of a table is written, one look for
+the file after ``latest``. Where it is there, and the HEAD still does not know of it, the commit is refused: 'repair' adopts what the log
+has (``delta.recover``). A server looks; a function does not (ADR 65).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from turnstile.delta.core.decide import Refused
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.store.cache import Lru
+from turnstile.store.core.errors import ErrorType, OutcomeUnknown, StorageFault
+from turnstile.store.core.names import published_path
+from turnstile.store.ports import Storages
+
+BEHIND: Final = "behind"
+"""The state, in the details of a refusal, of a table whose HEAD is behind its log."""
+
+_TABLES: Final = 10_000
+_LOOKS: Final = 5
+
+
+class FirstLook:
+    """Which tables' logs this process has looked at. Safe for threads: two that look at one table at once find the same.
+
+    Args:
+        storages: where the logs are.
+        read: the HEAD of a table as it is now.
+    """
+
+    def __init__(self, storages: Storages, read: Callable[[str], TableHead]) -> None:
+        self._storages, self._read = storages, read
+        self._seen = Lru[str, bool](_TABLES)
+
+    def refusal(self, table_id: str) -> Refused | None:
+        """Why the table takes no commits; None once its log was seen to end where the HEAD says. One HEAD and one look for a file
+        at the first call for a table, nothing at later ones. Raises NotFound, and OutcomeUnknown if the storage does not say."""
+        if self._seen.get(table_id):
+            return None
+        head = self._read(table_id)
+        for _ in range(_LOOKS):
+            if head.state != ACTIVE:
+                return None  # the write says so
+            if not self._has_next(head):
+                self._seen.put(table_id, True)
+                return None
+            again = self._read(table_id)
+            if again.latest == head.latest:
+                return _behind(again)
+            head = again  # it was ratified and published meanwhile
+        return _behind(head)
+
+    def _has_next(self, head: TableHead) -> bool:
+        try:
+            return self._storages.open(head.location).stat(published_path(head.latest + 1)) is not None
+        except StorageFault as error:  # the proposal may have been ratified long ago
+            raise OutcomeUnknown(f"the log of the table could not be looked at: {error.message}") from error
+
+
+def _behind(head: TableHead) -> Refused:
+    name = head.name
+    return Refused(
+        ErrorType.TABLE_NOT_ACTIVE,
+        f"the log of table {name} has version {head.latest + 1}, and the store knows versions up to {head.latest} only: the store was "
+        "restored from a backup or lost what it wrote last, or somebody wrote past the catalog",
+        f"run 'turnstile repair {name}' (or --all), which adopts what the log has, and send the same request again",
+        details={"state": BEHIND, "latest": head.latest},
+    )
