@@ -10,8 +10,18 @@ from itertools import chain
 import msgspec
 
 from turnstile.coordination.core import rows
-from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, Updateable, check_name, check_payload
+from turnstile.coordination.core.rows import (
+    RELEASED,
+    TERM_MOST_MS,
+    Lease,
+    LeaseRow,
+    Task,
+    Updateable,
+    check_name,
+    check_payload,
+)
 from turnstile.store.core.rows import TASK
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, batched
 
@@ -38,7 +48,7 @@ class Leases:
         if response.row is None:
             return OtherHolder(now)
         last = LeaseRow.from_row(response.row)
-        if last.until > now and last.holder != RELEASED:
+        if not is_over(last.until, now, TERM_MOST_MS) and last.holder != RELEASED:
             return OtherHolder(last.until)
         start = max(now, last.until)
         response = self._world.refs.write(rows.take_over_lease(last, holder, start + term_ms))

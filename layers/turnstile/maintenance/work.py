@@ -28,10 +28,11 @@ from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
 from turnstile.maintenance.core.candidates import runs_task
-from turnstile.maintenance.core.due import due, pause_ms
+from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import LogStorage, World, rows_between
@@ -118,7 +119,7 @@ class Maintainer:
         """
         name, now = _task(table_id), self._clock.now_ms()
         last = self.upkept(table_id)
-        if last.again_ms > now:
+        if not is_over(last.again_ms, now, LONGEST_PAUSE_MS):
             return Maintained(table_id, "paused", reason=last.reason)
         if floor is not None and floor < last.next:
             return Maintained(table_id, "nothing due")

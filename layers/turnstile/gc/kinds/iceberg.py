@@ -65,7 +65,7 @@ class IcebergFileScanner(Scanner):
         kept = KeptTrees.of(self._context, CatalogHead.from_row(row), now)
         if kept is None:
             return
-        scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
+        scan = _CatalogScan(self._context, kept, now, Fence(self._world, kept))
         for entity, owner in scan.managed(ICEBERG_KINDS):
             yield from scan.at(entity, owner)
 
