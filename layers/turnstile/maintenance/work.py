@@ -64,6 +64,10 @@ class Upkept(msgspec.Struct, frozen=True):
     reason: str = ""
     again_ms: int = 0
 
+    def pauses(self, now: int) -> bool:
+        """Whether the table is left alone after a failure."""
+        return not is_over(self.again_ms, now, LONGEST_PAUSE_MS)
+
 
 class Maintained(msgspec.Struct, frozen=True):
     """What one call did to a table: versions of ``checkpoints`` and ``checksums``, spans of ``compactions`` that it wrote; ``reason``
@@ -119,7 +123,7 @@ class Maintainer:
         """
         name, now = _task(table_id), self._clock.now_ms()
         last = self.upkept(table_id)
-        if not is_over(last.again_ms, now, LONGEST_PAUSE_MS):
+        if last.pauses(now):
             return Maintained(table_id, "paused", reason=last.reason)
         if floor is not None and floor < last.next:
             return Maintained(table_id, "nothing due")
