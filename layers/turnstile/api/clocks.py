@@ -8,7 +8,7 @@ as over (``store.core.terms``). A member of a row that holds a number and is nei
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from turnstile.delta.core.reservations import LEASE_MOST_MS, Register
 from turnstile.delta.core.undecided import OPEN_MS
 from turnstile.events.core import deliveries, follow_ups
 from turnstile.maintenance.core import due, pin_rows
-from turnstile.store.core.terms import SLACK_MS, latest_ms
+from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Row
 
 _MEMBERS: Final[Mapping[tuple[str, str], int]] = {
@@ -86,7 +86,7 @@ def ahead(row: Row, now_ms: int) -> Iterator[Ahead]:
             yield Ahead(key, member, at_ms - now_ms - longest_ms)
 
 
-def _times(row: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+def _times(row: Row) -> Iterator[tuple[str, int, int]]:
     kind = row["kind"]
     for (of, member), longest_ms in _MEMBERS.items():
         if of == kind and isinstance(row.get(member), int):
@@ -113,9 +113,7 @@ def _lease_of(payload: bytes) -> int:
 
 
 def described(found: Ahead) -> str:
+    """Returns what an operator reads of it."""
     hours = found.ahead_ms / 3_600_000
     far = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} h"
     return f"{found.member} of {found.key} is {far} ahead"
-
-
-__all__ = ["ENDS", "KINDS", "SLACK_MS", "Ahead", "ahead", "described"]

@@ -13,6 +13,7 @@ from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
+from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.rows import Kind
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
@@ -29,6 +30,9 @@ IDLE_MAX: Final = 512
 
 IDLE_KIND: Final[Kind] = "staged"
 """What comes to be although nothing changes a table: files of writers that died before they proposed them."""
+
+AHEAD_MS: Final = 5 * 60_000
+"""A run whose clock is further ahead removes nothing (ADR 64)."""
 
 _PAGE: Final = 512
 
@@ -247,8 +251,9 @@ class CollectTask:
     the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
     beginning."""
 
-    def __init__(self, world: World, collector: Collector) -> None:
-        self._tasks, self._collector = Tasks(world), collector
+    def __init__(self, world: World, collector: Collector, *, ahead_ms: Callable[[], int] = lambda: 0) -> None:
+        """``ahead_ms`` says how far this process's clock is ahead of others; such a clock takes what is young for old."""
+        self._tasks, self._collector, self._ahead_ms = Tasks(world), collector, ahead_ms
 
     def run(
         self,
@@ -262,7 +267,8 @@ class CollectTask:
         in_parts: bool = False,
     ) -> Report | Busy:
         """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
-        This process may live for ``term_ms``, beyond ``until_ms``; ``in_parts``: it looks at a bounded number of rows
+        Raises StateConflict (``ClockAhead``) where the clock is ahead by more than ``AHEAD_MS``: nothing is removed. A dry run may lie
+        then. This process may live for ``term_ms``, beyond ``until_ms``; ``in_parts``: it looks at a bounded number of rows
         (``Collector.go_round``); the other arguments are as for ``Collector.go_on``."""
         wanted, reports = tuple(kinds), list[Report]()
         go_on = partial(
@@ -273,6 +279,7 @@ class CollectTask:
 
         def work(attempt: Attempt) -> bytes:
             last = _result(attempt.task.result)
+            self._require_right_clock()
             if in_parts:
                 report, place = self._collector.go_round(
                     last.place, wanted, until_ms=until_ms, most=most, imported=imported
@@ -288,6 +295,16 @@ class CollectTask:
 
         done = self._tasks.run(TASK, term_ms, work)
         return done if isinstance(done, Busy) else reports[0]
+
+    def _require_right_clock(self) -> None:
+        ahead_ms = self._ahead_ms()
+        if ahead_ms > AHEAD_MS:
+            raise StateConflict(
+                "ClockAhead",
+                f"this server's clock is {ahead_ms // 1000} s ahead, so that what is young looks old enough to be removed",
+                remedy="set the clock of the server, and see that it is synchronised; nothing was removed",
+                ahead_ms=ahead_ms,
+            )
 
 
 def _result(result: bytes) -> _Result:
