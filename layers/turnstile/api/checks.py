@@ -38,6 +38,9 @@ LAG_MS: Final = 120_000
 
 _REMEDY_STORE: Final = "see the message; the service's rights to this table and its endpoint are in template.yaml"
 _REMEDY_S3: Final = "see the message; the service needs to list, read, write and delete below the lake's root"
+_REMEDY_ROW: Final = (
+    "restore the row from a backup (docs/operations.md, A row that cannot be read); the others are not affected"
+)
 _REMEDY_PUT: Final = "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each other's commits"
 
 
@@ -153,8 +156,13 @@ def _tables(world: World) -> Iterator[Check]:
     """Whether every table is published, and which are not."""
     states: Counter[str] = Counter()
     now_ms = world.clock.now_ms()
-    stopped, waiting, oldest_ms = [], 0, now_ms
+    stopped, damaged, waiting, oldest_ms = [], list[str](), 0, now_ms
     for row in world.refs.scan("table"):
+        try:
+            TableHead.from_row(row)
+        except UnreadableRow as error:
+            damaged.append(error.message)
+            continue
         states[row["state"]] += 1
         if row["state"] in ("stuck", "recovering"):
             stopped.append(f"{row['name']} ({row['state']})")
@@ -164,6 +172,9 @@ def _tables(world: World) -> Iterator[Check]:
             since_ms = min(place.entry.ratified_ms for place in places if not place.published)
             oldest_ms = min(oldest_ms, since_ms)
     yield Check("tables", "ok", f"{sum(states.values())} tables: " + (_counts(states) or "none"))
+    if damaged:
+        more = f", and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+        yield Check("rows", "failed", "; ".join(damaged[:3]) + more, _REMEDY_ROW)
     if stopped:
         names = ", ".join(sorted(stopped)[:5]) + (f" and {len(stopped) - 5} more" if len(stopped) > 5 else "")
         yield Check("stuck", "failed", names, "turnstile repair --all says why, and what to do")

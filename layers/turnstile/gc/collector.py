@@ -14,7 +14,7 @@ from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
 from turnstile.store.core.errors import StateConflict
-from turnstile.store.core.rows import Kind
+from turnstile.store.core.rows import Kind, is_damaged
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import World, rows_between
@@ -180,6 +180,11 @@ class Collector:
         return run.report(), msgspec.structs.replace(place, after=after, idle_after=idle_after)
 
     def _scan(self, scanner: Scanner, kind: Kind, row: Row, run: _Run) -> None:
+        if is_damaged(row):  # what it may refer to stays
+            run.problems.append(
+                Problem(kind, row["key"], f"row '{row['key']}' cannot be read, so nothing of it is removed")
+            )
+            return
         try:
             for batch in scanner.scan(row, self._world.clock.now_ms()):
                 run.take(batch)
@@ -191,8 +196,10 @@ class Collector:
 
 def _is_idle(row: Row, idle_ms: int) -> bool:
     """Whether the row is of a table that nothing has changed for so long."""
-    changed_ms = row.get("changed_at") or row["created"]
-    return row["kind"] == TableHead.kind and row["state"] == ACTIVE and bool(changed_ms < idle_ms)
+    if is_damaged(row):
+        return False
+    changed_ms = row.get("changed_at") or row.get("created", 0)
+    return row["kind"] == TableHead.kind and row.get("state") == ACTIVE and bool(changed_ms < idle_ms)
 
 
 def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str, str]]:

@@ -97,7 +97,7 @@ def test_i10_a_run_whose_clock_is_ahead_of_the_stores_removes_nothing(app: Funct
     before = dict(world.storages.files)
     refused = http.post("/v1/gc", {"dry_run": False})
     assert (refused.status, refused.error["type"]) == (409, "ClockAhead")
-    assert refused.error["ahead_ms"] == 9 * DAY and "clock is 777600 s ahead" in refused.error["message"]
+    assert refused.error["ahead_ms"] >= 9 * DAY and "clock is 777600 s ahead" in refused.error["message"]
     with pytest.raises(StateConflict, match="clock"):
         app.collect(SCHEDULED, Context())
     assert dict(world.storages.files) == before

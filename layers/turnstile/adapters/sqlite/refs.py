@@ -52,7 +52,7 @@ def decode(data: bytes) -> Row:
 def _decoded(key: str, data: bytes) -> Row:
     """The row under ``key``, or what stands for it if it is damaged."""
     try:
-        row = decode(data)
+        row: Any = _DECODER.decode(data)
     except Exception as error:  # whatever bytes lead to that are no row
         return damaged_row(key, error)
     if not isinstance(row, dict) or row.get("key") != key or "kind" not in row:
