@@ -35,7 +35,7 @@ from turnstile.maintenance.core.pin_rows import is_live
 from turnstile.maintenance.work import Upkept
 from turnstile.store.core.evaluate import accepts
 from turnstile.store.core.rows import StoredAs, StoredRow, attributes
-from turnstile.store.core.terms import SLACK_MS
+from turnstile.store.core.terms import SLACK_MS, is_over
 from turnstile.store.core.writes import Change, Row
 
 NOW: Final = 1_800_000_000_000
@@ -265,3 +265,10 @@ def test_an_operator_is_shown_what_a_clock_ahead_has_written(row: Row, member: s
     (found,) = ahead(row, NOW)
     assert (found.key, found.member) == (row["key"], member) and found.ahead_ms > 20 * 3_600_000
     assert list(ahead(row, NOW + 50 * DAY)) == []
+
+
+@pytest.mark.parametrize("longest_ms", [0, 1_000, DAY])
+def test_an_end_is_over_from_its_own_time_on_and_beyond_its_longest_term(longest_ms: int) -> None:
+    latest = NOW + longest_ms + SLACK_MS
+    assert [is_over(at, NOW, longest_ms) for at in (NOW - 1, NOW, NOW + 1)] == [True, True, False]
+    assert [is_over(at, NOW, longest_ms) for at in (latest, latest + 1)] == [False, True]

@@ -26,7 +26,7 @@ from turnstile.delta.core.head import (
 )
 from turnstile.delta.core.reservations import LEASE_MOST_MS
 from turnstile.store.core.names import MAX_ROW_ID
-from turnstile.store.core.terms import latest_ms
+from turnstile.store.core.terms import SLACK_MS
 from turnstile.store.core.writes import (
     Absent,
     Action,
@@ -110,7 +110,7 @@ def unreserved(proposal: Proposal) -> Clause:
     free: list[Test] = [
         Absent(("reserved_by",)),
         AtMost(("reserved_until",), now),
-        AtLeast(("reserved_until",), latest_ms(now, LEASE_MOST_MS) + 1),
+        AtLeast(("reserved_until",), now + LEASE_MOST_MS + SLACK_MS + 1),
     ]
     if proposal.holder:
         free.append(Equals(("reserved_by",), proposal.holder))
