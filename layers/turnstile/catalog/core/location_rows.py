@@ -135,9 +135,7 @@ def owner_row(
 ) -> Insert:
     """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import run ``importing``; of one that was
     chosen for this owner, ``first_life``."""
-    row = Location(
-        space.location(location), now, 0, table_id, catalog, importing=importing, first_life=first_life
-    )
+    row = Location(space.location(location), now, 0, table_id, catalog, importing=importing, first_life=first_life)
     return Insert(row.to_row(), (new_row("I10"),))
 
 
