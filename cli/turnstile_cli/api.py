@@ -110,6 +110,10 @@ class Api:
                 return
             parameters = {**query, "page_token": token}
 
+    def unreadable_heads(self) -> list[dict[str, Any]]:
+        """The rows of tables that are damaged: ``key`` and ``message`` of each."""
+        return list(self.get("/v1/tables", max_results=1).get("unreadable", ()))
+
     def _request(
         self,
         method: str,

@@ -108,6 +108,9 @@ class RefsAround:
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
         return self._refs.scan_part(kinds, after=after, limit=limit)
 
+    def clock_ms(self) -> int | None:
+        return self._refs.clock_ms()
+
 
 class WakingRefs(RefsAround):
     """Refs that tell of every row they changed: for a store that has no feed of its own."""

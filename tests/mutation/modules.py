@@ -116,6 +116,7 @@ MODULES: Final = {
     "turnstile.delta.core.state_writes": Mutated(
         (_CLAUSES, "unit/delta/test_publish*.py", "unit/repair/test_*.py", "unit/delta/test_*.py", *_CATALOG)
     ),
+    "turnstile.store.core.terms": Mutated(("unit/store/test_terms.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
     "turnstile.fleet.core.owners": Mutated(("unit/fleet/test_owners.py",), writes=False, decides=True, guards=True),
     "turnstile.fleet.core.shares": Mutated(("unit/fleet/test_shares.py",), writes=False, decides=True, guards=True),

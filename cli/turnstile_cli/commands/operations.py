@@ -92,6 +92,7 @@ def repair(
         heads = api.pages("/v1/tables", "tables")
         tables = sorted((str(head["name"]), head["table_id"]) for head in heads if head["state"] != "dropped")
         results = [_repair_one_of_many(api, name, table_id, dry_run=dry_run) for name, table_id in tables]
+        results += [_unreadable(row) for row in api.unreadable_heads()]
     if output is Format.JSON:
         out.emit_json({"tables": results} if every else results[0])
     else:
@@ -124,6 +125,11 @@ def _repair_one_of_many(api: Api, name: str, table_id: str, *, dry_run: bool) ->
         if error.exit is Exit.UNREACHABLE:
             raise
         return {"name": name, **error.document()}
+
+
+def _unreadable(row: dict[str, Any]) -> dict[str, Any]:
+    remedy = "restore this row from a backup: docs/operations.md, A row that cannot be read"
+    return {"name": row["key"], "error": {"type": "UnreadableRow", "message": row["message"], "remedy": remedy}}
 
 
 def _is_healthy(result: dict[str, Any]) -> bool:

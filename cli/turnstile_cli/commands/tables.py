@@ -37,11 +37,14 @@ def tables(api: Api, *, prefix: Prefix = "", output: Format) -> None:
             type="NoSuchTable",
         )
     heads.sort(key=lambda head: str(head["name"]))
+    damaged = api.unreadable_heads()
     if output is Format.JSON:
-        out.emit_json({"tables": heads})
+        out.emit_json({"tables": heads, **({"unreadable": damaged} if damaged else {})})
         return
     rows = ((h["name"], h["state"], h["latest"], h["floor"], h["location"]) for h in heads)
     out.table("", ("table", "state", "#latest", "#published", "location"), rows, empty="no tables")
+    for row in damaged:
+        out.say(f"[bold red]unreadable[/bold red] {escape(row['message'])}")
 
 
 def _matches(name: str, prefix: str) -> bool:

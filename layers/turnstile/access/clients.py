@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from turnstile.access.core.client_rows import Client, delete_client, new_client, rotate_secret
+from turnstile.access.core.client_rows import MAX_KEEP_S, Client, delete_client, new_client, rotate_secret
 from turnstile.access.core.grants import CLIENT_PREFIX, Principal, reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.ports import Rejected, World
@@ -24,8 +24,6 @@ SALT_BYTES: Final = 16
 SECRET_BYTES: Final = 32
 MAX_NAME: Final = 255
 MAX_ROLES: Final = 100
-MAX_KEEP_S: Final = 7 * 86_400
-"""Longest time that a secret counts after its rotation: a week."""
 
 _ID: Final = re.compile(CLIENT_PREFIX + r"[0-9A-Za-z-]{1,64}")
 

@@ -62,8 +62,51 @@ class SystemClock:
     """``turnstile.store.ports.Clock`` on the wall clock. Correctness does not depend on it (design, I7): the HEAD orders
     versions, and a proposal from too far in the future is refused."""
 
+    def __init__(self) -> None:
+        self._began_ms = self.now_ms()
+        self._boot_began_ms = _elapsed_ms()
+
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def jumped_ms(self) -> int:
+        """By how much the wall clock has moved on since this was made beyond the time that has passed; negative: it was set back. 0
+        once that has been so for ``BELIEVED_MS``: it was behind before."""
+        passed_ms = _elapsed_ms() - self._boot_began_ms
+        jumped_ms = self.now_ms() - self._began_ms - passed_ms
+        if abs(jumped_ms) <= JITTER_MS or passed_ms - self._steady_ms(jumped_ms, passed_ms) >= BELIEVED_MS:
+            return 0
+        return jumped_ms
+
+    def _steady_ms(self, jumped_ms: int, passed_ms: int) -> int:
+        """Since when (ms after the beginning) the clock has been as far away as it is now, as far as anything has looked."""
+        if self._seen is None or abs(self._seen[0] - jumped_ms) > JITTER_MS:
+            self._seen = jumped_ms, passed_ms
+        return self._seen[1]
+
+    _seen: tuple[int, int] | None = None
+
+
+JITTER_MS: Final = 60_000
+"""How far clocks may be apart (docs/invariants.md: what is assumed)."""
+
+BELIEVED_MS: Final = 24 * 3_600_000
+"""A clock that was set forward is believed after so long: then it was wrong before, and is right now."""
+
+
+def _elapsed_ms() -> int:
+    """Time that passes whatever the wall clock is set to, also while the machine sleeps, where the system has such a clock."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return (time.monotonic_ns() if boot is None else time.clock_gettime_ns(boot)) // 1_000_000
+
+
+def clock_ahead_ms(world: World) -> int:
+    """By how much this machine's clock is ahead of what can be compared with it: the store's own, where it has one, and the time that
+    has passed since the process began; 0: it is not, or there is nothing to compare it with."""
+    store_ms = world.refs.clock_ms()
+    ahead_ms = 0 if store_ms is None else world.clock.now_ms() - store_ms
+    jumped_ms = world.clock.jumped_ms() if isinstance(world.clock, SystemClock) and store_ms is None else 0
+    return max(0, ahead_ms, jumped_ms)
 
 
 class RandomIds:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
 
+from turnstile.api import clocks
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.core.attention import Attention
 from turnstile.delta.core.head import TableHead, positioned
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import TurnstileError, UnreadableRow
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
 from turnstile.store.ports import LogStorage, Obj, World
@@ -31,11 +33,16 @@ FOLDER: Final = "_turnstile_checks"
 SKEW_MS: Final = 60_000
 """How far clocks may be apart (docs/invariants.md: what is assumed)."""
 
+_PAGE: Final = 512
+
 LAG_MS: Final = 120_000
 """How long a commit may wait for publication: the sweeper comes by every minute."""
 
 _REMEDY_STORE: Final = "see the message; the service's rights to this table and its endpoint are in template.yaml"
 _REMEDY_S3: Final = "see the message; the service needs to list, read, write and delete below the lake's root"
+_REMEDY_ROW: Final = (
+    "restore the row from a backup (docs/operations.md, A row that cannot be read); the others are not affected"
+)
 _REMEDY_PUT: Final = "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each other's commits"
 
 
@@ -64,6 +71,7 @@ def run(world: World, lake_root: str) -> Checks:
         ("objs", _REMEDY_STORE, _objs(world)),
         ("storage", _REMEDY_S3, _storage(world, lake_root)),
         ("tables", _REMEDY_STORE, _tables(world)),
+        ("clocks", _REMEDY_STORE, _clocks(world)),
     ):
         try:
             checks += results
@@ -160,8 +168,13 @@ def _tables(world: World) -> Iterator[Check]:
     """Whether every table is published, and which are not."""
     states: Counter[str] = Counter()
     now_ms = world.clock.now_ms()
-    stopped, waiting, oldest_ms = [], 0, now_ms
+    stopped, damaged, waiting, oldest_ms = [], list[str](), 0, now_ms
     for row in world.refs.scan("table"):
+        try:
+            TableHead.from_row(row)
+        except UnreadableRow as error:
+            damaged.append(error.message)
+            continue
         states[row["state"]] += 1
         if row["state"] in ("stuck", "recovering"):
             stopped.append(f"{row['name']} ({row['state']})")
@@ -171,6 +184,9 @@ def _tables(world: World) -> Iterator[Check]:
             since_ms = min(place.entry.ratified_ms for place in places if not place.published)
             oldest_ms = min(oldest_ms, since_ms)
     yield Check("tables", "ok", f"{sum(states.values())} tables: " + (_counts(states) or "none"))
+    if damaged:
+        more = f", and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+        yield Check("rows", "failed", "; ".join(damaged[:3]) + more, _REMEDY_ROW)
     if stopped:
         names = ", ".join(sorted(stopped)[:5]) + (f" and {len(stopped) - 5} more" if len(stopped) > 5 else "")
         yield Check("stuck", "failed", names, "turnstile repair --all says why, and what to do")
@@ -178,6 +194,26 @@ def _tables(world: World) -> Iterator[Check]:
     late = lag_ms > LAG_MS
     text = f"{waiting} tables wait to be published, the first for {lag_ms // 1000} s" if waiting else "all is published"
     yield Check("publishing", "failed" if late else "ok", text, "docs/operations.md: PublishLag" if late else "")
+
+
+def _clocks(world: World) -> Iterator[Check]:
+    """Times in rows that a clock which was ahead has written. One pass over the rows."""
+    now_ms, found, after = world.clock.now_ms(), list[clocks.Ahead](), ""
+    while True:
+        rows, after = world.refs.scan_part(clocks.KINDS, after=after, limit=_PAGE)
+        for row in rows:
+            with suppress(UnreadableRow):  # reported with the tables, or where it is used
+                found += clocks.ahead(row, now_ms)
+        if not after:
+            break
+    if not found:
+        yield Check("clocks", "ok", "no row has a time that only a clock which was ahead can have written")
+        return
+    found.sort(key=lambda each: -each.ahead_ms)
+    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+    text = "a clock was ahead when these were written: " + "; ".join(map(clocks.described, found[:3])) + more
+    remedy = "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as over already"
+    yield Check("clocks", "warning", text, remedy)
 
 
 def _counts(states: Counter[str]) -> str:

@@ -424,9 +424,10 @@ class Services:
 
     @cached_property
     def collect_task(self) -> CollectTask:
+        from turnstile.adapters.opening import clock_ahead_ms
         from turnstile.gc.collector import CollectTask
 
-        return CollectTask(self.world, self.collector)
+        return CollectTask(self.world, self.collector, ahead_ms=lambda: clock_ahead_ms(self.world))
 
 
 def services() -> Services:

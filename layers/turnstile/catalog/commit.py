@@ -16,6 +16,7 @@ A crash before 5 leaves unreachable objs; at 5 the change is made entirely or no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,7 @@ from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import Entity, Namespace, Table, kind_of
 from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
-from turnstile.catalog.core.rows import CatalogHead, swap_head
+from turnstile.catalog.core.rows import CatalogHead, end_sweep, swap_head, swept_ahead
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
 from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, WaitingChange
@@ -50,7 +51,10 @@ OUTLIVED_MS: Final = 15 * 60_000
 """The longest time a function may run. An older change was frozen with its sandbox, and what it would make reachable
 may be as old: entities of an earlier attempt, files that its function wrote, an obj whose parts are gone by now. gc
 expects the objs of a commit to be written within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). A
-swap that is delayed later, on its way into the store, is met by a clause of its own (``core.rows``: ``not swept``)."""
+swap that is delayed later, on its way into the store, is met by clauses of its own (``core.rows``: ``not swept``, ``same
+sweeps``)."""
+
+_LOGGER: Final = logging.getLogger("turnstile.catalog")
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -348,7 +352,29 @@ class CommitAttempts:
             return None
         if outcome.row is not None and outcome.row["head"] != at.head:
             self._unreachable |= objs
-        return outcome
+        return self._swept(at, outcome)
+
+    def _swept(self, at: CatalogHead, lost: LostSwap) -> LostSwap:
+        """What refused the swap, after a look at the sweep mark. One that is ahead of this clock was written by another that is
+        ahead, and would refuse every change until then: it is taken back. That run of gc may be removing what was written
+        before: the next attempt writes it again."""
+        row, now = lost.row, self._world.clock.now_ms()
+        ahead_ms = swept_ahead(row, now)
+        if row is None or (row.get("taken_back", 0) == at.taken_back and not ahead_ms):
+            return lost
+        self._ids.clear()
+        self._stored.clear()
+        if not ahead_ms:
+            return lost
+        _LOGGER.warning(
+            "a mark of gc in catalog %s is %d s ahead of this clock, so gc ran with a clock that was ahead: it is taken back",
+            at.name, ahead_ms // 1000,
+        )  # fmt: skip
+        try:
+            ended = self._world.refs.write(end_sweep(CatalogHead.from_row(row), now))
+        except OutcomeUnknown:  # the next attempt sees whether it was
+            return lost
+        return msgspec.structs.replace(lost, row=ended.row)
 
     def tidy(self) -> None:
         for id in self._unreachable:

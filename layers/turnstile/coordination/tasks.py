@@ -10,8 +10,18 @@ from itertools import chain
 import msgspec
 
 from turnstile.coordination.core import rows
-from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, Updateable, check_name, check_payload
-from turnstile.store.core.rows import TASK
+from turnstile.coordination.core.rows import (
+    RELEASED,
+    TERM_MOST_MS,
+    Lease,
+    LeaseRow,
+    Task,
+    Updateable,
+    check_name,
+    check_payload,
+)
+from turnstile.store.core.rows import TASK, is_damaged
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, batched
 
@@ -38,7 +48,7 @@ class Leases:
         if response.row is None:
             return OtherHolder(now)
         last = LeaseRow.from_row(response.row)
-        if last.until > now and last.holder != RELEASED:
+        if not is_over(last.until, now, TERM_MOST_MS) and last.holder != RELEASED:
             return OtherHolder(last.until)
         start = max(now, last.until)
         response = self._world.refs.write(rows.take_over_lease(last, holder, start + term_ms))
@@ -81,10 +91,11 @@ class Updateables:
         return _object_of(self._refs.read(self._key(type, id)))
 
     def read_many(self, type: str, ids: Sequence[str]) -> dict[str, Updateable]:
-        """Objects by id; those that are not there are left out. One request for every 100."""
+        """Objects by id; those that are not there, and damaged ones, are left out: ``read`` tells them apart. One request for every
+        100."""
         keys = {self._key(type, id): id for id in ids}
         rows = chain.from_iterable(self._refs.read_many(some).items() for some in batched(keys, BATCH_GET_MAX))
-        return {keys[key]: Updateable.from_row(row) for key, row in rows}
+        return {keys[key]: Updateable.from_row(row) for key, row in rows if not is_damaged(row)}
 
     def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:
         """Returns the new object, or the one that has the name. Raises InvalidRequest, TooLarge."""

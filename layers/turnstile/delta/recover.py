@@ -44,7 +44,7 @@ from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.log import read_state
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
-from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled
+from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled, UnreadableRow
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import LOG, STAGED, inline_unique, published_path, staged_file
 from turnstile.store.core.writes import Change
@@ -202,7 +202,7 @@ def mark_all_restored(world: World) -> int:
     for row in world.refs.scan("table"):
         try:
             head = TableHead.from_row(row)
-        except (msgspec.ValidationError, msgspec.DecodeError, KeyError):
+        except UnreadableRow:
             continue
         while may_be_restored(head):
             head = head_of(world.refs.write(mark_restored(head, world.clock.now_ms())).row, head.table_id)

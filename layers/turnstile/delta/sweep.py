@@ -175,7 +175,8 @@ class _Look:
         try:
             head = TableHead.from_row(row)
         except Exception as error:  # one damaged row must not hide the others
-            self.unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
+            table_id = str(row["key"]).rpartition("/")[2]
+            self.unreadable.append(Failed(table_id, "UnreadableHead", str(error), unread=True))
             return
         waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
         if head.state != DROPPED and (waits or head.undecided):

@@ -118,4 +118,5 @@ def _abort(world: World, head: TableHead) -> Verdict:
     assert isinstance(entry, Undecided)
     now = world.clock.now_ms()
     answer = world.refs.write(decided(world.space.group(entry.ref), entry.token, ABORTED, now))
-    return verdict(entry, GroupRow.from_row(answer.row) if answer.row is not None else None, 0)
+    row = GroupRow.from_row(answer.row) if answer.row is not None else None
+    return verdict(entry, row, row.deadline if row is not None else now)

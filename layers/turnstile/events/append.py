@@ -40,7 +40,7 @@ from turnstile.events.core.rows import APPEND_BYTES, EventLog, EventMark, append
 from turnstile.events.core.run_events import run_changes, state_of
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
-from turnstile.store.core.rows import EVENT_LOG, EVENTS, TASK, Space
+from turnstile.store.core.rows import EVENT_LOG, EVENTS, TASK, Space, is_damaged
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, batched
@@ -273,11 +273,14 @@ def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) 
         rows = chain.from_iterable(world.refs.scan(kind, stale=True) for kind in WATCHED)
     space, runs = world.space, runs_key(world, "")
     of_catalogs, listed = space.event_mark(space.catalog("")), None
-    for some in batched(rows, BATCH_GET_MAX):
+    for some in batched((row for row in rows if not is_damaged(row)), BATCH_GET_MAX):
         sources = [row for row in some if appender.is_source(row["key"])]
         marks = world.refs.read_many([space.event_mark(row["key"]) for row in sources])
         for row in sources:
             mark = marks.get(space.event_mark(row["key"]))
+            if mark is not None and is_damaged(mark):  # the appender says which
+                yield row["key"]
+                continue
             if _task_differs(row, mark) if row["key"].startswith(runs) else _differs(row, mark):
                 yield row["key"]
         gone = [row for row in some if row["key"].startswith(of_catalogs) and row["state"] == "active"]

@@ -92,7 +92,7 @@ class Deliverer:
         while True:
             row, now = self._world.refs.read(key), self._now()
             before = None if row is None else EventDelivery.from_row(row)
-            due_ms = 0 if before is None else before.due_ms(alone=self._alone)
+            due_ms = 0 if before is None else before.due_ms(now, alone=self._alone)
             if now < due_ms:
                 return Delivered(sent, again_ms=due_ms)
             place = self._reader.place(catalog, None) if before is None else before.place

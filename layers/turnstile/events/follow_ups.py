@@ -87,7 +87,7 @@ class FollowUps:
             return Followed(table_id, "nothing due")
         row, now = self._objects.read(TASK.name, _row(table_id)), self._world.clock.now_ms()
         before = FollowUpState.unpack(row.payload if row is not None else b"")
-        if before.held_until_ms > now:
+        if before.is_held(now):
             return Followed(table_id, "busy")
         state = seen(before, rules, head.floor)
         jobs = due(state, rules, self._actions.keys(), head.floor, now)

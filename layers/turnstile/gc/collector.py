@@ -13,7 +13,8 @@ from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
-from turnstile.store.core.rows import Kind
+from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.rows import Kind, is_damaged
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import World, rows_between
@@ -29,6 +30,9 @@ IDLE_MAX: Final = 512
 
 IDLE_KIND: Final[Kind] = "staged"
 """What comes to be although nothing changes a table: files of writers that died before they proposed them."""
+
+AHEAD_MS: Final = 5 * 60_000
+"""A run whose clock is further ahead removes nothing (ADR 64)."""
 
 _PAGE: Final = 512
 
@@ -176,6 +180,11 @@ class Collector:
         return run.report(), msgspec.structs.replace(place, after=after, idle_after=idle_after)
 
     def _scan(self, scanner: Scanner, kind: Kind, row: Row, run: _Run) -> None:
+        if is_damaged(row):  # what it may refer to stays
+            run.problems.append(
+                Problem(kind, row["key"], f"row '{row['key']}' cannot be read, so nothing of it is removed")
+            )
+            return
         try:
             for batch in scanner.scan(row, self._world.clock.now_ms()):
                 run.take(batch)
@@ -187,8 +196,10 @@ class Collector:
 
 def _is_idle(row: Row, idle_ms: int) -> bool:
     """Whether the row is of a table that nothing has changed for so long."""
-    changed_ms = row.get("changed_at") or row["created"]
-    return row["kind"] == TableHead.kind and row["state"] == ACTIVE and bool(changed_ms < idle_ms)
+    if is_damaged(row):
+        return False
+    changed_ms = row.get("changed_at") or row.get("created", 0)
+    return row["kind"] == TableHead.kind and row.get("state") == ACTIVE and bool(changed_ms < idle_ms)
 
 
 def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str, str]]:
@@ -247,8 +258,9 @@ class CollectTask:
     the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
     beginning."""
 
-    def __init__(self, world: World, collector: Collector) -> None:
-        self._tasks, self._collector = Tasks(world), collector
+    def __init__(self, world: World, collector: Collector, *, ahead_ms: Callable[[], int] = lambda: 0) -> None:
+        """``ahead_ms`` says how far this process's clock is ahead of others; such a clock takes what is young for old."""
+        self._tasks, self._collector, self._ahead_ms = Tasks(world), collector, ahead_ms
 
     def run(
         self,
@@ -262,7 +274,8 @@ class CollectTask:
         in_parts: bool = False,
     ) -> Report | Busy:
         """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
-        This process may live for ``term_ms``, beyond ``until_ms``; ``in_parts``: it looks at a bounded number of rows
+        Raises StateConflict (``ClockAhead``) where the clock is ahead by more than ``AHEAD_MS``: nothing is removed. A dry run may lie
+        then. This process may live for ``term_ms``, beyond ``until_ms``; ``in_parts``: it looks at a bounded number of rows
         (``Collector.go_round``); the other arguments are as for ``Collector.go_on``."""
         wanted, reports = tuple(kinds), list[Report]()
         go_on = partial(
@@ -273,6 +286,7 @@ class CollectTask:
 
         def work(attempt: Attempt) -> bytes:
             last = _result(attempt.task.result)
+            self._require_right_clock()
             if in_parts:
                 report, place = self._collector.go_round(
                     last.place, wanted, until_ms=until_ms, most=most, imported=imported
@@ -288,6 +302,16 @@ class CollectTask:
 
         done = self._tasks.run(TASK, term_ms, work)
         return done if isinstance(done, Busy) else reports[0]
+
+    def _require_right_clock(self) -> None:
+        ahead_ms = self._ahead_ms()
+        if ahead_ms > AHEAD_MS:
+            raise StateConflict(
+                "ClockAhead",
+                f"this server's clock is {ahead_ms // 1000} s ahead, so that what is young looks old enough to be removed",
+                remedy="set the clock of the server, and see that it is synchronised; nothing was removed",
+                ahead_ms=ahead_ms,
+            )
 
 
 def _result(result: bytes) -> _Result:

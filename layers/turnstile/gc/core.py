@@ -12,6 +12,7 @@ import msgspec
 
 from turnstile.store.core.names import parse_staged_file
 from turnstile.store.core.rows import Kind
+from turnstile.store.core.terms import latest_ms
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -69,8 +70,14 @@ class Place(msgspec.Struct, frozen=True):
     idle_after: str = ""
 
     def begun(self, now: int) -> Place:
-        """The place as a run at ``now`` finds it: in the midst of a round, or in a new one."""
-        return self if self.after else Place("", now, self.began_ms, self.idle_after)
+        """The place as a run at ``now`` finds it: in the midst of a round, or in a new one. What a clock that was ahead has written
+        counts as unknown: tables would be taken for idle until then."""
+        began_ms, before_ms = (0 if ms > latest_ms(now, 0) else ms for ms in (self.began_ms, self.before_ms))
+        return (
+            Place(self.after, began_ms, before_ms, self.idle_after)
+            if self.after
+            else Place("", now, began_ms, self.idle_after)
+        )
 
 
 def idle_since(place: Place, grace: Grace) -> int:

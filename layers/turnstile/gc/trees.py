@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
-from turnstile.catalog.core.rows import CatalogHead, begin_sweep
+from turnstile.catalog.core.rows import CatalogHead, begin_sweep, end_sweep, swept_ahead
 from turnstile.catalog.core.tree import CatalogCommit, Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.log import History, named_snapshots_of
@@ -14,7 +15,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS
 from turnstile.gc.scanner import GcContext, NotNow
 from turnstile.store.core.errors import NotFound
-from turnstile.store.ports import Accepted, Refs
+from turnstile.store.ports import Accepted, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,15 @@ class KeptTrees:
             yield self.reader.store.tree(self.current.catalog, snapshot.head)
 
 
-def require_same(refs: Refs, head: CatalogHead) -> None:
-    """Raises NotNow unless the catalog is still that of ``head``. One read."""
-    row = refs.read(head.key)
+DROPPED: Final = "the catalog was dropped meanwhile"
+
+
+def require_same(world: World, head: CatalogHead) -> CatalogHead:
+    """Returns the catalog's row as it is now. Raises NotNow unless it is still the catalog of ``head``. One read."""
+    row = world.refs.read(head.key)
     if row is None or row["created"] != head.created:
-        raise NotNow("the catalog was dropped meanwhile")
+        raise NotNow(DROPPED)
+    return CatalogHead.from_row(row)
 
 
 class Fence:
@@ -85,23 +90,48 @@ class Fence:
     as well when a change has landed that was in flight for longer than the kept history: it has no marks and looks old.
     """
 
-    def __init__(self, refs: Refs, kept: KeptTrees) -> None:
-        self._refs, self._kept, self._up = refs, kept, False
+    def __init__(self, world: World, kept: KeptTrees) -> None:
+        self._world, self._kept = world, kept
+        self._mark: int | None = None
+        self._ended = ""  # why no batch of this scan may go any more
 
     def require(self) -> None:
-        """Put up the fence, or check that the catalog is still the one that was marked. Raises NotNow if it was dropped, a
-        later run has begun, or something of the past has come back. One write the first time, later one read."""
+        """Put up the fence, or check that it stands. Raises NotNow if the catalog was dropped, a later run has begun, the
+        mark of this run was taken back (its clock is ahead of another's), or something of the past has come back. One write
+        the first time, later one read."""
         head = self._kept.head
-        if self._up:
-            require_same(self._refs, head)
+        if self._ended:
+            raise NotNow(self._ended)
+        if self._mark is not None:
+            if require_same(self._world, head).swept != self._mark:
+                raise NotNow("another run has begun, or the mark of this one was taken back by a clock that is behind")
             return
-        response = self._refs.write(begin_sweep(head.key, head.created, self._kept.began))
-        if not isinstance(response, Accepted) or response.row is None:
-            raise NotNow("the catalog was dropped meanwhile, or a later run has begun")
-        present = CatalogHead.from_row(response.row)
+        present = self._begin()
         if present.head != head.head:
             self._require_new(present)
-        self._up = True
+        self._mark = present.swept
+
+    def _begin(self) -> CatalogHead:
+        """Writes the mark; returns the catalog's row with it. A mark that is later than the kept history begins, and was there
+        when the catalog was read, was taken back (``end_sweep``), and keeps out what this run's own would."""
+        head, refs = self._kept.head, self._world.refs
+        response = refs.write(begin_sweep(head.key, head.created, self._kept.began))
+        if response.row is None or response.row["created"] != head.created:
+            raise NotNow(DROPPED)
+        present = CatalogHead.from_row(response.row)
+        if isinstance(response, Accepted):
+            return present
+        now = self._world.clock.now_ms()
+        if ahead_ms := swept_ahead(response.row, now):
+            refs.write(end_sweep(present, now))
+            self._ended = (
+                f"the mark of an earlier run is {ahead_ms // 1000} s ahead of this clock, so that run had a clock that was ahead: "
+                "the mark was taken back, and the next run goes on"
+            )
+            raise NotNow(self._ended)
+        if present.swept != head.swept:
+            raise NotNow("a later run has begun")
+        return present
 
     def _require_new(self, present: CatalogHead) -> None:
         """Raises NotNow unless all that has become reachable since the marks were made was written within the kept

@@ -140,7 +140,8 @@ class LocationClaims:
         StateConflict (``LocationOwned``) if the location overlaps another table's."""
         space, table_id = self._world.space, claim.table_id
         if claim.managed:
-            owner = owner_row(space, claim.location, table_id, catalog, now_ms)
+            is_first = bool(claim.staging)  # chosen for this uuid, and used once
+            owner = owner_row(space, claim.location, table_id, catalog, now_ms, first_life=is_first)
             return [use_staging(claim.staging), owner] if claim.staging else [owner]
         rows = self._free_rows(claim.location)
         return claim_writes(space, claim.location, rows, table_id=table_id, catalog=catalog, now=now_ms)

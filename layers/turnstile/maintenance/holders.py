@@ -14,6 +14,7 @@ from turnstile.catalog.history.core import ALL as SNAPSHOTS
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.head import DROPPED, TableHead
+from turnstile.maintenance.core.pin_rows import is_live
 from turnstile.maintenance.core.pins import PinKind
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
@@ -36,7 +37,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 def live(owner: Location, now: int) -> Iterator[Reader]:
     """The readers in the row of a location's owner whose time is not over, by any server's clock."""
-    return (reader for reader in owner.readers if now <= reader.until + SKEW_MS)
+    return (reader for reader in owner.readers if is_live(reader, now, SKEW_MS))
 
 
 def is_held(world: World, store: CatalogStore, head: TableHead, tree: Tree, owner: Row | None = None) -> bool:

@@ -45,10 +45,11 @@ from turnstile.maintenance.core.candidates import (
     runs_task,
     too_soon,
 )
-from turnstile.maintenance.core.due import pause_ms
+from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, pause_ms
 from turnstile.maintenance.state import open_state
 from turnstile.maintenance.survey import Indexed, LoggedFiles, SurveyedFiles, survey_of
 from turnstile.store.core.errors import InvalidRequest, StateConflict, StorageFault
+from turnstile.store.core.terms import is_over
 from turnstile.store.ports import World
 
 Outcome = Literal["done", "stopped", "failed"]
@@ -132,7 +133,7 @@ class MaintenanceRuns:
         effective = self.policy(head)
         reason = _refusal(head) or held_up(effective.policy, history, now)
         if reason:
-            return NoRun("set aside" if history.again_ms > now else "nothing due", reason)
+            return NoRun("nothing due" if is_over(history.again_ms, now, LONGEST_PAUSE_MS) else "set aside", reason)
         if not self._may_be_due(head, effective, history):
             return NoRun("nothing due", "too few commits since the last run")
         seen = self._overview(head, last, until_ms)

@@ -28,10 +28,11 @@ from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
 from turnstile.maintenance.core.candidates import runs_task
-from turnstile.maintenance.core.due import due, pause_ms
+from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
-from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnreadableRow
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import LogStorage, World, rows_between
@@ -62,6 +63,10 @@ class Upkept(msgspec.Struct, frozen=True):
     failures: int = 0
     reason: str = ""
     again_ms: int = 0
+
+    def pauses(self, now: int) -> bool:
+        """Whether the table is left alone after a failure."""
+        return not is_over(self.again_ms, now, LONGEST_PAUSE_MS)
 
 
 class Maintained(msgspec.Struct, frozen=True):
@@ -118,7 +123,7 @@ class Maintainer:
         """
         name, now = _task(table_id), self._clock.now_ms()
         last = self.upkept(table_id)
-        if last.again_ms > now:
+        if last.pauses(now):
             return Maintained(table_id, "paused", reason=last.reason)
         if floor is not None and floor < last.next:
             return Maintained(table_id, "nothing due")
@@ -152,7 +157,7 @@ class Maintainer:
         """The tables that may have something due, of these HEADs: finds what no event named, tables whose pause is over, and those whose
         properties were changed. One request for every 100 HEADs."""
         heads = [
-            TableHead.from_row(row) for row in rows if row["kind"] == TableHead.kind and row.get("state") == ACTIVE
+            head for row in rows if row["kind"] == TableHead.kind and (head := readable(row)) and head.state == ACTIVE
         ]
         tasks = self._tasks.last_of([_task(head.table_id) for head in heads])
         return [head.table_id for head in heads if _may_be_due(head, _upkept(tasks.get(_task(head.table_id))))]
@@ -165,8 +170,14 @@ class Maintainer:
         for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
             if not go_on():
                 return
-            if row.get("state") == ACTIVE and chosen(row):
-                yield self.maintain(row["table_id"])
+            head = readable(row)
+            if head is None:
+                yield Maintained(row["key"].rpartition("/")[2], "failed", reason=f"row '{row['key']}' cannot be read")
+            elif head.state == ACTIVE and chosen(row):
+                try:
+                    yield self.maintain(head.table_id)
+                except UnreadableRow as error:  # of its task
+                    yield Maintained(head.table_id, "failed", reason=error.message)
 
     # -- an attempt -------------------------------------------------------------------------------------------------
 
@@ -257,6 +268,14 @@ def _refusal(head: TableHead) -> str:
     return "" if head.state == ACTIVE else f"it is {head.state}"
 
 
+def readable(row: Row) -> TableHead | None:
+    """The HEAD of a row; None for a damaged one, which must keep no other table's work."""
+    try:
+        return TableHead.from_row(row)
+    except UnreadableRow:
+        return None
+
+
 def _upkept(task: Task | None) -> Upkept:
     return _DECODER.decode(task.result) if task is not None and task.result else Upkept()
 
@@ -304,4 +323,8 @@ class MaintenanceTarget:
         for table_id, floor in floors.items():
             if not self.go_on():
                 raise OutOfTime("the time is up")
-            self._record(self._maintainer.maintain(table_id, floor))
+            try:
+                done = self._maintainer.maintain(table_id, floor)
+            except UnreadableRow as error:
+                done = Maintained(table_id, "failed", reason=error.message)
+            self._record(done)

@@ -97,6 +97,10 @@ class Refs(Protocol):
         """Rows of these kinds among the next ``limit`` rows behind the key ``after``, and the key up to which they were looked at, which
         may be that of another kind's row; empty when there is nothing behind it. One request; rows may be some seconds old."""
 
+    def clock_ms(self) -> int | None:
+        """What the store's own clock says now, by the last answer that it gave; None before the first, and for a store that has no
+        clock but this machine's. No request."""
+
 
 class Obj(msgspec.Struct, frozen=True):
     """An immutable obj: ``type`` tag, serialised ``payload``, ``created_us``, and ``expires_s`` (None: kept until gc finds it

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.store.backends import REALM, Backend, Counter
 from tests.support.store.rows import change, fresh_key, head_row, stored
+from turnstile.adapters.opening import SystemClock
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.rows import new_catalog, new_staging
 from turnstile.store.core.rows import Space
@@ -129,3 +130,12 @@ def test_i9_rows_of_every_kind_can_be_stored_as_the_core_makes_them(backend: Bac
     ):
         assert refs.write(insert) == Accepted(insert.row)
         assert refs.read(insert.key) == insert.row
+
+
+def test_the_clock_of_a_service_is_read_from_its_answers(backend: Backend) -> None:
+    refs = backend.refs()
+    assert refs.clock_ms() is None
+    refs.read(fresh_key())
+    said_ms = refs.clock_ms()
+    assert (said_ms is None) is (not backend.real)
+    assert said_ms is None or abs(said_ms - SystemClock().now_ms()) < 60_000

@@ -20,7 +20,7 @@ from turnstile.store.core.errors import StorageFault
 from turnstile.store.ports import Accepted, Obj, Stat
 
 ROOT = "file:///lake"
-ALL = ["refs", "releases", "objs", "storage", "clock", "tables", "publishing"]
+ALL = ["refs", "releases", "objs", "storage", "clock", "tables", "publishing", "clocks"]
 
 
 def run(world: Any) -> dict[str, Check]:

@@ -8,9 +8,10 @@ import pytest
 from tests.support.delta_table import table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import SCHEDULED, Context, Function, Http, function
-from tests.support.gc import GRACE, days, everything, stage_table
+from tests.support.gc import DAY, GRACE, days, everything, stage_table
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.gc.collector import TASK
+from turnstile.store.core.errors import StateConflict
 
 
 @pytest.fixture
@@ -85,3 +86,27 @@ def test_i10_a_run_over_http_is_one_of_them(app: Function, world: FakeWorld) -> 
     assert len(http.post("/v1/gc", {}).json["items"]) == 1, "a dry run waits for nobody"
     assert Tasks(world).finish(other)
     assert http.post("/v1/gc", {"dry_run": False}).json["deleted"] == 1
+
+
+def test_i10_a_run_whose_clock_is_ahead_of_the_stores_removes_nothing(app: Function, world: FakeWorld) -> None:
+    """What is a minute old would look old enough to it."""
+    catalog = function("catalog")
+    catalog.use_world(world, grace=GRACE)
+    http = Http(catalog.app)
+    world.refs.clock = world.clock.now - 9 * DAY
+    before = dict(world.storages.files)
+    refused = http.post("/v1/gc", {"dry_run": False})
+    assert (refused.status, refused.error["type"]) == (409, "ClockAhead")
+    assert refused.error["ahead_ms"] >= 9 * DAY and "clock is 777600 s ahead" in refused.error["message"]
+    with pytest.raises(StateConflict, match="clock"):
+        app.collect(SCHEDULED, Context())
+    assert dict(world.storages.files) == before
+    world.refs.clock = world.clock.now - 60_000
+    assert http.post("/v1/gc", {"dry_run": False}).json["deleted"] == 1, "a minute is no wrong clock"
+
+
+def test_i10_the_lease_of_a_run_whose_clock_was_ahead_is_over(app: Function, world: FakeWorld) -> None:
+    world.clock.now += 40 * DAY
+    Tasks(world).begin(TASK, 120_000)
+    world.clock.now -= 40 * DAY
+    assert app.collect(SCHEDULED, Context())["deleted"] == 1

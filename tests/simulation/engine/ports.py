@@ -178,6 +178,9 @@ class SimRefs:
         found = self._call(f"scan {kind}", lambda: list(self._state.refs.scan(kind, after=after)), READ)
         yield from found
 
+    def clock_ms(self) -> int | None:
+        return None
+
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
         found: tuple[list[Row], str] = self._call(
             f"scan {' '.join(kinds)}", lambda: self._state.refs.scan_part(kinds, after=after, limit=limit), READ

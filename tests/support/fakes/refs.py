@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 
 from turnstile.store.core.evaluate import accepts, clone, written
-from turnstile.store.core.rows import require_known
+from turnstile.store.core.rows import DAMAGED, require_known, require_readable
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
@@ -18,6 +18,7 @@ class FakeRefs:
     def __init__(self, realm: str = "") -> None:
         self.rows: dict[str, Row] = {}
         self.requests: list[str] = []
+        self.clock: int | None = None
         self._realm = realm and realm + "/"
         self._lock = threading.RLock()
         self._tokens: dict[str, list[Write]] = {}
@@ -31,12 +32,12 @@ class FakeRefs:
     def read(self, key: str) -> Row | None:
         with self._lock:
             self.requests.append("read")
-            return clone(self.rows.get(key))
+            return self._readable(key)
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         with self._lock:
             self.requests += ["read_many"] * -(-len(set(keys)) // 100)
-            return {key: clone(self.rows[key]) for key in keys if key in self.rows}
+            return {key: self._shown(key) for key in keys if key in self.rows}
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         with self._lock:
@@ -44,12 +45,13 @@ class FakeRefs:
             if len(different) > 100:
                 raise ValueError(f"transact_get_items: {len(different)} keys are more than 100")
             self.requests += ["read_cut"] * bool(different)
-            return {key: clone(self.rows[key]) for key in different if key in self.rows}
+            found = {key: self._readable(key) for key in different if key in self.rows}
+            return {key: row for key, row in found.items() if row is not None}
 
     def write(self, write: Write) -> Accepted | Rejected:
         with self._lock:
             self.requests.append("write")
-            row = self.rows.get(write.key)
+            row = self._readable(write.key)
             if not self._accepts(write):
                 require_known((row,))
                 return Rejected(clone(row))
@@ -68,9 +70,7 @@ class FakeRefs:
                     raise ValueError("IdempotentParameterMismatch: the token was used for other writes")
                 return AllAccepted()
             failed = {
-                position: clone(self.rows.get(write.key))
-                for position, write in enumerate(writes)
-                if not self._accepts(write)
+                position: self._readable(write.key) for position, write in enumerate(writes) if not self._accepts(write)
             }
             if failed:
                 require_known(failed.values())
@@ -82,19 +82,35 @@ class FakeRefs:
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         with self._lock:
-            rows = [self.rows[key] for key in sorted(self.rows) if key > after and key.startswith(self._realm)]
-            found = [clone(row) for row in rows if row["kind"] == kind]
+            rows = [self._shown(key) for key in sorted(self.rows) if key > after and key.startswith(self._realm)]
+            found = [row for row in rows if row["kind"] == kind]
         yield from found
 
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
         with self._lock:
             self.requests.append("scan_part")
             keys = [key for key in sorted(self.rows) if key > after and key.startswith(self._realm)]
-            found = [clone(self.rows[key]) for key in keys[:limit] if self.rows[key]["kind"] in kinds]
+            found = [row for row in map(self._shown, keys[:limit]) if row["kind"] in kinds]
         return found, keys[limit - 1] if len(keys) >= limit else ""
 
+    def damage(self, key: str) -> None:
+        """As if the bytes of the row had been overwritten."""
+        self.rows[key] = {"key": key, "kind": key.split("/")[1], DAMAGED: "its bytes are no row"}
+
+    def _shown(self, key: str) -> Row:
+        row = clone(self.rows[key])
+        assert row is not None
+        return row
+
+    def _readable(self, key: str) -> Row | None:
+        row = clone(self.rows.get(key))
+        return None if row is None else require_readable(row)
+
+    def clock_ms(self) -> int | None:
+        return self.clock
+
     def _accepts(self, write: Write) -> bool:
-        return accepts(self.rows.get(write.key), write)
+        return accepts(self._readable(write.key), write)
 
     def _apply(self, write: Write) -> None:
         row = written(self.rows.get(write.key), write)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import apsw
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -95,6 +96,14 @@ class Backend:
             **{"patience": PATIENT, **more},
         )
 
+    def damage(self, key: str) -> None:
+        """As if something else had written into the row of ``refs``."""
+        if not self.real:
+            self._fake_refs.damage(key)
+            return
+        values = {"key": {"S": key}, "kind": {"S": "table"}, "tail": {"S": "no list"}, "latest": {"BOOL": True}}
+        self.client.put_item(TableName=REFS_TABLE, Item=values)
+
     def _wait(self, patience: float = 120) -> None:
         """A server that takes connections may still be busy starting."""
         end = time.monotonic() + patience
@@ -132,10 +141,20 @@ class SqliteBackend(Backend):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(SQLITE)
+        self._folder = folder
         self._database = Database(folder / "turnstile.db")
 
     def refs(self, on_request: Callable[[str, float | None], None] | None = None, realm: str = REALM) -> Refs:
         return SqliteRefs(self._database, realm=realm, clock=SystemClock())
+
+    def damage(self, key: str) -> None:
+        with self._open() as connection:
+            connection.execute("UPDATE refs SET row = x'c1ff' WHERE key = ?", (key,))
+
+    def _open(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self._folder / "turnstile.db"))
+        connection.set_busy_timeout(10_000)
+        return connection
 
     def objs(self, on_request: Callable[[str, float | None], None] | None = None, **more: Any) -> Objs:
         more.pop("patience", None)

@@ -85,12 +85,38 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
     "swap": (
         catalog_rows.swap_head(CATALOG, "commit/2", 2),
         catalog_row(swept=1),
-        {"same head": catalog_row(head="commit/x"), "not swept": catalog_row(swept=2)},
+        {
+            "same head": catalog_row(head="commit/x"),
+            "not swept": catalog_row(swept=2),
+            "same sweeps": catalog_row(swept=1, taken_back=1),
+        },
     ),
     "swap back": (
         catalog_rows.swap_head(CATALOG, "commit/2", 2, replaced=5),
         catalog_row(swept=4),
-        {"same head": catalog_row(head="commit/x"), "not swept": catalog_row(swept=5)},
+        {
+            "same head": catalog_row(head="commit/x"),
+            "not swept": catalog_row(swept=5),
+            "same sweeps": catalog_row(swept=4, taken_back=1),
+        },
+    ),
+    "swap after a mark was taken back": (
+        catalog_rows.swap_head(CatalogHead.from_row(catalog_row(taken_back=2)), "commit/2", 2),
+        catalog_row(swept=1, taken_back=2),
+        {
+            "same head": catalog_row(head="commit/x", taken_back=2),
+            "not swept": catalog_row(swept=2, taken_back=2),
+            "same sweeps": catalog_row(swept=1, taken_back=3),
+        },
+    ),
+    "end of a sweep": (
+        catalog_rows.end_sweep(CatalogHead.from_row(catalog_row(swept=9)), 5),
+        catalog_row(swept=9),
+        {
+            "same catalog": catalog_row(swept=9, created=CATALOG.created + 1),
+            "same mark": catalog_row(swept=8),
+            "same sweeps": catalog_row(swept=9, taken_back=1),
+        },
     ),
     "sweep": (
         catalog_rows.begin_sweep(CATALOG.key, CATALOG.created, 5),

@@ -291,3 +291,24 @@ def test_a_run_that_dies_is_finished_by_the_next(client: Iceberg, point: int) ->
     collect(client)
     assert not orphans & client.files()
     assert client.get(T1).status == 200
+
+
+def test_what_is_written_in_the_first_minutes_of_a_table_goes_as_all_else(client: Iceberg) -> None:
+    """Its location was chosen for it, so no earlier table can have left files there."""
+    orphan = crash(client)
+    change(client, "2")
+    days(client.world, 5)
+    assert {item.id for item in collect(client).items} == {orphan}
+    assert orphan not in client.files() and client.load()["metadata"]["properties"]["a"] == "2"
+
+
+def test_i10_the_first_minutes_after_a_registration_may_be_of_an_earlier_life(client: Iceberg) -> None:
+    days(client.world, 1)
+    kept = crash(client)
+    current = change(client, "1")
+    assert client.delete(T1).status == 204
+    answer = client.post(f"{SALES}/register", {"name": "t1", "metadata-location": current})
+    assert answer.status == 200, answer.text
+    days(client.world, 5)
+    collect(client)
+    assert kept in client.files()

@@ -541,7 +541,7 @@ def catalog_scan(lake: LakeFiles) -> tuple[_CatalogScan, IcebergTable, Row]:
     context = GcContext(world, GRACE, no_faults, 1, lambda: False)
     kept = KeptTrees.of(context, CatalogHead.from_row(row), world.clock.now_ms())
     assert kept is not None
-    scan = _CatalogScan(context, kept, world.clock.now_ms(), Fence(world.refs, kept))
+    scan = _CatalogScan(context, kept, world.clock.now_ms(), Fence(world, kept))
     ((table, owner),) = scan.managed((ICEBERG_TABLE,))
     assert isinstance(table, IcebergTable) and owner is not None
     return scan, table, owner

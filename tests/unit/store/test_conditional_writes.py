@@ -188,7 +188,7 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (forget_group(OPENED), GROUP.row, {"same beginning": {"token": "t3"}, "still decided": {"state": "aborted"}}),
     (new_catalog("k", "main", "commit/1", 1), None, {"new": CATALOG}),
     (swap_head(CatalogHead.from_row(CATALOG), "commit/2", 7), CATALOG, {
-        "same head": {"head": "commit/3"}, "not swept": {"swept": 7},
+        "same head": {"head": "commit/3"}, "not swept": {"swept": 7}, "same sweeps": {"taken_back": 1},
     }),
     (use_staging("k"), STAGING, {"open": {"state": "collecting"}}),
     (mark_collecting(STAGING), STAGING, {"not registered": {"state": "used"}, "same table": {"created": 2}}),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from turnstile.delta.core.head import Entry
+from turnstile.store.core.errors import UnreadableRow
 from turnstile.store.core.rows import StoredAs, StoredRow, attributes
 
 
@@ -49,7 +50,7 @@ def test_a_map_may_be_missing_and_other_attributes_are_ignored():
 def test_a_row_that_lacks_an_attribute_is_refused():
     row = SMALL.to_row()
     del row["number"]
-    with pytest.raises(TypeError, match="number"):
+    with pytest.raises(UnreadableRow, match="number"):
         Sample.from_row(row)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from turnstile.access.core.grants import Principal
 from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Present, Set, new_row
+
+MAX_KEEP_S: Final = 7 * 86_400
+"""For how long a secret may still count after it was replaced."""
 
 
 class Client(StoredRow, frozen=True):
@@ -39,7 +43,8 @@ class Client(StoredRow, frozen=True):
 
     def hashes(self, now_ms: int) -> tuple[str, ...]:
         """Returns the hashes of the secrets that count at ``now_ms``."""
-        return (self.secret, self.former) if self.former and now_ms < self.former_until else (self.secret,)
+        is_former_over = not self.former or is_over(self.former_until, now_ms, MAX_KEEP_S * 1000)
+        return (self.secret,) if is_former_over else (self.secret, self.former)
 
 
 def new_client(client: Client) -> Insert:

@@ -13,6 +13,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, Final
 
@@ -142,6 +143,7 @@ class Caller:
     ) -> None:
         self._client, self._patience, self._on_request = client, patience or PATIENCE, on_request
         self._sleep, self._now = sleep, now
+        self._answered: tuple[str, float] | None = None  # date of the last answer, and when it came
 
     def read(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Returns the response to a read. Raises Throttled or StorageFault at the deadline, StoreUnavailable at once."""
@@ -197,8 +199,20 @@ class Caller:
                 if fault is Fault.BROKEN or hopeless or not retries.pause():
                     raise _gave_up(operation, error, lost=lost, writes=writes) from error
             else:
+                date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+                self._answered = None if date is None else (date, self._now())
                 self._count(operation, _capacity(response))
                 return response
+
+    def clock_ms(self) -> int | None:
+        """The service's clock by the date of its last answer, in whole seconds; None where there is no answer, or none with a date."""
+        if self._answered is None:
+            return None
+        date, at_s = self._answered
+        try:
+            return int((parsedate_to_datetime(date).timestamp() + self._now() - at_s) * 1000)
+        except ValueError:
+            return None
 
     def _count(self, operation: str, capacity: float | None) -> None:
         if self._on_request is not None:

@@ -36,7 +36,7 @@ from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.rows import EventLog, EventMark
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow, MovesRow
 from turnstile.store.core.rows import Attribute as RowAttribute
-from turnstile.store.core.rows import StoredAs, StoredRow, attributes
+from turnstile.store.core.rows import StoredAs, StoredRow, attributes, damaged_row, require_readable
 from turnstile.store.core.writes import Path, Row
 
 
@@ -206,6 +206,16 @@ def _decoded(value: Mapping[str, Any]) -> Item:
     return {type: stored}
 
 
+def shown_row(item: Item) -> Row:
+    """The row of ``refs`` in ``item``, or what stands for it if it is damaged."""
+    key = item["key"]["S"]
+    try:
+        row = from_item(model_of(key), item)
+    except Exception as error:  # whatever values of other types lead to
+        return damaged_row(key, error)
+    return row if "kind" in row else damaged_row(key, ValueError("it has no kind"))
+
+
 def ref_from_item(item: Item | None) -> Row | None:
-    """The row of ``refs`` in ``item``."""
-    return from_item(model_of(item["key"]["S"]), item) if item else None
+    """The row of ``refs`` in ``item``. Raises UnreadableRow if it is damaged."""
+    return require_readable(shown_row(item)) if item else None

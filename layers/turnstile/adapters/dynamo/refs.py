@@ -10,8 +10,9 @@ from typing import Any, Final
 from pynamodb.models import Model
 
 from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Refusal
-from turnstile.adapters.dynamo.models import Item, attribute_at, from_item, model_of, ref_from_item, to_item
+from turnstile.adapters.dynamo.models import Item, attribute_at, model_of, ref_from_item, shown_row, to_item
 from turnstile.store.core import writes
+from turnstile.store.core.errors import OutcomeUnknown, UnreadableRow
 from turnstile.store.core.rows import require_known
 from turnstile.store.core.writes import KNOWN_FORMAT, Action, Change, Check, Erase, Insert, Path, Row, Test, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected
@@ -44,7 +45,7 @@ class DynamoRefs:
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         items = self._caller.read_batches(self._table, [_key(key) for key in dict.fromkeys(keys)])
-        return {row["key"]: row for item in items if (row := ref_from_item(item))}
+        return {row["key"]: row for row in map(shown_row, items)}
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         different = list(dict.fromkeys(keys))
@@ -66,7 +67,10 @@ class DynamoRefs:
             match write:
                 case Change():
                     changed = self._caller.write("update_item", request | {"ReturnValues": "ALL_NEW"})
-                    return Accepted(ref_from_item(changed["Attributes"]))
+                    try:
+                        return Accepted(ref_from_item(changed["Attributes"]))
+                    except UnreadableRow as error:
+                        raise OutcomeUnknown(f"the write was applied, and now {error.message}") from error
                 case Insert():
                     self._caller.write("put_item", request)
                     return Accepted(ref_from_item(request["Item"]))
@@ -100,13 +104,16 @@ class DynamoRefs:
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         request = self._scan((kind,), after, stale=stale)
         for item in self._caller.read_pages("scan", request):
-            yield from_item(model_of(item["key"]["S"]), item)
+            yield shown_row(item)
 
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
         request = self._scan(kinds, after, stale=True) | {"Limit": limit}
         response = self._caller.read("scan", request)
-        rows = [from_item(model_of(item["key"]["S"]), item) for item in response["Items"]]
+        rows = [shown_row(item) for item in response["Items"]]
         return rows, response.get("LastEvaluatedKey", {}).get("key", {}).get("S", "")
+
+    def clock_ms(self) -> int | None:
+        return self._caller.clock_ms()
 
     def _scan(self, kinds: Collection[str], after: str, *, stale: bool) -> dict[str, Any]:
         starts = {f":start{number}": {"S": f"{self._realm}/{kind}/"} for number, kind in enumerate(kinds)}

@@ -222,12 +222,15 @@ def _check(response: AWSResponse) -> None:
 
 
 def _accepted(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
-    """What the answer to an accepted request says. Its metadata has no headers, which nobody reads."""
+    """What the answer to an accepted request says. Of the headers its metadata has one, the date: the service's
+    clock."""
     try:
         parsed = _members(response, model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ResponseParserError(f"an answer of {len(response.content)} bytes is not DynamoDB's: {error}") from error
     metadata: dict[str, Any] = {"HTTPStatusCode": response.status_code, "RetryAttempts": 0}
+    if (date := response.headers.get("date")) is not None:
+        metadata["HTTPHeaders"] = {"date": date}
     if (id := response.headers.get("x-amzn-requestid")) is not None:
         metadata["RequestId"] = id
     return parsed | {"ResponseMetadata": metadata}

@@ -13,7 +13,7 @@ from turnstile.adapters.sqlite.database import Database, note_change
 from turnstile.adapters.sqlite.file import RESTORE
 from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.core.evaluate import accepts, written
-from turnstile.store.core.rows import require_known
+from turnstile.store.core.rows import damaged_row, is_damaged, require_known, require_readable
 from turnstile.store.core.writes import Check, Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected, batched
 
@@ -56,19 +56,19 @@ def decode(data: bytes) -> Row:
     return row
 
 
-def _own(key: str, data: bytes) -> Row:
-    """The row of ``key``. Raises StoreUnavailable for bytes that are none, or those of another row."""
-    try:
-        row = decode(data)
-    except StoreUnavailable as error:
-        raise _damaged(f"the row {key!r} cannot be read") from error
-    if row.get("key", key) != key:
-        raise _damaged(f"the row {key!r} is that of {row['key']!r}")
-    return row
-
-
 def _damaged(problem: str) -> StoreUnavailable:
     return StoreUnavailable(StoreCause.DAMAGED, f"the store is damaged: {problem}", remedy=RESTORE)
+
+
+def _decoded(key: str, data: bytes) -> Row:
+    """The row under ``key``, or what stands for it if it is damaged."""
+    try:
+        row: Any = _DECODER.decode(data)
+    except Exception as error:  # whatever bytes lead to that are no row
+        return damaged_row(key, error)
+    if not isinstance(row, dict) or row.get("key") != key or "kind" not in row:
+        return damaged_row(key, ValueError("it is no row of this key"))
+    return row
 
 
 class SqliteRefs:
@@ -84,11 +84,11 @@ class SqliteRefs:
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))
-        return _own(key, stored[0][0]) if stored else None
+        return require_readable(_decoded(key, stored[0][0])) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        rows = ((key, self.read(key)) for key in dict.fromkeys(keys))
-        return {key: row for key, row in rows if row is not None}
+        rows = ((key, self._database.rows(_SELECT, (key,))) for key in dict.fromkeys(keys))
+        return {key: _decoded(key, stored[0][0]) for key, stored in rows if stored}
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         different = list(dict.fromkeys(keys))
@@ -97,7 +97,7 @@ class SqliteRefs:
         # One statement is one read transaction: all its rows are of the same commit.
         places = ", ".join("?" * len(different))
         statement = f"SELECT key, row FROM refs WHERE key IN ({places})"  # noqa: S608 - question marks alone
-        return {key: _own(key, data) for key, data in self._database.rows(statement, different)}
+        return {key: require_readable(_decoded(key, data)) for key, data in self._database.rows(statement, different)}
 
     def write(self, write: Write) -> Accepted | Rejected:
         def run(connection: apsw.Connection) -> Accepted | Rejected:
@@ -154,7 +154,7 @@ class SqliteRefs:
                 "SELECT key, row FROM refs WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
                 (last, prefix + "\U0010ffff", _PAGE),
             )
-            yield from (decode(data) for _, data in page)
+            yield from (_decoded(key, data) for key, data in page)
             if len(page) < _PAGE:
                 return
             last = page[-1][0]
@@ -165,13 +165,18 @@ class SqliteRefs:
             "SELECT key, row FROM refs WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
             (max(after, prefixes[0]), prefixes[-1] + "\U0010ffff", limit),
         )
-        rows = [decode(data) for key, data in page if key.startswith(prefixes)]
+        rows = [_decoded(key, data) for key, data in page if key.startswith(prefixes)]
         return rows, page[-1][0] if len(page) == limit else ""
+
+    def clock_ms(self) -> int | None:
+        return None  # the file is this machine's, and so is its clock
 
     def remove_expired(self, kind: str, now_s: int) -> int:
         """Removes the rows of a kind that ended before ``now_s`` (``expires``, in seconds), as DynamoDB's time to live does;
         returns how many were removed."""
-        ended = [str(row["key"]) for row in self.scan(kind) if row.get("expires", now_s) < now_s]
+        ended = [
+            str(row["key"]) for row in self.scan(kind) if row.get("expires", now_s) < now_s and not is_damaged(row)
+        ]
         return sum(self._remove_expired(batch, now_s) for batch in batched(ended, _PAGE))
 
     def _remove_expired(self, keys: Sequence[str], now_s: int) -> int:
@@ -187,7 +192,7 @@ class SqliteRefs:
 
 def _read(connection: apsw.Connection, key: str) -> Row | None:
     stored: Any = connection.execute(_SELECT, (key,)).fetchone()
-    return None if stored is None else _own(key, stored[0])
+    return None if stored is None else require_readable(_decoded(key, stored[0]))
 
 
 def _store(connection: apsw.Connection, write: Write, row: Row | None) -> None:

@@ -78,6 +78,7 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.TABLE_HAS_CLONES: 409,
     ErrorType.REF_MOVED: 409,
     ErrorType.GC_RUNNING: 409,
+    ErrorType.CLOCK_AHEAD: 409,
     ErrorType.CURSOR_EXPIRED: 410,
     ErrorType.TOO_LARGE: 413,
     ErrorType.UNSUPPORTED_MEDIA_TYPE: 415,

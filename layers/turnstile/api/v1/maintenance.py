@@ -17,6 +17,7 @@ from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.api.v1.policies import IgnoredValue, ShownValue, shown_values
+from turnstile.coordination.core.rows import TERM_MOST_MS
 from turnstile.events.core.follow_ups import ActionState
 from turnstile.maintenance.core.candidates import Job, NotDue, Operation
 from turnstile.maintenance.runs import NoRun, OperationResult, Overview, RunReport
@@ -30,7 +31,7 @@ TIME_MS = 20_000
 """How long files are looked at: less than the function's time limit, which is less than the gateway's."""
 
 _RUN = TABLE_BY_ID + "/maintenance-runs/{attempt}"
-_TermMs = Annotated[int, msgspec.Meta(ge=1_000, le=3_600_000)]
+_TermMs = Annotated[int, msgspec.Meta(ge=1_000, le=TERM_MOST_MS)]
 _USUAL_TERM_MS = 300_000
 
 

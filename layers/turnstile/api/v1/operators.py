@@ -14,12 +14,13 @@ from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Problem
 from turnstile.delta.repair import Choice, Diagnosis, Repairer
 from turnstile.delta.verify import Verification, Verifier
 from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.errors import InvalidRequest, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
 
 routes = Blueprint(__name__)
@@ -49,11 +50,19 @@ class HeadResponse(msgspec.Struct, frozen=True):
     location: str
 
 
+class UnreadableHead(msgspec.Struct, frozen=True):
+    """A HEAD whose row is damaged: its key, and why it cannot be read."""
+
+    key: str
+    message: str
+
+
 class Heads(msgspec.Struct, frozen=True):
-    """A page of HEADs, by table id."""
+    """A page of HEADs, by table id; ``unreadable``: the damaged ones of all pages."""
 
     tables: list[HeadResponse]
     next_page_token: str | UnsetType = UNSET
+    unreadable: list[UnreadableHead] | UnsetType = UNSET
 
 
 class PublishResponse(msgspec.Struct, frozen=True):
@@ -92,11 +101,17 @@ def list_heads() -> Heads:
     query = Query("page_token", "max_results")
     page_token, size = query.text("page_token"), page_size(query.integer("max_results"))
     after = check_uuid(page_token, "page_token") if page_token else ""
-    rows = [row for row in services().world.refs.scan("table") if row["table_id"] > after]
-    rows.sort(key=lambda row: row["table_id"])
-    more = rows[size - 1]["table_id"] if len(rows) > size else UNSET
+    heads, unreadable = list[TableHead](), list[UnreadableHead]()
+    for row in services().world.refs.scan("table"):
+        try:
+            heads.append(TableHead.from_row(row))
+        except UnreadableRow as error:
+            unreadable.append(UnreadableHead(str(row["key"]), error.message))
+    heads = sorted((head for head in heads if head.table_id > after), key=lambda head: head.table_id)
+    more = heads[size - 1].table_id if len(heads) > size else UNSET
     members = HeadResponse.__struct_fields__
-    return Heads([HeadResponse(**{name: row[name] for name in members}) for row in rows[:size]], more)
+    shown = [HeadResponse(**{name: getattr(head, name) for name in members}) for head in heads[:size]]
+    return Heads(shown, more, unreadable or UNSET)
 
 
 @routes.route(TABLE_BY_ID + "/publish", methods=["POST"])

@@ -87,7 +87,7 @@ def reservations() -> ReservationList:
     Query()
     guard().mark_authorized()
     now = services().world.clock.now_ms()
-    live = (each for each in services().reservations.register().reservations if each.until > now)
+    live = (each for each in services().reservations.register().reservations if each.is_live(now))
     return ReservationList([_shown(each) for each in live if _may_see(each)])
 
 

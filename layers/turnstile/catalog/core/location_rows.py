@@ -89,6 +89,7 @@ class Location(StoredRow, frozen=True):
     Attributes:
         readers: versions that readers registered; those whose time is over are removed with the next change.
         readable_from: the lowest version that no vacuum may have touched; below it only the versions in ``kept`` are whole.
+        first_life: whether the catalog chose the location for this owner: no other table has ever had files there.
         revision: rises with every change of ``readers`` and of the marks.
     """
 
@@ -105,6 +106,7 @@ class Location(StoredRow, frozen=True):
     readable_from: int = 0
     kept: frozenset[str] = frozenset()
     revision: int = 0
+    first_life: bool = False
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
@@ -128,9 +130,12 @@ class Location(StoredRow, frozen=True):
         return not self.table_id and self.below == 0
 
 
-def owner_row(space: Space, location: str, table_id: str, catalog: str, now: int, *, importing: str = "") -> Insert:
-    """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import run ``importing``."""
-    row = Location(space.location(location), now, 0, table_id, catalog, importing=importing)
+def owner_row(
+    space: Space, location: str, table_id: str, catalog: str, now: int, *, importing: str = "", first_life: bool = False
+) -> Insert:
+    """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import run ``importing``; of one that was
+    chosen for this owner, ``first_life``."""
+    row = Location(space.location(location), now, 0, table_id, catalog, importing=importing, first_life=first_life)
     return Insert(row.to_row(), (new_row("I10"),))
 
 

@@ -43,7 +43,8 @@ class CatalogHead(StoredRow, frozen=True):
     """A catalog row. ``recent``: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``. ``spilled``: the
     packed segment directory of the HEAD, as in its commit obj, so that a look-up can read commit and segment in one
     request; empty if there is none, or if it is too large for the row. ``turn``: the priority claim of a change that
-    has lost often: others let it go first until ``turn_until`` (ms)."""
+    has lost often: others let it go first until ``turn_until`` (ms). ``swept``: where the kept history of the last gc run
+    began (``begin_sweep``); ``taken_back``: how many such marks were taken back, because they were ahead (``end_sweep``)."""
 
     kind: ClassVar[str] = "catalog"
 
@@ -57,6 +58,7 @@ class CatalogHead(StoredRow, frozen=True):
     turn: str = ""
     turn_until: int = 0
     swept: int | None = None
+    taken_back: int = 0
 
 
 class GoneCatalog(StoredRow, frozen=True):
@@ -114,11 +116,13 @@ def swap_head(
     first, which the same write makes part of the history. HEAD ids are never used twice, so once the row has
     moved on this write can never apply any more. It ends the priority claim ``turn`` of this change. Everything that a
     new HEAD leads to is in the present tree, was written at ``now``, or as ``commit.Edit.replaced`` says; so a swap
-    that was delayed until gc removed it is refused."""
+    that was delayed until gc removed it is refused; and so is one that was computed before a mark of gc was taken back
+    (``end_sweep``)."""
     unswept = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
     clauses = (
         Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),
         Clause("not swept", "I9", "gc has left alone what was written or replaced by then", unswept),
+        _same_sweeps(at),
     )
     actions: list[Action] = [
         Set(("head",), head),
@@ -168,6 +172,29 @@ def begin_sweep(key: str, created: int, began: int) -> Change:
     same = Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), created))
     latest = Clause("no later sweep", "I10", "no later run has begun", older)
     return Change(key, (same, latest), (Set(("swept",), began),))
+
+
+def end_sweep(at: CatalogHead, now: int) -> Change:
+    """Takes back the mark of a gc run whose clock was ahead, as ``swept_ahead`` finds it, and ends that run, which looks
+    for its mark before each removal. All that the run can have removed was replaced, or written, before ``now`` (ms), where
+    the mark is from then on. A change that has read the row before is refused, since the run may be removing what it wrote
+    (I9)."""
+    same = Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), at.created))
+    mark = Clause("same mark", "I10", "the mark is the one that is ahead", Equals(("swept",), at.swept or 0))
+    actions = (Set(("swept",), now - 1), Set(("taken_back",), at.taken_back + 1))
+    return Change(at.key, (same, mark, _same_sweeps(at)), actions)
+
+
+def swept_ahead(row: Row | None, now: int) -> int:
+    """Returns by how much (ms) the row's sweep mark is ahead of the clock ``now``; 0: it is not. The mark of a right clock is
+    hours behind it: where the kept history began (``gc.core.Grace.history_ms``)."""
+    swept = None if row is None else row.get("swept")
+    return 0 if swept is None else max(0, int(swept) - now)
+
+
+def _same_sweeps(at: CatalogHead) -> Clause:
+    same = Equals(("taken_back",), at.taken_back) if at.taken_back else Absent(("taken_back",))
+    return Clause("same sweeps", "I9", "no mark of gc was taken back since the row was read", same)
 
 
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:

@@ -9,9 +9,13 @@ import msgspec
 
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.rows import TYPES, StoredRow
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, SetSum, new_row
 
 RELEASED: Final = "released"
+
+TERM_MOST_MS: Final = 3_600_000
+"""The longest term of a lease, and of a task's attempt."""
 
 
 class LeaseRow(StoredRow, frozen=True):
@@ -170,7 +174,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         return _ENCODER.encode(self)
 
     def running(self, now: int) -> bool:
-        return now < self.until
+        """Whether an attempt may be at work: not where the end of its lease is one that a clock which was ahead has written."""
+        return not is_over(self.until, now, TERM_MOST_MS)
 
     def begin(self, now: int, until: int) -> Task:
         """The next attempt, of a task that does not run."""
@@ -178,7 +183,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, attempt=attempt, until=until, began=now, abandoned=abandoned)
 
     def renew(self, until: int) -> Task:
-        return msgspec.structs.replace(self, until=max(until, self.until))
+        """A later end; an earlier one only where the clock that began the attempt was ahead."""
+        kept = 0 if is_over(self.until, until, TERM_MOST_MS) else self.until
+        return msgspec.structs.replace(self, until=max(until, kept))
 
     def finish(self, result: bytes, now: int) -> Task:
         return msgspec.structs.replace(

@@ -26,9 +26,11 @@ from turnstile.delta.core.head import (
     cost,
     positioned,
 )
+from turnstile.delta.core.reservations import LEASE_MOST_MS
 from turnstile.store.core.errors import ErrorType
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
+from turnstile.store.core.terms import is_over
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -159,7 +161,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
         return Refused(ErrorType.VERSION_GAP, why, remedy, "version", {"latest": head.latest})
     if version <= head.latest:
         return _conflict(head, tail, version)
-    if head.reserved_by not in ("", proposal.holder) and head.reserved_until > entry.ratified_ms:
+    if _is_reserved(head, proposal.holder, entry.ratified_ms):
         return _reserved(head, entry.ratified_ms)
     if proposal.asserts is not None and proposal.asserts != head.metadata:
         return _stale(head)
@@ -211,6 +213,10 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
 def _stale(head: TableHead) -> Refused:
     why, remedy = "the table's metadata changed since it was read", "load the table again and rebase"
     return Refused(ErrorType.STALE_METADATA, why, remedy, "etag", {"etag": head.metadata, "latest": head.latest})
+
+
+def _is_reserved(head: TableHead, holder: str, now: int) -> bool:
+    return head.reserved_by not in ("", holder) and not is_over(head.reserved_until, now, LEASE_MOST_MS)
 
 
 def _reserved(head: TableHead, now: int) -> Refused:

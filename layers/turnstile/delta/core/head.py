@@ -237,7 +237,9 @@ class TableHead(StoredRow, frozen=True):
     @classmethod
     def from_row(cls, row: Row) -> TableHead:
         """Parses a refs row of kind ``table``; one of an early release may lack ``changed_at``."""
-        return super().from_row(row if row.get("changed_at") else {**row, "changed_at": row["created"]})
+        if not row.get("changed_at") and "created" in row:
+            row = {**row, "changed_at": row["created"]}
+        return super().from_row(row)
 
 
 def gone_for_good(head: TableHead) -> bool:

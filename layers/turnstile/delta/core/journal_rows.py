@@ -16,7 +16,21 @@ from typing import ClassVar, Final, Literal
 import msgspec
 
 from turnstile.store.core.rows import StoredRow
-from turnstile.store.core.writes import Action, AtMost, Below, Change, Clause, Equals, Erase, Insert, Set, new_row
+from turnstile.store.core.terms import latest_ms
+from turnstile.store.core.writes import (
+    Action,
+    AtLeast,
+    AtMost,
+    Below,
+    Change,
+    Clause,
+    Either,
+    Equals,
+    Erase,
+    Insert,
+    Set,
+    new_row,
+)
 
 State = Literal["open", "committed", "aborted"]
 
@@ -100,7 +114,8 @@ def abort_entry(key: str, obj: str, freed: Sequence[str], now: int) -> Change:
 
 def expire_entry(key: str, now: int) -> Change:
     """The same for one whose end is over. Its staged files are left to gc as those of any loser are."""
-    over = Clause("over", "I10", "its end is over", AtMost(("until",), now))
+    ended = Either((AtMost(("until",), now), AtLeast(("until",), latest_ms(now, MOST_TTL_MS) + 1)))
+    over = Clause("over", "I10", "its end is over, or no right clock wrote it", ended)
     return Change(key, (_open(), over), (Set(("state",), ABORTED), Set(("settled",), now)))
 
 

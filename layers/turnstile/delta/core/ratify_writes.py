@@ -24,7 +24,9 @@ from turnstile.delta.core.head import (
     mark_after,
     positioned,
 )
+from turnstile.delta.core.reservations import LEASE_MOST_MS
 from turnstile.store.core.names import MAX_ROW_ID
+from turnstile.store.core.terms import SLACK_MS
 from turnstile.store.core.writes import (
     Absent,
     Action,
@@ -102,8 +104,14 @@ def _common(proposal: Proposal) -> tuple[Clause, ...]:
 
 
 def unreserved(proposal: Proposal) -> Clause:
-    """Not of tickets: an append that names no version takes nothing from the one that has reserved the table."""
-    free: list[Test] = [Absent(("reserved_by",)), AtMost(("reserved_until",), proposal.entry.ratified_ms)]
+    """Not of tickets: an append that names no version takes nothing from the one that has reserved the table. A lease that ends
+    later than any can was written by a clock that was ahead, and is over."""
+    now = proposal.entry.ratified_ms
+    free: list[Test] = [
+        Absent(("reserved_by",)),
+        AtMost(("reserved_until",), now),
+        AtLeast(("reserved_until",), now + LEASE_MOST_MS + SLACK_MS + 1),
+    ]
     if proposal.holder:
         free.append(Equals(("reserved_by",), proposal.holder))
     return Clause(

@@ -25,6 +25,7 @@ import msgspec
 
 from turnstile.delta.core.head import ACTIVE
 from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Insert, Set, new_row
 
 TABLES_MAX: Final = 32
@@ -73,6 +74,10 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True):
     def pack(self) -> bytes:
         return _ENCODER.encode(self)
 
+    def is_live(self, now: int) -> bool:
+        """Whether its lease lasts."""
+        return not is_over(self.until, now, LEASE_MOST_MS)
+
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
@@ -118,7 +123,7 @@ class Answer(msgspec.Struct, frozen=True):
 def ask(register: Register, reservation: Reservation, now: int) -> Answer:
     """Decides a request of ``reservation.holder`` for ``reservation.wanted``, with a lease until ``reservation.until``. Tables that it
     has already it keeps."""
-    live = [each for each in register.reservations if each.until > now]
+    live = [each for each in register.reservations if each.is_live(now)]
     before = next((each for each in live if each.holder == reservation.holder), None)
     others = [each for each in live if each is not before]
     begun = register.begun
@@ -152,7 +157,7 @@ def ask(register: Register, reservation: Reservation, now: int) -> Answer:
 def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[str, ...]]:
     """The register without the reservation of ``holder``, and the tables that it had."""
     before = register.of(holder)
-    others = [each for each in register.reservations if each.until > now and each is not before]
+    others = [each for each in register.reservations if each.is_live(now) and each is not before]
     return _changed(register, others, register.begun, now), before.held if before else ()
 
 

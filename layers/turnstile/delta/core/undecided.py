@@ -27,6 +27,7 @@ from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.ratify_writes import named_change, ticket_change, unchanged
 from turnstile.store.core.evaluate import applied
 from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Set, new_row
 
 LARGE_MAX: Final = 1_000
@@ -238,6 +239,11 @@ def _same_beginning(token: str) -> Clause:
     return Clause("same beginning", "I8", "the group was not begun anew", Equals(("token",), token))
 
 
+def is_late(row: GroupRow, now: int) -> bool:
+    """Whether the deadline of an open group is past, or lies further away than a right clock can have put it."""
+    return now > row.deadline or row.deadline > latest_ms(now, OPEN_MS)
+
+
 Verdict = Literal["committed", "aborted", "open", "late"]
 """What an undecided entry's group is. ``late``: open and past its deadline, so that anybody may abort it."""
 
@@ -251,5 +257,5 @@ def verdict(entry: Undecided, row: GroupRow | None, now: int) -> Verdict:
     if row is None or row.token != entry.token:
         return "aborted"
     if row.state == OPEN:
-        return "late" if now > row.deadline else "open"
+        return "late" if is_late(row, now) else "open"
     return "committed" if row.state == COMMITTED else "aborted"

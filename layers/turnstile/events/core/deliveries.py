@@ -15,6 +15,7 @@ import msgspec
 from turnstile.events.core.cursors import Place
 from turnstile.store.core.limits import growing_pause_ms
 from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, new_row
 
 HELD_MS: Final = 60_000
@@ -61,10 +62,12 @@ class EventDelivery(StoredRow, frozen=True):
     def place(self) -> Place:
         return Place(self.catalog, self.log, self.chunk, self.index)
 
-    def due_ms(self, *, alone: bool) -> int:
-        """Returns from when on something may be sent (ms): nobody else has the target, which nobody can unless the caller is not
-        ``alone``, and the pause after a failure is over."""
-        return self.pause_until_ms if alone else max(self.held_until_ms, self.pause_until_ms)
+    def due_ms(self, now: int, *, alone: bool) -> int:
+        """Returns from when on something may be sent (ms): no other deliverer has the target, which is only possible where the
+        caller is not ``alone``, and the pause after a failure is over. What a clock that was ahead has written counts as over."""
+        pause_ms = 0 if is_over(self.pause_until_ms, now, LONGEST_PAUSE_MS) else self.pause_until_ms
+        held_ms = 0 if alone or is_over(self.held_until_ms, now, HELD_MS) else self.held_until_ms
+        return max(pause_ms, held_ms)
 
 
 def begun(key: str, target: str, place: Place, now: int) -> EventDelivery:

@@ -15,7 +15,8 @@ from turnstile.catalog.core.follow_ups import FollowUpRule
 from turnstile.delta.core.head import TableHead
 from turnstile.events.core.cloud_events import CloudEvent, cloud_event
 from turnstile.events.core.events import Event
-from turnstile.maintenance.core.due import pause_ms
+from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, pause_ms
+from turnstile.store.core.terms import is_over
 
 FOLLOW_UP: Final = "turnstile.table.follow-up"
 
@@ -57,6 +58,10 @@ class FollowUpState(msgspec.Struct, frozen=True, omit_defaults=True):
     def pack(self) -> bytes:
         return _ENCODER.encode(self)
 
+    def is_held(self, now_ms: int) -> bool:
+        """Whether a process may be asking for actions of the table."""
+        return not is_over(self.held_until_ms, now_ms, HELD_MS)
+
     @property
     def failing(self) -> bool:
         """Whether an action has to be asked for again."""
@@ -91,7 +96,7 @@ def due(
     for rule in rules:
         action = state.actions[rule.action]
         last = action.pending or (floor if floor - action.version >= rule.commits else 0)
-        if last and rule.action in known and action.again_ms <= now_ms:
+        if last and rule.action in known and is_over(action.again_ms, now_ms, LONGEST_PAUSE_MS):
             jobs.append(Due(rule.action, action.version + 1, last))
     return jobs
 

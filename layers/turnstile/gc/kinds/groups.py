@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.undecided import ABORTED, OPEN, GroupRow, decided, forget_group, undecided_of
+from turnstile.delta.core.undecided import ABORTED, OPEN, OPEN_MS, GroupRow, decided, forget_group, undecided_of
 from turnstile.delta.undecided import settle
 from turnstile.gc.core import due
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner
+from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import BATCH_GET_MAX, Rejected, batched
 
@@ -29,9 +30,11 @@ class GroupScanner(Scanner):
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         group = GroupRow.from_row(row)
-        since = group.deadline if group.state == OPEN else group.changed_at
+        grace, since = self._context.grace.refs_ms, group.changed_at
+        if group.state == OPEN:  # its deadline, where a right clock can have written it
+            since = now - grace if group.deadline > latest_ms(now, OPEN_MS) else group.deadline
         ref = row["key"].removeprefix(self._world.space.group(""))
-        item = due("groups", ref, len(group.tables), since=since, now=now, grace=self._context.grace.refs_ms)
+        item = due("groups", ref, len(group.tables), since=since, now=now, grace=grace)
         if item is not None:
             yield Batch((item,), partial(self._remove, ref))
 

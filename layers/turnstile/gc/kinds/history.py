@@ -41,14 +41,14 @@ class HistoryScanner(Scanner):
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head = CatalogHead.from_row(row)
-        same = partial(require_same, self._world.refs, head)
+        same = partial(require_same, self._world, head)
         yield from batches(lost_parts(self._context, "history", head.name, now), partial(self._remove, head, same))
         kept = KeptTrees.of(self._context, head, now)
         if kept is None:  # objs of a dropped catalog of the same name could be among a younger one's
             return
         marks = self._marks(kept, now)
         self._context.faults("collect.marked")
-        remove = partial(self._remove, head, Fence(self._world.refs, kept).require)
+        remove = partial(self._remove, head, Fence(self._world, kept).require)
         for prefix in _PREFIXES:
             yield from batches(self._unmarked(kept, prefix, marks, now), remove)
 
@@ -77,6 +77,6 @@ class HistoryScanner(Scanner):
                         marks.add(entry.obj)
         return marks
 
-    def _remove(self, head: CatalogHead, require: Callable[[], None], items: tuple[Item, ...]) -> None:
+    def _remove(self, head: CatalogHead, require: Callable[[], object], items: tuple[Item, ...]) -> None:
         require()
         self._context.delete_objs(head.name, ids_in(items, head.name))

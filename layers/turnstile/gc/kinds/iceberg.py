@@ -54,7 +54,8 @@ class IcebergFileScanner(Scanner):
 
     A HEAD of the kept history can only lead to a file that was current at its edge, was written since, was brought in by a
     commit that says so, or was registered, which begins another life of the location. So files of an earlier life, and
-    tables whose life is younger than the history, are left alone (I10): another catalog's snapshots may name them. A file
+    tables whose life is younger than the history, are left alone (I10): another catalog's snapshots may name them. A location that the
+    catalog chose for its table has had no earlier life: there, what was written in the first minutes goes as all else. A file
     that is gone can come back only by a registration of its very path. A table whose creation was lost has a staging row,
     and kind ``staging`` empties its location. Files of a table that was dropped without a purge have no owner, and stay.
     """
@@ -65,7 +66,7 @@ class IcebergFileScanner(Scanner):
         kept = KeptTrees.of(self._context, CatalogHead.from_row(row), now)
         if kept is None:
             return
-        scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
+        scan = _CatalogScan(self._context, kept, now, Fence(self._world, kept))
         for entity, owner in scan.managed(ICEBERG_KINDS):
             yield from scan.at(entity, owner)
 
@@ -78,11 +79,12 @@ class _CatalogScan(IcebergScan):
         settled = self.kept.began - SETTLED_MS
         if owner is None or not self.owns(entity, owner) or owner["created"] > settled:
             return  # nothing of this life is old enough
+        life_began = -1 if owner.get("first_life") else owner["created"] + _SKEW_MS
         unnamed = (
             file
             for file in self.context.world.storages.open(entity.location).list(_FOLDER)
             if _NAME.fullmatch(file.path)
-            and owner["created"] + _SKEW_MS < file.modified_ms <= settled
+            and life_began < file.modified_ms <= settled
             and (path := f"{entity.location}/{file.path}") != entity.metadata
             and path not in self._named
         )

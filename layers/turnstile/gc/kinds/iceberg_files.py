@@ -54,7 +54,7 @@ class IcebergDataScanner(Scanner):
         kept = KeptTrees.of(self._context, CatalogHead.from_row(row), now)
         if kept is None:
             return
-        scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
+        scan = _CatalogScan(self._context, kept, now, Fence(self._world, kept))
         for table, owner in scan.managed((ICEBERG_TABLE,)):
             assert isinstance(table, IcebergTable), "a table, by its kind"
             if self._context.time_is_up():

@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from functools import partial
 
 from turnstile.delta.core.head import TableHead, positioned
-from turnstile.delta.core.journal_rows import ABORTED, OPEN, JournalRow, expire_entry, forget_entry, staged_name
+from turnstile.delta.core.journal_rows import (
+    ABORTED,
+    MOST_TTL_MS,
+    OPEN,
+    JournalRow,
+    expire_entry,
+    forget_entry,
+    staged_name,
+)
 from turnstile.gc.core import Item, StagedFile, due, version_of
 from turnstile.gc.kinds.staged import OTHERS_FILES
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner
 from turnstile.store.core.names import staged_path
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, Rejected
 
@@ -31,7 +40,8 @@ class TransactionScanner(Scanner):
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         entry = JournalRow.from_row(row)
         if entry.state == OPEN:
-            item = due("transactions", entry.id, 0, since=entry.until, now=now, grace=0)
+            since = min(entry.until, now) if is_over(entry.until, now, MOST_TTL_MS) else entry.until
+            item = due("transactions", entry.id, 0, since=since, now=now, grace=0)
             if item is not None:
                 yield Batch((item,), partial(self._expire, entry.key, now))
             return

@@ -14,6 +14,8 @@ import msgspec
 
 from turnstile.catalog.core.policies import HOUR_MS, Policy
 from turnstile.catalog.core.windows import DAY_MS, open_until, opens_at
+from turnstile.maintenance.core.due import LONGEST_PAUSE_MS
+from turnstile.store.core.terms import is_over
 
 PARTITIONS: Final = 20_000
 """Partitions whose sums are held; beyond it those with the fewest small files and deleted rows are dropped."""
@@ -237,7 +239,7 @@ def held_up(policy: Policy, history: RunHistory, now_ms: int) -> str:
     """Returns why nothing may run on a table now, whatever is in it; empty if something may."""
     if not policy.enabled:
         return "off: turnstile.maintenance.enabled is false"
-    if history.again_ms > now_ms:
+    if not is_over(history.again_ms, now_ms, LONGEST_PAUSE_MS):
         minutes = -(-(history.again_ms - now_ms) // 60_000)
         return f"set aside for {minutes} min after {history.failures} failures: {history.reason}"
     if policy.windows is not None and open_until(policy.windows, now_ms) is None:
@@ -376,7 +378,11 @@ def _job(
 def _vacuum(policy: Policy, history: RunHistory, general: str, *, version: int, now_ms: int) -> Job | NotDue:
     last = history.runs.get("vacuum")
     reason = general or ("" if policy.vacuum else "off: turnstile.maintenance.vacuum is false")
-    if not reason and last is not None and now_ms - last.ended_ms < policy.vacuum_interval_ms:
+    if (
+        not reason
+        and last is not None
+        and not is_over(last.ended_ms + policy.vacuum_interval_ms, now_ms, policy.vacuum_interval_ms)
+    ):
         hours = -(-(last.ended_ms + policy.vacuum_interval_ms - now_ms) // HOUR_MS)
         reason = f"the last one was less than its interval ago; again in {hours} h"
     if not reason and last is not None and version <= last.version:

@@ -17,6 +17,7 @@ from turnstile.catalog.core.location_rows import HeldLocation, Location, Reader,
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.maintenance.core.pins import Marks
 from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Action, Change, Check, Clause, Drop, Equals, Set
 
 MINUTE_MS: Final = 60_000
@@ -57,13 +58,19 @@ def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Rea
         )
         remedy = f"register for version {owner.readable_from} or a later one"
         raise StateConflict("VersionsGone", problem, field="version", remedy=remedy, readable_from=owner.readable_from)
-    others = tuple(each for each in left(owner, reader.holder, reader.principal) if each.until + skew_ms >= now)
+    others = tuple(each for each in left(owner, reader.holder, reader.principal) if is_live(each, now, skew_ms))
     own = sum(each.principal == reader.principal for each in others)
     if own >= READERS_EACH or len(others) >= READERS_MAX:
         problem = f"{len(others)} readers are registered, {own} of them by the same principal"
         remedy = "release one, or wait until the time of one is over"
         raise StateConflict("TooManyReaders", problem, field="holder", remedy=remedy, limit=READERS_EACH)
     return (*others, reader)
+
+
+def is_live(reader: Reader, now: int, skew_ms: int) -> bool:
+    """Whether a reader's time is not over, by the clock of any server; one that ends later than a reader may ask for was
+    registered by a clock that was ahead, and is over."""
+    return not is_over(reader.until + skew_ms + 1, now, MOST_TTL_MS)
 
 
 def whole(owner: Location, reader: Reader) -> bool:

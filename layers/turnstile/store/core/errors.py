@@ -52,6 +52,7 @@ class ErrorType(StrEnum):
     ALREADY_RATIFIED = "AlreadyRatified"
     CANNOT_CLONE = "CannotClone"
     CANNOT_RESET = "CannotReset"
+    CLOCK_AHEAD = "ClockAhead"
     COMMIT_FAILED = "CommitFailed"
     COMMIT_VERSION_CONFLICT = "CommitVersionConflict"
     CONCURRENT_CHANGE = "ConcurrentChange"
@@ -247,3 +248,14 @@ class NewerFormat(StorageFault):
         message = f"row '{key}' is of format {format}, and this release knows formats up to {known}"
         remedy = "send the same request again, to a server of the newer release; do not roll back behind it"
         super().__init__(message, remedy=remedy, row=key, format=format, known=known)
+
+
+class UnreadableRow(StorageFault):
+    """A row of refs is damaged: it is neither read nor changed, and never taken for one that is not there. ``details`` has ``row``."""
+
+    def __init__(self, key: str, why: str) -> None:
+        message = f"row '{key}' cannot be read: {why}"
+        remedy = (
+            "restore this row from a backup: docs/operations.md, A row that cannot be read; other rows are not affected"
+        )
+        super().__init__(message, remedy=remedy, row=key)

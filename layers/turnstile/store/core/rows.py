@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, Union, get_a
 
 import msgspec
 
-from turnstile.store.core.errors import NewerFormat, OutcomeUnknown
+from turnstile.store.core.errors import NewerFormat, OutcomeUnknown, UnreadableRow
 from turnstile.store.core.names import inline_unique, is_inline_unique, parse_staged_file
 from turnstile.store.core.writes import FIRST, FORMAT, KNOWN, Row
 
@@ -176,6 +176,29 @@ def require_known(rows: Iterable[Row | None], *, uncertain: bool = False) -> Non
             raise OutcomeUnknown(f"an answer was lost, and now {error.message}") if uncertain else error
 
 
+DAMAGED: Final = "damaged"
+"""The member of what stands for a row that cannot be decoded; it says why."""
+
+
+def damaged_row(key: str, error: Exception) -> Row:
+    """Returns what a store gives in the place of a row that it cannot decode, where it gives several: the others go on, and it is
+    not taken for one that is not there. Parsing it raises UnreadableRow."""
+    kind = key.split("/", 2)[1] if key.count("/") >= 2 else ""
+    return {"key": key, "kind": kind, DAMAGED: str(error) or type(error).__name__}
+
+
+def is_damaged(row: Row) -> bool:
+    """Whether this stands for a row that cannot be decoded."""
+    return DAMAGED in row
+
+
+def require_readable(row: Row) -> Row:
+    """Returns the row. Raises UnreadableRow if it stands for one that cannot be decoded."""
+    if DAMAGED in row:
+        raise UnreadableRow(str(row["key"]), str(row[DAMAGED]))
+    return row
+
+
 class Attribute(NamedTuple):
     """One attribute of a kind of row.
 
@@ -217,11 +240,17 @@ class StoredRow(msgspec.Struct, frozen=True):
         """Parses a row of this kind. Attributes that are not declared are ignored: a newer release may have written them.
 
         Raises:
-            TypeError: an attribute without a default is missing.
+            UnreadableRow: the row is damaged: an attribute without a default is missing, or one holds what it cannot.
             NewerFormat: this release does not know the row's format (I22).
         """
         require_known((row,))
-        return cls(**{name: attribute.decode(row[name]) for name, attribute in attributes(cls).items() if name in row})
+        require_readable(row)
+        try:
+            return cls(
+                **{name: attribute.decode(row[name]) for name, attribute in attributes(cls).items() if name in row}
+            )
+        except (TypeError, ValueError, msgspec.DecodeError) as error:
+            raise UnreadableRow(str(row.get("key")), str(error)) from error
 
     def to_row(self) -> Row:
         """Returns the row to be inserted."""

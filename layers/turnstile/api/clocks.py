@@ -1,0 +1,119 @@
+"""Every end that a row keeps, with its longest term: what an operator is shown of a clock that was ahead (ADR 64).
+
+An end is a time of the future at which something is over: a lease, a pause, a turn. The server that writes it adds a term to its own
+clock. ``ENDS`` says for each how long that term may be; what lies further ahead was written by a clock that was ahead, and counts
+as over (``store.core.terms``). A member of a row that holds a number and is neither in ``ENDS`` nor in the list of
+``tests/unit/store/test_terms.py`` fails a test there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.access.core.client_rows import MAX_KEEP_S
+from turnstile.catalog.core.location_rows import Location
+from turnstile.catalog.retry import HOLD_MS as TURN_MS
+from turnstile.coordination.core.rows import TERM_MOST_MS, Task
+from turnstile.delta.core import journal_rows
+from turnstile.delta.core.reservations import LEASE_MOST_MS, Register
+from turnstile.delta.core.undecided import OPEN_MS
+from turnstile.events.core import deliveries, follow_ups
+from turnstile.maintenance.core import due, pin_rows
+from turnstile.store.core.terms import latest_ms
+from turnstile.store.core.writes import Row
+
+_MEMBERS: Final[Mapping[tuple[str, str], int]] = {
+    ("catalog", "turn_until"): TURN_MS,
+    ("catalog", "swept"): 0,
+    ("table", "reserved_until"): LEASE_MOST_MS,
+    ("lease", "until"): TERM_MOST_MS,
+    ("transaction", "until"): journal_rows.MOST_TTL_MS,
+    ("group", "deadline"): OPEN_MS,
+    ("event-delivery", "held_until_ms"): deliveries.HELD_MS,
+    ("event-delivery", "pause_until_ms"): deliveries.LONGEST_PAUSE_MS,
+    ("client", "former_until"): MAX_KEEP_S * 1000,
+}
+"""Of attributes of rows, in ms, by kind and name."""
+
+_PACKED: Final[Mapping[tuple[str, str], int]] = {
+    ("Reservation", "until"): LEASE_MOST_MS,
+    ("Reader", "until"): pin_rows.MOST_TTL_MS,
+    ("Task", "until"): TERM_MOST_MS,
+    ("Upkept", "again_ms"): due.LONGEST_PAUSE_MS,
+    ("RunHistory", "again_ms"): due.LONGEST_PAUSE_MS,
+    ("ActionState", "again_ms"): due.LONGEST_PAUSE_MS,
+    ("FollowUpState", "held_until_ms"): follow_ups.HELD_MS,
+    ("Place", "began_ms"): 0,
+    ("Place", "before_ms"): 0,
+}
+"""The same of members of what is packed into them, by the struct's name."""
+
+ENDS: Final[Mapping[tuple[str, str], int]] = {**_MEMBERS, **_PACKED}
+
+STAMPS: Final = ("created", "changed_at")
+"""When a row was written: not in the future, but for a clock that was ahead."""
+
+KINDS: Final = (
+    "catalog",
+    "table",
+    "lease",
+    "transaction",
+    "group",
+    "event-delivery",
+    "client",
+    "reservations",
+    "location",
+    "updateable",
+)
+"""The kinds of rows that ``ahead`` looks into."""
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """A time in the row ``key`` that no right clock can have written by now: ``ahead_ms`` further than the latest one."""
+
+    key: str
+    member: str
+    ahead_ms: int
+
+
+def ahead(row: Row, now_ms: int) -> Iterator[Ahead]:
+    """Yields the times of a row that a clock which was ahead has written. Raises what a damaged row leads to."""
+    key = str(row["key"])
+    for member, at_ms, longest_ms in _times(row):
+        if at_ms > latest_ms(now_ms, longest_ms):
+            yield Ahead(key, member, at_ms - now_ms - longest_ms)
+
+
+def _times(row: Row) -> Iterator[tuple[str, int, int]]:
+    kind = row["kind"]
+    for (of, member), longest_ms in _MEMBERS.items():
+        if of == kind and isinstance(row.get(member), int):
+            yield member, row[member], longest_ms
+    for member in STAMPS:
+        if isinstance(row.get(member), int):
+            yield member, row[member], 0
+    if kind == Register.kind:
+        for each in Register.from_row(row).reservations:
+            yield f"reservation {each.id}", each.until, LEASE_MOST_MS
+    elif kind == Location.kind:
+        for reader in Location.from_row(row).readers:
+            yield f"reader {reader.holder}", reader.until, pin_rows.MOST_TTL_MS
+    elif kind == "updateable" and row.get("type") == "task":
+        yield "task's lease", _lease_of(row["payload"]), TERM_MOST_MS
+
+
+def _lease_of(payload: bytes) -> int:
+    """The end of a task's lease; 0 for other payloads of the type, such as the states of follow-ups."""
+    try:
+        return Task.unpack(payload).until
+    except msgspec.DecodeError:
+        return 0
+
+
+def described(found: Ahead) -> str:
+    """Returns what an operator reads of it."""
+    hours = found.ahead_ms / 3_600_000
+    far = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} h"
+    return f"{found.member} of {found.key} is {far} ahead"
