@@ -25,7 +25,7 @@ from pyarrow import compute, parquet
 from turnstile.delta.log import read_commit
 from turnstile.maintenance.columns import OTHER, FileColumns, other_array
 from turnstile.maintenance.core.checksums import Totals, checksum_of
-from turnstile.maintenance.core.pointer import (
+from turnstile.delta.core.pointer import (
     POINTER,
     POINTER_BYTES,
     WrittenCheckpoint,
@@ -207,7 +207,8 @@ def parquet_pieces(
 ) -> Iterator[bytes]:
     """Yields a Parquet file of ``batches`` piece by piece; calls ``guard`` before the last one."""
     sink = _Sink()
-    with parquet.ParquetWriter(sink, schema, compression=codec, version="2.6", store_schema=False) as writer:
+    written = {"compression": codec, "version": "2.6", "store_schema": False, "write_page_checksum": True}
+    with parquet.ParquetWriter(sink, schema, **written) as writer:
         group: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:

@@ -15,7 +15,7 @@ import msgspec
 
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.log import broken, lines
-from turnstile.maintenance.core.segments import file_key, vector_id
+from turnstile.delta.core.segments import file_key, vector_id
 from turnstile.maintenance.state import actions_of_line
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage

@@ -16,7 +16,7 @@ from turnstile.delta.commits import content_of, is_large, pieces_of, pieces_of_s
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import Positioned, TableHead, positioned
 from turnstile.delta.log import actions, broken, checked, lines
-from turnstile.maintenance.core.segments import vector_id
+from turnstile.delta.core.segments import vector_id
 from turnstile.maintenance.state import actions_of_line
 from turnstile.planning.core.roots import Key
 from turnstile.store.core.names import published_path

@@ -29,7 +29,7 @@ from turnstile.gc.kinds import log
 from turnstile.maintenance import pins
 from turnstile.maintenance.core import cleanup, due, upkeep
 from turnstile.maintenance.core.retention import Retention
-from turnstile.maintenance.core.segments import starts
+from turnstile.delta.core.segments import starts
 from turnstile.maintenance.core.upkeep import Upkeep as LogUpkeep
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.state import SIDECARS, is_complete

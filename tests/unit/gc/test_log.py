@@ -26,7 +26,7 @@ from turnstile.gc.core import Grace
 from turnstile.gc.kinds import log
 from turnstile.gc.scanner import Batch, GcContext
 from turnstile.maintenance.core.cleanup import ORPHAN_MS
-from turnstile.maintenance.core.pointer import POINTER
+from turnstile.delta.core.pointer import POINTER
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
 from turnstile.maintenance.state import SIDECARS, open_state

@@ -18,7 +18,7 @@ from turnstile.maintenance.core.cleanup import (
     protected_before,
 )
 from turnstile.maintenance.core.pins import Marks, cut_at
-from turnstile.maintenance.core.segments import starts
+from turnstile.delta.core.segments import starts
 
 KINDS = ("checkpoint", "checksum", "compaction", "commit")
 

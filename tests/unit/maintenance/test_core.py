@@ -29,8 +29,8 @@ from turnstile.maintenance.core.parsed import (
     partition_types,
     type_of,
 )
-from turnstile.maintenance.core.pointer import WrittenCheckpoint, canonical, pointed_version, pointer_of
-from turnstile.maintenance.core.pointer import checksum_of as pointer_checksum
+from turnstile.delta.core.pointer import WrittenCheckpoint, canonical, pointed_version, pointer_of
+from turnstile.delta.core.pointer import checksum_of as pointer_checksum
 from turnstile.maintenance.core.upkeep import KNOWN_FEATURES, Upkeep, upkeep_of
 from turnstile.store.core.errors import UnsupportedTable
 

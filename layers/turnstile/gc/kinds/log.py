@@ -24,7 +24,7 @@ from turnstile.maintenance.core.cleanup import (
     protected_before,
 )
 from turnstile.maintenance.core.pins import lowest
-from turnstile.maintenance.core.pointer import POINTER, POINTER_BYTES, pointed_version
+from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.holders import MARGIN_MS
 from turnstile.maintenance.holds import Holds
