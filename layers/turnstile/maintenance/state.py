@@ -249,12 +249,17 @@ class _Start(msgspec.Struct, frozen=True):
 
 
 def derived(
-    storage: LogStorage, version: int, use: Callable[[TableState], T], *, ratified: Mapping[int, int] | None = None
+    storage: LogStorage,
+    version: int,
+    use: Callable[[TableState], T],
+    files: LogFiles | None = None,
+    *,
+    ratified: Mapping[int, int] | None = None,
 ) -> T:
     """Returns what ``use`` makes of the state at ``version``. Where the checkpoint that it is read from turns out to be damaged, ``use`` is
     called again with the state that is read from an older start. Raises as ``open_state`` and as ``use``: the first damage, if no
     start is sound."""
-    files, without = listed(storage), set[int]()
+    files, without = files or listed(storage), set[int]()
     first: DamagedLog | None = None
     while True:
         try:

@@ -26,11 +26,12 @@ from turnstile.coordination.core.rows import Task
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
+from turnstile.delta.judge import ratified_sizes
 from turnstile.delta.log import listed
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import TableState, open_state
+from turnstile.maintenance.state import TableState, derived, open_state
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
@@ -207,12 +208,14 @@ class _Work:
         """Does what is due; returns the floor from which on something is due again."""
         floor = self._head.floor
         files = listed(self._storage).upto(floor)
-        state = open_state(self._storage, floor, files)
+        ratified = ratified_sizes(self._head)
+        state = open_state(self._storage, floor, files, ratified=ratified)
         interval = upkeep_of(state.protocol, state.metadata).interval
         sizes = {version: stat.size for version, stat in files.commits.items()}
         todo = due(floor, state.start, interval, sizes, files.compactions)
         for version in todo.checkpoints:
-            self._checkpoint(state if todo.checkpoints == (floor,) else open_state(self._storage, version))
+            known = files if todo.checkpoints == (floor,) else None
+            derived(self._storage, version, self._checkpoint, known, ratified=ratified)
         for first, last in todo.compactions:
             self._compact(first, last)
         return todo.next
