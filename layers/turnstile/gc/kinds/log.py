@@ -10,7 +10,7 @@ from typing import Final
 from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, TableHead
-from turnstile.delta.judge import SIDECARS
+from turnstile.delta.judge import SIDECARS, judge, ratified_sizes
 from turnstile.delta.log import LogFiles, listed
 from turnstile.delta.metadata import MetadataStore
 from turnstile.gc.core import Item
@@ -58,7 +58,7 @@ class ExpiredLogScanner(Scanner):
       stays so. Where only that holds files, a change without content is committed, which ends the pin when it has left the
       history itself. An item is that HEAD, without bytes; there is one a history at most.
 
-    What stays is read before anything goes: all pages of the checkpoint, and the number of its files; then its files are compared with those that the same
+    Nothing goes of a log that fails (``delta.judge``). What stays is read before anything goes: all pages of the checkpoint, and the number of its files; then its files are compared with those that the same
     version has by an older checkpoint, or by the commits alone. That is three passes over the state of a table, once in a run that has something to
     remove of it, and one batch of rows in memory. A checkpoint that fails is a ``Problem`` that names the file: then an older version is the oldest, or
     nothing is removed. Where an earlier run was cut off, no older start may be left to compare with: the pages and the number decide.
@@ -128,7 +128,14 @@ class ExpiredLogScanner(Scanner):
         needed_from = lowest(pins)
         others = lowest(pin for pin in pins if pin.kind != "moment" or pin.last is None)
         held = next(candidates(min(upto, others)), 0) > needed_from
-        problems = list[Problem]()
+        judgement = judge(storage, head.floor, ratified_sizes(head))
+        problems = [
+            Problem("log", f"{head.table_id}/{fault.path}", f"{fault.message}; {fault.remedy}")
+            for fault in judgement.faults
+            if fault.kind != "checkpoint"
+        ]
+        if problems:
+            return 0, False, problems
         for at in candidates(min(upto, needed_from)):
             why = unreliable(storage, at, files)
             if not why:
