@@ -156,7 +156,7 @@ def _aged(case: Case) -> Case:
     """Nine weeks later; the catalog was changed each week, so that its past holds nothing of the table."""
     for week in range(9):
         case.world.clock.now += 7 * DAY_MS
-        case.services.namespaces.create("main", (f"week{week}",))
+        case.services.namespaces.create("main", (f"week{week}-{case.world.clock.now}",))
     return case
 
 

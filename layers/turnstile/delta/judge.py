@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -24,7 +24,7 @@ import msgspec
 from turnstile.delta.commits import pieces_of, transaction_of
 from turnstile.delta.core.actions import NOT_JSON, Add, Remove
 from turnstile.delta.core.head import TableHead, positioned
-from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_checkpoint
+from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, Pointed, pointed_checkpoint
 from turnstile.delta.core.segments import Checkpoint, complete_checkpoints, starts
 from turnstile.delta.core.soundness import (
     Fault,
@@ -54,13 +54,15 @@ from turnstile.delta.log import (
 )
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
-from turnstile.store.ports import PIECE_BYTES, LogStorage
+from turnstile.store.ports import PIECE_BYTES, LogStorage, World
 
 SIDECARS: Final = f"{LOG}_sidecars/"
 CHECKPOINT_BYTES: Final = 256 * 1024 * 1024
 """Bytes of the largest checkpoint that is read whole to be judged."""
 COMMIT_BYTES: Final = 1024 * 1024 * 1024
 """Bytes of the commits after a start that are read to be judged."""
+READABLE_FROM: Final = "readable_from"
+"""Member of a location's row: the version from which on a clean-up leaves the log (``catalog.core.location_rows.Location``)."""
 _BATCH_ROWS: Final = 4_096
 _CHECKED: Final = ("protocol", "metaData", "domainMetadata", "txn")
 
@@ -98,10 +100,38 @@ def ratified_sizes(head: TableHead) -> dict[int, int]:
     }
 
 
-def judge(storage: LogStorage, floor: int, ratified: Mapping[int, int] | None = None) -> Judgement:
-    """Judges what the state of version ``floor``, which is published, is derived from, and all that the listing shows. Raises StorageFault."""
+def expired_upto(world: World, head: TableHead) -> int:
+    """The version before which commits may be gone from the log of ``head``: a clean-up was announced, or the table was imported, and its log
+    was let expire before. Two reads at most."""
+    space, first = world.space, head.first
+    if head.source:
+        row = world.refs.read(space.table(head.source))
+        first = TableHead.from_row(row).first if row is not None else head.latest
+    owner = world.refs.read(space.location(head.location))
+    return max(first, int(owner.get(READABLE_FROM) or 0) if owner is not None else head.latest)
+
+
+def pointed_in(storage: LogStorage) -> Pointed | None:
+    """What ``_last_checkpoint`` leads to; None where it is not there, or cannot be read: it is a hint."""
+    file = storage.read(POINTER, POINTER_BYTES)
+    return pointed_checkpoint(file[0]) if file is not None else None
+
+
+def judge(
+    storage: LogStorage,
+    floor: int,
+    ratified: Mapping[int, int] | None = None,
+    *,
+    expired_upto: Callable[[], int] | None = None,
+) -> Judgement:
+    """Judges what the state of version ``floor``, which is published, is derived from, and all that the listing shows. ``ratified`` as
+    ``ratified_sizes``, ``expired_upto`` as that function says, and asked only where the log does not begin at version 0. Raises StorageFault."""
     files = listed(storage).upto(floor)
-    found = Judgement(tuple(listing_faults(sizes_of(files), floor, ratified or {})))
+    pointed, expired = pointed_in(storage), None
+    if expired_upto is not None and min(files.commits, default=0) > 0:
+        expired = expired_upto()
+    faults = listing_faults(sizes_of(files), floor, ratified or {}, expired_upto=expired, pointed=pointed)
+    found = Judgement(tuple(faults))
     if floor not in files.commits:
         return found
     begun, start = _start(storage, files, floor)
@@ -109,7 +139,7 @@ def judge(storage: LogStorage, floor: int, ratified: Mapping[int, int] | None = 
     if start is None:
         return found
     left, seen = COMMIT_BYTES, list[CommitFacts]()
-    configuration = _configuration(storage, files, start)
+    described = _described(storage, files, start)
     for version in range(start + 1, floor + 1):
         left -= files.commits[version].size
         if left < 0:
@@ -118,8 +148,9 @@ def judge(storage: LogStorage, floor: int, ratified: Mapping[int, int] | None = 
             break
         facts = read_facts(storage, version)
         seen.append(facts)
-        configuration = facts.configuration if facts.configuration is not None else configuration
-    demanded = demanded_from(configuration)
+        described |= facts.described
+    configuration = described.get("metaData", {}).get("configuration") or {}
+    demanded = demanded_from(described.get("protocol", {}), configuration)
     known = {fault.path for fault in found.faults}
     faults = [fault for facts in seen if (fault := fault_of(facts, info=demanded is not None and facts.version >= demanded))]
     return found + Judgement(tuple(fault for fault in faults if fault.path not in known))
@@ -139,15 +170,14 @@ def _start(storage: LogStorage, files: LogFiles, floor: int) -> tuple[Judgement,
     return found, None
 
 
-def _configuration(storage: LogStorage, files: LogFiles, start: int) -> Mapping[str, Any]:
-    """The table's properties as the checkpoint of version ``start`` has them; none where it cannot be read."""
+def _described(storage: LogStorage, files: LogFiles, start: int) -> dict[str, dict[str, Any]]:
+    """Protocol and metadata as the checkpoint of version ``start`` has them; none where it cannot be read."""
     for checkpoint in complete_checkpoints(sizes_of(files).checkpoints.get(start, {})):
         try:
-            actions = [table_actions(storage, f"{LOG}{name}", ("metaData",)) or () for name in checkpoint.names]
+            actions = [table_actions(storage, f"{LOG}{name}", ("protocol", "metaData")) or () for name in checkpoint.names]
         except (UnsupportedTable, *UNDECODABLE):
             continue
-        for _, body in (action for some in actions for action in some):
-            return body.get("configuration") or {}
+        return {name: body for some in actions for name, body in some}
     return {}
 
 
@@ -156,12 +186,12 @@ def _configuration(storage: LogStorage, files: LogFiles, start: int) -> Mapping[
 
 class CommitFacts(msgspec.Struct, frozen=True):
     """What a commit's file says of itself: its ``fault`` if it has one, whether its first line is a commitInfo with an in-commit timestamp, and
-    the table's properties, where it changes the metadata."""
+    the protocol and metadata that it sets."""
 
     version: int
     fault: Fault | None = None
     has_info: bool = False
-    configuration: Mapping[str, Any] | None = None
+    described: dict[str, dict[str, Any]] = {}
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -187,7 +217,7 @@ def fault_of(facts: CommitFacts, *, info: bool) -> Fault | None:
 
 def read_facts(storage: LogStorage, version: int) -> CommitFacts:
     """Reads a commit whole. Raises StorageFault."""
-    path, configuration, has_info = published_path(version), None, None
+    path, has_info, described = published_path(version), None, dict[str, dict[str, Any]]()
     file = storage.read(path, PIECE_BYTES)
     if file is None:
         return CommitFacts(version, missing(version))
@@ -196,14 +226,14 @@ def read_facts(storage: LogStorage, version: int) -> CommitFacts:
             has_info = begins_with_info(line) if has_info is None else has_info
             if problem := line_fault(line):
                 return CommitFacts(version, damaged(version, f"is not readable: {problem}"))
-            if b'"metaData"' in line:
-                body = msgspec.json.decode(line, type=dict[str, Any]).get("metaData")
-                configuration = (body.get("configuration") or {}) if isinstance(body, dict) else configuration
+            if b'"metaData"' in line or b'"protocol"' in line:
+                members = msgspec.json.decode(line, type=dict[str, Any])
+                described |= {name: members[name] for name in ("protocol", "metaData") if name in members}
     except DamagedLog as error:
         return CommitFacts(version, error.fault)
     except UnsupportedTable as error:
         return CommitFacts(version, damaged(version, f"is not readable: {error.message}"))
-    return CommitFacts(version, None, bool(has_info), configuration)
+    return CommitFacts(version, None, bool(has_info), described)
 
 
 def line_fault(line: bytes) -> str:
@@ -244,8 +274,7 @@ def expected_adds(storage: LogStorage, version: int, files: LogFiles) -> dict[st
         count = _files_by_checksum(storage, path, version)
         if count is not None:
             expected[path] = count
-    file = storage.read(POINTER, POINTER_BYTES)
-    pointed = pointed_checkpoint(file[0]) if file is not None else None
+    pointed = pointed_in(storage)
     if pointed is not None and pointed.version == version and pointed.adds is not None:
         expected[POINTER] = pointed.adds
     return expected

@@ -26,7 +26,7 @@ import msgspec
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, positioned
 from turnstile.delta.core.state_writes import may_recover, stuck_at
-from turnstile.delta.judge import judge, ratified_sizes
+from turnstile.delta.judge import expired_upto, judge, ratified_sizes
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
 from turnstile.delta.sides import (
@@ -234,7 +234,12 @@ class Repairer:
 
     def _published_log(self, head: TableHead) -> Diagnosis:
         """Everything is published; whether what is published can be read. Raises StorageFault."""
-        judgement = judge(self._world.storages.open(head.location), head.floor, ratified_sizes(head))
+        judgement = judge(
+            self._world.storages.open(head.location),
+            head.floor,
+            ratified_sizes(head),
+            expired_upto=lambda: expired_upto(self._world, head),
+        )
         facts: dict[str, Any] = {}
         if judgement.not_judged:
             facts["not_judged"] = "; ".join(f"{each.path}: {each.reason}" for each in judgement.not_judged)

@@ -25,9 +25,17 @@ import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, positioned
-from turnstile.delta.core.soundness import Fault, begins_late, checkpoint_file_faults, late, size_fault
+from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.judge import NotJudged, folder_fault, judge_checkpoint, ratified_sizes, read_facts
+from turnstile.delta.judge import (
+    NotJudged,
+    expired_upto,
+    folder_fault,
+    judge_checkpoint,
+    pointed_in,
+    ratified_sizes,
+    read_facts,
+)
 from turnstile.delta.log import LogFiles, listed, sizes_of
 from turnstile.delta.sides import Commit, published_as, ratified_from
 from turnstile.store.core.limits import Limits
@@ -140,8 +148,16 @@ class _Stretch:
         if fault is not None:
             self._is_gone = True
             self._add_fault(fault)
-        elif all and begins_late(sizes_of(self._files), self._floor):
-            self._add_fault(late(min(self._there)))
+        elif all:
+            sizes = sizes_of(self._files)
+            expired = expired_upto(self._world, self._head) if min(sizes.commits, default=0) > 0 else None
+            found = (
+                late_fault(sizes, self._floor, expired),
+                pointer_fault(sizes, self._floor, pointed_in(self._storage)),
+            )
+            for fault in found:
+                if fault is not None:
+                    self._add_fault(fault)
 
     def look_at_checkpoint(self, version: int) -> None:
         """Looks at the checkpoints of a version. Raises StorageFault."""

@@ -402,7 +402,7 @@ def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None
                 apply(name, checked(name, body, f"version {commit} ({path})"))
     if len(other) < 2:
         raise broken("it has no protocol or no metadata")
-    demanded = demanded_from(other["metaData"].get("configuration") or {})
+    demanded = demanded_from(other["protocol"], other["metaData"].get("configuration") or {})
     bare = next((commit for commit in without_info if demanded is not None and commit >= demanded), None)
     if bare is not None:
         raise DamagedLog(damaged(bare, NO_INFO))

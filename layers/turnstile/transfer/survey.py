@@ -21,7 +21,8 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
 from turnstile.delta.core.schemas import Unreadable, columns_of
-from turnstile.delta.log import LogState, broken, read_state
+from turnstile.delta.judge import judge
+from turnstile.delta.log import DamagedLog, LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
@@ -134,6 +135,9 @@ class Surveyor:
     def _read_log(self, survey: Survey, *, take_over: bool) -> None:
         storage = self._world.storages.open(survey.location)
         survey.state = state = read_state(storage, survey.location)
+        for fault in judge(storage, state.version).faults:
+            if fault.kind != "checkpoint":  # a reader takes an older one
+                raise DamagedLog(fault)
         owner = survey.owner if survey.begun else ""
         check_importable(self._world, state, owner, survey.location, take_over=take_over)
         if take_over and is_managed(state.protocol) and not _is_ours(self._world, state):

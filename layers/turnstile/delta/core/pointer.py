@@ -50,10 +50,12 @@ def pointer_of(written: WrittenCheckpoint) -> bytes:
 
 
 class Pointed(msgspec.Struct, frozen=True):
-    """The checkpoint that a ``_last_checkpoint`` leads to: its ``version``, and how many ``add`` it has; None: it does not say."""
+    """The checkpoint that a ``_last_checkpoint`` leads to: its ``version``, how many ``add`` it has, and its file, if it has a unique name; None: it
+    does not say."""
 
     version: int
     adds: int | None = None
+    name: str | None = None
 
 
 def pointed_checkpoint(content: bytes) -> Pointed | None:
@@ -66,7 +68,9 @@ def pointed_checkpoint(content: bytes) -> Pointed | None:
     version, adds = members.get("version"), members.get("numOfAddFiles")
     if not whole or type(version) is not int:
         return None
-    return Pointed(version, adds if type(adds) is int else None)
+    main = members.get("v2Checkpoint")
+    name = main.get("path") if isinstance(main, dict) else None
+    return Pointed(version, adds if type(adds) is int else None, name if isinstance(name, str) else None)
 
 
 def pointed_version(content: bytes) -> int | None:

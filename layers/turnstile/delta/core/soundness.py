@@ -4,12 +4,14 @@ A log is sound if
 
     folder        it has a commit at all
     contiguous    every version from its first commit up to the newest published one is there
-    begun         its first commit is version 0, or a checkpoint at or after the first commit is whole
+    begun         its first commit is version 0, or there is a checkpoint of its version, or a clean-up removed what was before it; and a checkpoint at or
+                  after the first commit is whole
     commits       each is of some bytes, each line is an action, and the first is a commitInfo with an in-commit timestamp where the
                   protocol demands one (Delta protocol, "In-Commit Timestamps", "Catalog-managed tables")
     ratified      a commit that the HEAD still has an entry of has the size that was ratified
     checkpoints   all parts and sidecars are there, with their sizes; every page can be read; the count of ``add`` is that of the version
-                  checksum, of ``_last_checkpoint`` and of the checkpoint's own tag, as far as they are there
+                  checksum, of ``_last_checkpoint`` and of the checkpoint's own tag, as far as they are there; and the one that ``_last_checkpoint``
+                  leads to is there
 
 A version can be derived from a sound start (version 0, or a checkpoint) and the sound commits after it. Nothing is derived from anything else.
 """
@@ -21,7 +23,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from turnstile.delta.core.segments import complete_checkpoints, starts
+from turnstile.delta.core.pointer import POINTER, Pointed
+from turnstile.delta.core.protocols import is_managed
+from turnstile.delta.core.segments import complete_checkpoints, parts_with, starts
 from turnstile.store.core.names import LOG, published_path
 
 Kind = Literal["gone", "missing", "damaged", "begins late", "checkpoint"]
@@ -33,6 +37,10 @@ FAULTS_MAX: Final = 100
 
 BRING_BACK: Final = (
     "bring it back from a backup or an object version, then run 'turnstile verify', which names every file that is damaged"
+)
+LOST_CHECKPOINT: Final = (
+    "nothing is lost while 'turnstile verify' finds the commits up to it: light work writes a newer one; otherwise bring it back from a backup or "
+    "an object version"
 )
 BRING_FOLDER_BACK: Final = (
     "bring the table's folder back to this location (from a backup, object versions, or where it was moved to); if the table is lost, drop it"
@@ -83,11 +91,20 @@ def checkpoint_fault(version: int, path: str, why: str) -> Fault:
     return Fault(version, "checkpoint", path, f"{path} {why}", REMOVE_CHECKPOINT)
 
 
-def listing_faults(listing: Listing, upto: int, ratified: Mapping[int, int]) -> list[Fault]:
+def listing_faults(
+    listing: Listing,
+    upto: int,
+    ratified: Mapping[int, int],
+    *,
+    expired_upto: int | None = None,
+    pointed: Pointed | None = None,
+) -> list[Fault]:
     """Returns the faults of a log that its listing shows, up to version ``upto``, which is published.
 
     Args:
         ratified: bytes that versions were ratified with, as far as they are known.
+        expired_upto: the version before which commits may be gone, because a clean-up let them expire; None: not known.
+        pointed: what ``_last_checkpoint`` leads to.
     """
     commits = listing.commits
     if not commits:
@@ -100,8 +117,10 @@ def listing_faults(listing: Listing, upto: int, ratified: Mapping[int, int]) -> 
             faults.append(fault)
         if len(faults) == FAULTS_MAX:
             return faults
-    if begins_late(listing, upto):
-        faults.append(late(oldest))
+    if fault := late_fault(listing, upto, expired_upto):
+        faults.append(fault)
+    if fault := pointer_fault(listing, upto, pointed):
+        faults.append(fault)
     for version, sizes in sorted(listing.checkpoints.items()):
         if version <= upto:
             faults += checkpoint_file_faults(version, sizes)
@@ -125,6 +144,26 @@ def begins_late(listing: Listing, upto: int) -> bool:
     return first > 0 and not any(first <= version <= upto for version in complete)
 
 
+def late_fault(listing: Listing, upto: int, expired_upto: int | None) -> Fault | None:
+    """The fault of a log that begins late; None for none. ``expired_upto`` as for ``listing_faults``."""
+    if begins_late(listing, upto):
+        return late(min(listing.commits))
+    oldest = min(listing.commits, default=0)
+    if oldest == 0 or expired_upto is None or oldest <= expired_upto:
+        return None
+    return None if complete_checkpoints(listing.checkpoints.get(oldest, {})) else missing(oldest - 1)
+
+
+def pointer_fault(listing: Listing, upto: int, pointed: Pointed | None) -> Fault | None:
+    """The fault of a log whose ``_last_checkpoint`` leads to a checkpoint that is not there; None for none."""
+    oldest = min(listing.commits, default=0)
+    if pointed is None or not oldest <= pointed.version <= upto or listing.checkpoints.get(pointed.version):
+        return None
+    path = f"{LOG}{pointed.name or f'{pointed.version:020d}.checkpoint.parquet'}"
+    text = f"{POINTER} leads to the checkpoint of version {pointed.version}, and {path} is not there"
+    return Fault(pointed.version, "checkpoint", path, text, LOST_CHECKPOINT)
+
+
 def late(first: int) -> Fault:
     """The fault of a log that begins after version 0 without a checkpoint."""
     path = published_path(first - 1)
@@ -140,7 +179,11 @@ def checkpoint_file_faults(version: int, sizes: Mapping[str, int]) -> list[Fault
         if size == 0:
             faults.append(checkpoint_fault(version, f"{LOG}{name}", "is empty"))
         elif name not in used:
-            faults.append(checkpoint_fault(version, f"{LOG}{name}", "is one of several parts, of which some are missing"))
+            missing_parts = [part for part in parts_with(name) if part not in sizes]
+            faults += [
+                Fault(version, "checkpoint", f"{LOG}{part}", f"{LOG}{part} is missing, and {name} is there", LOST_CHECKPOINT)
+                for part in missing_parts[:1]
+            ]
     return faults
 
 
@@ -168,10 +211,10 @@ class _First(msgspec.Struct):
 _FIRST: Final = msgspec.json.Decoder(_First)
 
 
-def demanded_from(configuration: Mapping[str, Any]) -> int | None:
-    """Returns the version from which on each commit must begin with a commitInfo that has an in-commit timestamp, by the properties of a
-    table; None if none must."""
-    if str(configuration.get(ENABLED)).lower() != "true":
+def demanded_from(protocol: Mapping[str, Any], configuration: Mapping[str, Any]) -> int | None:
+    """Returns the version from which on each commit must begin with a commitInfo that has an in-commit timestamp, by the protocol and the
+    properties of a table; None if none must: it is not catalog-managed, and some writers of others put theirs last."""
+    if not is_managed(dict(protocol)) or str(configuration.get(ENABLED)).lower() != "true":
         return None
     text = str(configuration.get(ENABLED_FROM, "0"))
     return int(text) if text.isascii() and text.isdigit() else 0
