@@ -16,6 +16,7 @@ Tables are on files of a folder, with the coordinator's rows in memory.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -27,14 +28,13 @@ from pathlib import Path
 from time import time_ns
 from typing import Any, Final
 
-import pyarrow.parquet as parquet
+from pyarrow import parquet
 
 from tests.support.catalog import create, head_of
-from tests.support.clones import SCHEMA, clone, commit
+from tests.support.clones import clone, commit
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.legacy import legacy_info, legacy_metadata, legacy_protocol
-from turnstile.access.core.grants import OPERATOR
 from turnstile.adapters.opening import FileStorages
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices, build
@@ -43,9 +43,6 @@ from turnstile.delta.repair import Repairer
 from turnstile.delta.verify import Verifier
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
-from turnstile.iceberg.context import Context
-from turnstile.iceberg.files import MetadataFiles
-from turnstile.iceberg.tables import CreateTable, Tables
 from turnstile.maintenance.state import open_state
 from turnstile.maintenance.work import Maintainer
 from turnstile.planning.planner import Planner
@@ -91,7 +88,6 @@ class Case:
     table_id: str
     below: Path
     truth: dict[int, set[str]] = field(default_factory=dict)
-    iceberg: str = ""
 
     @property
     def head(self) -> Any:
@@ -136,7 +132,14 @@ def _append(case: Case, number: int, **more: Any) -> None:
     case.truth[version] = files
 
 
-def _grown(case: Case, *, light_work: bool, index: bool = False, latest: int = LATEST, more: Callable[[int], dict[str, Any]] = lambda _: {}) -> Case:
+def _grown(
+    case: Case,
+    *,
+    light_work: bool,
+    index: bool = False,
+    latest: int = LATEST,
+    more: Callable[[int], dict[str, Any]] = lambda _: {},
+) -> Case:
     """The table with commits up to ``latest``, and with a checkpoint of version ``CHECKPOINT``."""
     case.truth.setdefault(0, set())
     for number in range(case.head.latest + 1, latest + 1):
@@ -148,8 +151,7 @@ def _grown(case: Case, *, light_work: bool, index: bool = False, latest: int = L
 
 def _maintain(case: Case, *, index: bool = False) -> Any:
     following = (IndexUpkeep(case.world),) if index else ()
-    done = Maintainer(case.world, following=following).maintain(case.table_id)
-    return done
+    return Maintainer(case.world, following=following).maintain(case.table_id)
 
 
 def _aged(case: Case) -> Case:
@@ -163,12 +165,12 @@ def _aged(case: Case) -> Case:
 def _managed(name: str, folder: Path, *features: str, **properties: str) -> Case:
     world, services = _world(folder)
     table_id = create(services)
-    case = Case(name, folder, world, services, table_id, Path(head_of(world, table_id).location.removeprefix("file://")))
+    case = Case(
+        name, folder, world, services, table_id, Path(head_of(world, table_id).location.removeprefix("file://"))
+    )
     case.truth[0] = set()
     if features or properties:
-        zero = [line for line in delta.version_zero("x", 0, *features, **properties).splitlines()[1:]]
-        import json
-
+        zero = delta.version_zero("x", 0, *features, **properties).splitlines()[1:]
         actions = [json.loads(line) for line in zero]
         actions[1]["metaData"]["configuration"] |= {"io.unitycatalog.tableId": table_id}
         for member in ("readerFeatures", "writerFeatures"):
@@ -181,7 +183,13 @@ def _managed(name: str, folder: Path, *features: str, **properties: str) -> Case
     return case
 
 
-VECTOR: Final = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40, "cardinality": 1}
+VECTOR: Final = {
+    "storageType": "u",
+    "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+    "offset": 4,
+    "sizeInBytes": 40,
+    "cardinality": 1,
+}
 
 
 def plain(folder: Path) -> Case:
@@ -195,7 +203,9 @@ def partitioned(folder: Path) -> Case:
 
 def vectors(folder: Path) -> Case:
     case = _managed("deletion vectors", folder, "deletionVectors")
-    return _grown(case, light_work=True, more=lambda number: {"deletionVector": VECTOR} if number % 3 == 0 and number > 12 else {})
+    return _grown(
+        case, light_work=True, more=lambda number: {"deletionVector": VECTOR} if number % 3 == 0 and number > 12 else {}
+    )
 
 
 def checkpointed(folder: Path) -> Case:
@@ -258,7 +268,11 @@ def cloned(folder: Path) -> Case:
     """A clone of a table: what is damaged are its source's files."""
     case = _grown(_managed("cloned", folder), light_work=True)
     result = clone(case.services, "default.t", "default.c")
-    case.table_id = result.table_id if hasattr(result, "table_id") else case.services.reader.resolve("main", ("default",), "c").table_id
+    case.table_id = (
+        result.table_id
+        if hasattr(result, "table_id")
+        else case.services.reader.resolve("main", ("default",), "c").table_id
+    )
     return case
 
 
@@ -464,7 +478,9 @@ def damages(case: Case, *, each: int = 1) -> Iterator[tuple[Path, str]]:
     yield from every[::each]
 
 
-def run(tables: Any = TABLES, *, each: int = 1, show: Callable[[str], None] = lambda _: None) -> dict[tuple[str, str], Counter[str]]:
+def run(
+    tables: Any = TABLES, *, each: int = 1, show: Callable[[str], None] = lambda _: None
+) -> dict[tuple[str, str], Counter[str]]:
     """What came of the damages, counted by table and kind of file."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -478,7 +494,9 @@ def run(tables: Any = TABLES, *, each: int = 1, show: Callable[[str], None] = la
                 outcome, answers = site.outcome(path, way)
                 counts.setdefault((site.case.name, kind_of(path)), Counter())[outcome] += 1
                 if outcome in ("unnamed", "crashed", "believed"):
-                    show(f"{outcome}: {site.case.name}: {path.name} {way}: {answers.wrong or answers.crashes or answers.said}")
+                    show(
+                        f"{outcome}: {site.case.name}: {path.name} {way}: {answers.wrong or answers.crashes or answers.said}"
+                    )
     return counts
 
 

@@ -87,7 +87,9 @@ class Judgement(msgspec.Struct, frozen=True):
 def folder_fault(storage: LogStorage, upto: int = 0) -> Fault | None:
     """The fault of a table whose folder, or log, is gone: no published commit is there; None for none. Reads a listing as far as its
     first commit. Raises StorageFault."""
-    there = any(stat.path.endswith(".json") and stat.path[len(LOG) : len(LOG) + 20].isdigit() for stat in storage.list(LOG))
+    there = any(
+        stat.path.endswith(".json") and stat.path[len(LOG) : len(LOG) + 20].isdigit() for stat in storage.list(LOG)
+    )
     return None if there else gone(upto)
 
 
@@ -152,7 +154,9 @@ def judge(
     configuration = described.get("metaData", {}).get("configuration") or {}
     demanded = demanded_from(described.get("protocol", {}), configuration)
     known = {fault.path for fault in found.faults}
-    faults = [fault for facts in seen if (fault := fault_of(facts, info=demanded is not None and facts.version >= demanded))]
+    faults = [
+        fault for facts in seen if (fault := fault_of(facts, info=demanded is not None and facts.version >= demanded))
+    ]
     return found + Judgement(tuple(fault for fault in faults if fault.path not in known))
 
 
@@ -174,7 +178,9 @@ def _described(storage: LogStorage, files: LogFiles, start: int) -> dict[str, di
     """Protocol and metadata as the checkpoint of version ``start`` has them; none where it cannot be read."""
     for checkpoint in complete_checkpoints(sizes_of(files).checkpoints.get(start, {})):
         try:
-            actions = [table_actions(storage, f"{LOG}{name}", ("protocol", "metaData")) or () for name in checkpoint.names]
+            actions = [
+                table_actions(storage, f"{LOG}{name}", ("protocol", "metaData")) or () for name in checkpoint.names
+            ]
         except (UnsupportedTable, *UNDECODABLE):
             continue
         return {name: body for some in actions for name, body in some}
@@ -395,4 +401,3 @@ def _count(storage: LogStorage, path: str) -> int:
 
 def _short(error: BaseException) -> str:
     return str(error).partition("\n")[0][:300]
-

@@ -355,7 +355,9 @@ def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> 
 
 def broken(what: str) -> UnsupportedTable:
     """The refusal of a log that cannot be read."""
-    return UnsupportedTable(f"the table's log cannot be read: {what}", field="location", remedy=f"if a file is damaged, {BRING_BACK}")
+    return UnsupportedTable(
+        f"the table's log cannot be read: {what}", field="location", remedy=f"if a file is damaged, {BRING_BACK}"
+    )
 
 
 def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Start | None:

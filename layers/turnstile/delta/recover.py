@@ -29,6 +29,7 @@ from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content, read_cont
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, decide
 from turnstile.delta.core.head import ACTIVE, RECOVERING, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.core.soundness import missing
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
@@ -40,7 +41,6 @@ from turnstile.delta.core.state_writes import (
     stuck_at,
     take_back,
 )
-from turnstile.delta.core.soundness import missing
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.judge import folder_fault
 from turnstile.delta.log import read_state

@@ -45,7 +45,17 @@ from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.ports import World
 
 Finding = Literal[
-    "healthy", "behind", "missing", "changed", "differs", "ahead", "gap", "foreign", "damaged", "unreadable", "not in use"
+    "healthy",
+    "behind",
+    "missing",
+    "changed",
+    "differs",
+    "ahead",
+    "gap",
+    "foreign",
+    "damaged",
+    "unreadable",
+    "not in use",
 ]
 
 Side = Literal["head", "log"]

@@ -46,7 +46,11 @@ Kind = Literal[
     "missing", "unreadable", "timestamp", "transaction", "bytes", "not ratified", "gone", "begins late", "checkpoint"
 ]
 _KINDS: Final[dict[str, Kind]] = {
-    "gone": "gone", "missing": "missing", "damaged": "unreadable", "begins late": "begins late", "checkpoint": "checkpoint"
+    "gone": "gone",
+    "missing": "missing",
+    "damaged": "unreadable",
+    "begins late": "begins late",
+    "checkpoint": "checkpoint",
 }
 
 VERSIONS_MAX: Final = 1_000

@@ -22,9 +22,6 @@ import msgspec
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from turnstile.delta.log import read_commit
-from turnstile.maintenance.columns import OTHER, FileColumns, other_array
-from turnstile.maintenance.core.checksums import Totals, checksum_of
 from turnstile.delta.core.pointer import (
     POINTER,
     POINTER_BYTES,
@@ -32,6 +29,9 @@ from turnstile.delta.core.pointer import (
     pointed_version,
     pointer_of,
 )
+from turnstile.delta.log import read_commit
+from turnstile.maintenance.columns import OTHER, FileColumns, other_array
+from turnstile.maintenance.core.checksums import Totals, checksum_of
 from turnstile.maintenance.core.upkeep import Upkeep
 from turnstile.maintenance.state import SIDECARS, TableState
 from turnstile.store.core.names import LOG

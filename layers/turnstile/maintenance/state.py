@@ -205,7 +205,11 @@ class TableState(msgspec.Struct, frozen=True):
     def _of_checkpoint(self, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Rows | Columns]:
         """The actions of a checkpoint's file that no commit overrides. Raises DamagedLog for one that cannot be decoded."""
         try:
-            yield from self._rows_of(path, seen, tally) if path.endswith(".json") else _columns(self._storage, path, seen, tally)
+            yield from (
+                self._rows_of(path, seen, tally)
+                if path.endswith(".json")
+                else _columns(self._storage, path, seen, tally)
+            )
         except DamagedLog:
             raise
         except UnsupportedTable as error:

@@ -71,7 +71,9 @@ class Indexer:
     def built(self, stamp: bytes, before: StoredRoot | None) -> Root:
         """An index of the state at the floor."""
         ratified = ratified_sizes(self._head)
-        return derived(self._storage, self._head.floor, lambda state: self._built(state, stamp, before), ratified=ratified)
+        return derived(
+            self._storage, self._head.floor, lambda state: self._built(state, stamp, before), ratified=ratified
+        )
 
     def _built(self, state: TableState, stamp: bytes, before: StoredRoot | None) -> Root:
         upkeep_of(state.protocol, state.metadata)  # refuses features that are not known

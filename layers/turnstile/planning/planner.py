@@ -170,7 +170,8 @@ class Planner:
         ratified = ratified_sizes(table)
 
         def page(state: TableState) -> Plan:
-            return _LogPage(self._world, table, version, question, self._readers, state).plan()
+            changes = changes_of(self._world, table, state.version + 1, version, self._readers)
+            return _LogPage(state, changes, version, question).plan()
 
         if question.position is None:
             return derived(storage, published, page, ratified=ratified)
@@ -390,11 +391,9 @@ def source_of(state: TableState) -> str:
 class _LogPage:
     """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
 
-    def __init__(
-        self, world: World, table: TableHead, version: int, question: Question, readers: int, state: TableState
-    ) -> None:
-        self._version, self._state, self._source = version, state, source_of(state)
-        self._changes = changes_of(world, table, state.version + 1, version, readers)
+    def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
+        """``changes``: what the versions after that of ``state``, up to ``version``, changed."""
+        self._version, self._state, self._source, self._changes = version, state, source_of(state), changes
         if question.position is not None and question.position.source != self._source:
             raise expired()
         self._protocol = self._changes.protocol or self._state.protocol

@@ -135,11 +135,11 @@ class Surveyor:
     def _read_log(self, survey: Survey, *, take_over: bool) -> None:
         storage = self._world.storages.open(survey.location)
         survey.state = state = read_state(storage, survey.location)
+        owner = survey.owner if survey.begun else ""
+        check_importable(self._world, state, owner, survey.location, take_over=take_over)
         for fault in judge(storage, state.version).faults:
             if fault.kind != "checkpoint":  # a reader takes an older one
                 raise DamagedLog(fault)
-        owner = survey.owner if survey.begun else ""
-        check_importable(self._world, state, owner, survey.location, take_over=take_over)
         if take_over and is_managed(state.protocol) and not _is_ours(self._world, state):
             survey.taken_from = _managed_id(state)
         ahead = first_timestamp(state, 0) - self._world.clock.now_ms()

@@ -329,7 +329,8 @@ def lost(feature: str = "catalogManaged", **configuration: str) -> tuple[Catalog
     services = fresh()
     protocol = legacy_protocol(3, 7, readerFeatures=[feature], writerFeatures=[feature, "inCommitTimestamp"])
     properties = {"delta.enableInCommitTimestamps": "true", **configuration}
-    legacy = Legacy(services).created(protocol, legacy_metadata(**properties))
+    legacy = Legacy(services)
+    legacy.write(delta.info("made", services.world.clock.now_ms()), protocol, legacy_metadata(**properties))
     legacy.write(delta.info("there", services.world.clock.now_ms()), delta.add("f"))
     return services, legacy
 

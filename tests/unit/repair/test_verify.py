@@ -10,13 +10,13 @@ from tests.support.delta_table import TABLE, Table, publish, with_metadata
 from tests.support.fakes import delta
 from turnstile.delta import verify as verify_module
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.soundness import BRING_BACK
 from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.soundness import BRING_BACK
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.sides import Commit, published_as
 from turnstile.delta.verify import Verification, Verifier
-from turnstile.store.core.errors import NotFound
 from turnstile.maintenance.state import open_state
+from turnstile.store.core.errors import NotFound
 from turnstile.store.core.names import LOG, published_path
 
 LAST = 12
@@ -87,7 +87,10 @@ def checkpoint(table: Table, version: int) -> str:
     """Writes the checkpoint of a version, and returns its path."""
     path = f"{LOG}{version:020d}.checkpoint.11111111-1111-4111-8111-111111111111.json"
     state = open_state(table.storage, version)
-    adds = [{"add": {"path": add.path, "partitionValues": {}, "size": add.size, "modificationTime": 1, "dataChange": False}} for add in state.files()]
+    adds = [
+        {"add": {"path": add.path, "partitionValues": {}, "size": add.size, "modificationTime": 1, "dataChange": False}}
+        for add in state.files()
+    ]
     tags = {"checkpointMetadata": {"version": version, "tags": {"numOfAddFiles": str(len(adds))}}}
     described = ({"protocol": state.protocol}, {"metaData": state.metadata})
     table.storage.put_if_absent(path, delta.lines(tags, *described, *adds))
@@ -139,7 +142,9 @@ def test_i24_a_folder_that_is_gone_is_found_also_when_a_commit_was_published_sin
 def test_i24_a_commit_whose_middle_was_changed_is_found(table: Table) -> None:
     content = contents(table, 4)
     middle = len(content) // 2
-    rewrite(table, 4, content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 8]) + content[middle + 8 :])
+    rewrite(
+        table, 4, content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 8]) + content[middle + 8 :]
+    )
     assert kinds(table) == [(4, "unreadable")]
 
 

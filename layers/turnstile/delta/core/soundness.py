@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.delta.core.pointer import POINTER, Pointed
-from turnstile.delta.core.protocols import is_managed
+from turnstile.delta.core.protocols import features
 from turnstile.delta.core.segments import complete_checkpoints, parts_with, starts
 from turnstile.store.core.names import LOG, published_path
 
@@ -35,16 +35,12 @@ ENABLED_FROM: Final = "delta.inCommitTimestampEnablementVersion"
 FAULTS_MAX: Final = 100
 """Faults that one look at a listing reports."""
 
-BRING_BACK: Final = (
-    "bring it back from a backup or an object version, then run 'turnstile verify', which names every file that is damaged"
-)
+BRING_BACK: Final = "bring it back from a backup or an object version, then run 'turnstile verify', which names every file that is damaged"
 LOST_CHECKPOINT: Final = (
     "nothing is lost while 'turnstile verify' finds the commits up to it: light work writes a newer one; otherwise bring it back from a backup or "
     "an object version"
 )
-BRING_FOLDER_BACK: Final = (
-    "bring the table's folder back to this location (from a backup, object versions, or where it was moved to); if the table is lost, drop it"
-)
+BRING_FOLDER_BACK: Final = "bring the table's folder back to this location (from a backup, object versions, or where it was moved to); if the table is lost, drop it"
 REMOVE_CHECKPOINT: Final = (
     "if 'turnstile verify' finds the versions up to it whole without it, remove the file: an older checkpoint or the commits say the "
     "same; otherwise bring it back from a backup or an object version"
@@ -77,7 +73,9 @@ def gone(upto: int) -> Fault:
 def missing(version: int) -> Fault:
     """The fault of a published version whose commit is not there."""
     path = published_path(version)
-    return Fault(version, "missing", path, f"version {version} is missing: {path} was published, and is not there", BRING_BACK)
+    return Fault(
+        version, "missing", path, f"version {version} is missing: {path} was published, and is not there", BRING_BACK
+    )
 
 
 def damaged(version: int, why: str) -> Fault:
@@ -181,7 +179,13 @@ def checkpoint_file_faults(version: int, sizes: Mapping[str, int]) -> list[Fault
         elif name not in used:
             missing_parts = [part for part in parts_with(name) if part not in sizes]
             faults += [
-                Fault(version, "checkpoint", f"{LOG}{part}", f"{LOG}{part} is missing, and {name} is there", LOST_CHECKPOINT)
+                Fault(
+                    version,
+                    "checkpoint",
+                    f"{LOG}{part}",
+                    f"{LOG}{part} is missing, and {name} is there",
+                    LOST_CHECKPOINT,
+                )
                 for part in missing_parts[:1]
             ]
     return faults
@@ -214,7 +218,10 @@ _FIRST: Final = msgspec.json.Decoder(_First)
 def demanded_from(protocol: Mapping[str, Any], configuration: Mapping[str, Any]) -> int | None:
     """Returns the version from which on each commit must begin with a commitInfo that has an in-commit timestamp, by the protocol and the
     properties of a table; None if none must: it is not catalog-managed, and some writers of others put theirs last."""
-    if not is_managed(dict(protocol)) or str(configuration.get(ENABLED)).lower() != "true":
+    if (
+        "catalogManaged" not in features(dict(protocol), "writerFeatures")
+        or str(configuration.get(ENABLED)).lower() != "true"
+    ):
         return None
     text = str(configuration.get(ENABLED_FROM, "0"))
     return int(text) if text.isascii() and text.isdigit() else 0

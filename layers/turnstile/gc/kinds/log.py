@@ -10,6 +10,7 @@ from typing import Final
 from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.delta.judge import SIDECARS, judge, ratified_sizes
 from turnstile.delta.log import LogFiles, listed
 from turnstile.delta.metadata import MetadataStore
@@ -25,7 +26,6 @@ from turnstile.maintenance.core.cleanup import (
     protected_before,
 )
 from turnstile.maintenance.core.pins import lowest
-from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.holders import MARGIN_MS
 from turnstile.maintenance.holds import Holds
