@@ -42,10 +42,10 @@ from turnstile.delta.core.state_writes import (
     take_back,
 )
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.judge import folder_fault
 from turnstile.delta.log import read_state
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
+from turnstile.delta.soundness.judge import folder_fault
 from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import LOG, STAGED, inline_unique, published_path, staged_file

@@ -12,7 +12,7 @@ is chosen by ``adopt``:
     head    the files of the log that are in the way are named; whoever chose removes them. A service that did so itself
             could remove, late, what was published in their place
 
-A log whose published part is damaged, or whose folder is gone (``delta.judge``), is ``damaged``: nothing here can mend it, and the diagnosis names the file.
+A log whose published part is damaged, or whose folder is gone (``delta.soundness.judge``), is ``damaged``: nothing here can mend it, and the diagnosis names the file.
 
 A copy of whatever is not kept is in ``_delta_log/_set_aside`` before anything changes.
 """
@@ -26,7 +26,6 @@ import msgspec
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, positioned
 from turnstile.delta.core.state_writes import may_recover, stuck_at
-from turnstile.delta.judge import expired_upto, judge, ratified_sizes
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
 from turnstile.delta.sides import (
@@ -40,6 +39,7 @@ from turnstile.delta.sides import (
     with_later,
     without_content,
 )
+from turnstile.delta.soundness.judge import expired_upto, judge, ratified_sizes
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
 from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.ports import World

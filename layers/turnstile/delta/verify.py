@@ -9,7 +9,7 @@ For operators, after an incident or a restore, and for audits: ``turnstile verif
     a version whose entry the HEAD still has                              transaction id and in-commit timestamp are the
                                                                           ratified ones; above the floor, all bytes (I2, I4)
     what is published after ``latest``                                    nothing: nobody ratified it (I6)
-    the log itself                                                        it can be read: by ``delta.judge`` (I24): it is there, begins at
+    the log itself                                                        it can be read: by ``delta.soundness.judge`` (I24): it is there, begins at
                                                                           version 0 or at a checkpoint that is whole, each commit is read
                                                                           to its end, and each checkpoint, all of its pages
 
@@ -27,17 +27,10 @@ from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, positioned
 from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.judge import (
-    NotJudged,
-    expired_upto,
-    folder_fault,
-    judge_checkpoint,
-    pointed_in,
-    ratified_sizes,
-    read_facts,
-)
 from turnstile.delta.log import LogFiles, listed, sizes_of
 from turnstile.delta.sides import Commit, published_as, ratified_from
+from turnstile.delta.soundness.checkpoints import NotJudged, judge_checkpoint, pointed_in
+from turnstile.delta.soundness.judge import expired_upto, folder_fault, ratified_sizes, read_facts
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import World

@@ -30,10 +30,11 @@ from turnstile.delta.core.pointer import (
     pointer_of,
 )
 from turnstile.delta.log import read_commit
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance.columns import OTHER, FileColumns, other_array
 from turnstile.maintenance.core.checksums import Totals, checksum_of
 from turnstile.maintenance.core.upkeep import Upkeep
-from turnstile.maintenance.state import SIDECARS, TableState
+from turnstile.maintenance.state import TableState
 from turnstile.store.core.names import LOG
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import Ids, LogStorage

@@ -2,7 +2,7 @@
 
     why = unreliable(storage, 25, files)          # empty: everything before version 25 may go
 
-Two things are asked. That each of its files can be read whole, with the number of files that is said elsewhere (``delta.judge``). And that the files of
+Two things are asked. That each of its files can be read whole, with the number of files that is said elsewhere (``delta.soundness.judge``). And that the files of
 its version are, one by one, those that the same version has by an older start: an older checkpoint, or version 0, and the commits after it. Where an
 earlier clean-up left no older start, the first question alone decides. So a
 checkpoint of which some bytes were changed is found also where its writer left no checksums of pages. What is read is the state of the version, three
@@ -15,8 +15,8 @@ from hashlib import blake2b
 
 from turnstile.delta.core.segments import complete_checkpoints, starts, vector_id
 from turnstile.delta.core.soundness import REMOVE_CHECKPOINT
-from turnstile.delta.judge import judge_checkpoint
 from turnstile.delta.log import LogFiles, sizes_of
+from turnstile.delta.soundness.checkpoints import judge_checkpoint
 from turnstile.maintenance.state import TableState, open_state
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG

@@ -45,7 +45,6 @@ from turnstile.delta.core.soundness import (
     missing,
     size_fault,
 )
-from turnstile.delta.judge import SIDECARS, expected_adds, sidecar_fault, sidecar_name, tagged_adds
 from turnstile.delta.log import (
     NO_INFO,
     UNDECODABLE,
@@ -63,6 +62,7 @@ from turnstile.delta.log import (
     table_actions,
     where_of,
 )
+from turnstile.delta.soundness.checkpoints import SIDECARS, expected_adds, sidecar_fault, sidecar_name, tagged_adds
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage
@@ -291,7 +291,7 @@ def open_state(
     Args:
         files: the listing of the log, if the caller has one (``turnstile.delta.log.listed``).
         without: versions of checkpoints that are not to be used.
-        ratified: bytes that versions were ratified with, as far as they are known (``turnstile.delta.judge.ratified_sizes``).
+        ratified: bytes that versions were ratified with, as far as they are known (``turnstile.delta.soundness.judge.ratified_sizes``).
 
     Raises:
         DamagedLog: a file of the log is missing or damaged.

@@ -26,8 +26,8 @@ from turnstile.coordination.core.rows import Task
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
-from turnstile.delta.judge import ratified_sizes
 from turnstile.delta.log import listed
+from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of

@@ -18,7 +18,7 @@ from pyarrow import compute
 
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import interval_ms
-from turnstile.delta.judge import ratified_sizes
+from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, derived
 from turnstile.planning.changes import at_once, changes_of

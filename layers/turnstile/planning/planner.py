@@ -21,9 +21,9 @@ from pyarrow import compute
 
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead, positioned
-from turnstile.delta.judge import ratified_sizes
 from turnstile.delta.log import DamagedLog
 from turnstile.delta.past import version_at
+from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, derived, open_state
 from turnstile.planning.appends import Appended, appended

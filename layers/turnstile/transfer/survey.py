@@ -21,9 +21,9 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
 from turnstile.delta.core.schemas import Unreadable, columns_of
-from turnstile.delta.judge import judge
 from turnstile.delta.log import DamagedLog, LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
+from turnstile.delta.soundness.judge import judge
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import is_root, normalise, overlap

@@ -8,20 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.damage import (
-    LATEST,
-    TABLES,
-    WAYS,
-    Case,
-    Site,
-    checkpointed,
-    indexed,
-    plain,
-    run,
-    table_of,
-    unsealed,
-    v2,
-)
+from tests.support.damage.asking import WAYS, Site, run, table_of
+from tests.support.damage.tables import LATEST, TABLES, Case, checkpointed, indexed, plain, unsealed, v2
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer

@@ -19,9 +19,10 @@ from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
 from turnstile.delta.core.head import TableHead
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance.core import due, upkeep
 from turnstile.maintenance.core.upkeep import Upkeep
-from turnstile.maintenance.state import SIDECARS, Columns, Rows, TableState, _Tally
+from turnstile.maintenance.state import Columns, Rows, TableState, _Tally
 from turnstile.store.core.names import LOG, published_path
 
 

@@ -22,6 +22,7 @@ from turnstile.delta.past import version_at
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.gc.kinds import log
@@ -29,7 +30,7 @@ from turnstile.gc.scanner import Batch, GcContext
 from turnstile.maintenance.core.cleanup import ORPHAN_MS
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
-from turnstile.maintenance.state import SIDECARS, open_state
+from turnstile.maintenance.state import open_state
 from turnstile.maintenance.work import Maintainer
 from turnstile.store.core.errors import NotFound, StateConflict, StorageFault
 from turnstile.store.core.limits import Limits

@@ -17,10 +17,11 @@ from turnstile.delta.core.decide import Ratified
 from turnstile.delta.log import listed
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance import compaction, work
 from turnstile.maintenance.compaction import compacted_path
 from turnstile.maintenance.core.due import FIRST_PAUSE_MS
-from turnstile.maintenance.state import SIDECARS, open_state
+from turnstile.maintenance.state import open_state
 from turnstile.maintenance.work import MARGIN_MS, TERM_MS, Maintainer, MaintenanceTarget, OutOfTime
 from turnstile.store.core.errors import StateConflict, UnsupportedTable
 from turnstile.store.core.names import LOG, published_path

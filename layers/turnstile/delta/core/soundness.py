@@ -1,4 +1,4 @@
-"""What may be believed of a table's ``_delta_log`` (I24): the rules. Pure; ``turnstile.delta.judge`` collects the facts.
+"""What may be believed of a table's ``_delta_log`` (I24): the rules. Pure; ``turnstile.delta.soundness.judge`` collects the facts.
 
 A log is sound if
 

@@ -11,9 +11,10 @@ from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
-from turnstile.delta.judge import SIDECARS, judge, ratified_sizes
 from turnstile.delta.log import LogFiles, listed
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.soundness.checkpoints import SIDECARS
+from turnstile.delta.soundness.judge import judge, ratified_sizes
 from turnstile.gc.core import Item
 from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.maintenance.core.cleanup import (
@@ -58,7 +59,7 @@ class ExpiredLogScanner(Scanner):
       stays so. Where only that holds files, a change without content is committed, which ends the pin when it has left the
       history itself. An item is that HEAD, without bytes; there is one a history at most.
 
-    Nothing goes of a log that fails (``delta.judge``). What stays is read before anything goes: all pages of the checkpoint, and the number of its files; then its files are compared with those that the same
+    Nothing goes of a log that fails (``delta.soundness.judge``). What stays is read before anything goes: all pages of the checkpoint, and the number of its files; then its files are compared with those that the same
     version has by an older checkpoint, or by the commits alone. That is three passes over the state of a table, once in a run that has something to
     remove of it, and one batch of rows in memory. A checkpoint that fails is a ``Problem`` that names the file: then an older version is the oldest, or
     nothing is removed. Where an earlier run was cut off, no older start may be left to compare with: the pages and the number decide.
