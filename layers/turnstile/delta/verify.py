@@ -6,8 +6,9 @@ For operators, after an incident or a restore, and for audits: ``turnstile verif
                                                                           later in-commit timestamp than the one before (I7)
     a transaction id                                                      once in the log, and of no other version by the
                                                                           identity index, which keeps 30 days (I2, I3)
-    a version whose entry the HEAD still has                              transaction id and in-commit timestamp are the
-                                                                          ratified ones; above the floor, all bytes (I2, I4)
+    a version whose entry the HEAD still has                              transaction id, in-commit timestamp, size and digest are
+                                                                          the ratified ones, as far as the entry has them; above the
+                                                                          floor, all bytes (I2, I4)
     what is published after ``latest``                                    nothing: nobody ratified it (I6)
     the log itself                                                        it can be read: by ``delta.soundness.judge`` (I24): it is there, begins at
                                                                           version 0 or at a checkpoint that is whole, each commit is read
@@ -23,8 +24,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
-from turnstile.delta.core.head import PINNED, Positioned, TableHead, positioned
+from turnstile.delta.commits import ContentChanged, ContentMissing, read_head, unpack
+from turnstile.delta.core.head import PINNED, Positioned, TableHead, digest_of, final_bytes, positioned
 from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.log import LogFiles, listed, sizes_of
@@ -177,7 +178,8 @@ class _Stretch:
                 self._add(version, "missing", "it was published, and is not in the log")
             return
         ahead, place = version > self._floor, self._places.get(version)
-        commit = published_as(self._storage, version, digest=ahead)
+        known = 0 if place is None else _digest_of(place)
+        commit = published_as(self._storage, version, digest=ahead or known > 0)
         if commit.path is None:
             if not self._expired(version):
                 self._add(version, "missing", "it was in the log, and is gone")
@@ -220,6 +222,9 @@ class _Stretch:
             there = f"{commit.txn_id} at {commit.in_commit_timestamp}"
             text = f"ratified was the transaction {ratified[0]} with the in-commit timestamp {ratified[1]}, the log has {there}"
             self._add(place.version, "bytes", text)
+        elif commit.digest is not None and int(commit.digest, 16) != _digest_of(place):
+            text = f"ratified were bytes with digest {_digest_of(place):016x}, the log has {commit.size} with {commit.digest}"
+            self._add(place.version, "bytes", text)
 
     def _compare_bytes(self, place: Positioned, commit: Commit) -> None:
         try:
@@ -242,3 +247,10 @@ class _Stretch:
 
     def _add(self, version: int, kind: Kind, message: str) -> None:
         self.deviations.append(Deviation(version, kind, published_path(version), message))
+
+
+def _digest_of(place: Positioned) -> int:
+    """The digest of the bytes that were ratified as a version, by what its entry still has; 0 where it has neither them nor a digest."""
+    if place.entry.data:
+        return digest_of(final_bytes(place, unpack(place.entry.data)))
+    return place.entry.digest

@@ -259,15 +259,16 @@ def derived(
     files: LogFiles | None = None,
     *,
     ratified: Mapping[int, int] | None = None,
+    opened: TableState | None = None,
 ) -> T:
     """Returns what ``use`` makes of the state at ``version``. Where the checkpoint that it is read from turns out to be damaged, ``use`` is
     called again with the state that is read from an older start. Raises as ``open_state`` and as ``use``: the first damage, if no
-    start is sound."""
+    start is sound. ``opened``: the state, if the caller has it."""
     files, without = files or listed(storage), set[int]()
     first: DamagedLog | None = None
     while True:
         try:
-            state = open_state(storage, version, files, without=without, ratified=ratified)
+            state, opened = opened or open_state(storage, version, files, without=without, ratified=ratified), None
             return use(state)
         except DamagedLog as error:
             if error.fault.kind != "checkpoint" or error.fault.version in without:

@@ -214,8 +214,9 @@ class _Work:
         sizes = {version: stat.size for version, stat in files.commits.items()}
         todo = due(floor, state.start, interval, sizes, files.compactions)
         for version in todo.checkpoints:
-            known = files if todo.checkpoints == (floor,) else None
-            derived(self._storage, version, self._checkpoint, known, ratified=ratified)
+            alone = todo.checkpoints == (floor,)
+            known, opened = (files, state) if alone else (None, None)
+            derived(self._storage, version, self._checkpoint, known, ratified=ratified, opened=opened)
         for first, last in todo.compactions:
             self._compact(first, last)
         return todo.next

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from turnstile.delta.commits import content_of, is_large, pieces_of, pieces_of_staged, transaction_of
+from turnstile.delta.commits import content_of, is_large, is_same_commit, pieces_of, pieces_of_staged, transaction_of
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import Positioned, TableHead, positioned
 from turnstile.delta.core.segments import vector_id
@@ -107,7 +107,10 @@ def _opened(
         raise DamagedLog(missing(version))
     if place is not None:
         fault = size_fault(version, file[1].size, None if place.entry.ticket else place.entry.size or None)
-        if fault is None and transaction_of(file[0]) != place.entry.txn:
+        whole = len(file[0]) == file[1].size
+        if fault is None and not (
+            is_same_commit(place, file[0]) if whole else transaction_of(file[0]) == place.entry.txn
+        ):
             fault = damaged(version, f"is not the commit of transaction {place.entry.txn}, which was ratified")
         if fault is not None:
             raise DamagedLog(fault)

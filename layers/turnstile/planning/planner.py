@@ -21,7 +21,6 @@ from pyarrow import compute
 
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead, positioned
-from turnstile.delta.log import DamagedLog
 from turnstile.delta.past import version_at
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
@@ -37,7 +36,7 @@ from turnstile.planning.leaves import Leaf, LeafMaker, path_lists, summaries_of
 from turnstile.planning.pages import Question, expired, position_of, token_of
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled
+from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled, UnsupportedTable
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.ports import LogStorage, World, batched
 from turnstile_predicates.file_stats import TableSchema
@@ -149,7 +148,7 @@ class Planner:
         """Returns all files of a version as leaves; None where no index serves. Raises StorageFault for a leaf that is gone or is not what was written."""
         question = Question(None, None, limit=1, stats=False, explain=True)
         stored = self._remembered(table, version) or self._root(table, version, None)
-        with suppress(TooMany, StorageFault, DamagedLog):
+        with suppress(TooMany, StorageFault, UnsupportedTable):
             view = None if stored is None else self._view(table, stored, version, question)
             return None if view is None else IndexedVersion(view.metadata, _Page(self, table, view, version, question))
         return None
@@ -208,8 +207,8 @@ class Planner:
         try:
             view = self._view(table, stored, version, question)
             return None if view is None else _Page(self, table, view, version, question).plan()
-        except (TooMany, StorageFault, DamagedLog) as error:
-            if isinstance(error, DamagedLog) and question.position is not None:
+        except (TooMany, StorageFault, UnsupportedTable) as error:
+            if isinstance(error, UnsupportedTable) and question.position is not None:
                 raise
             self._used.drop(table.table_id)
             return None

@@ -283,3 +283,13 @@ def test_nothing_is_written(table: Table) -> None:
 def test_a_table_that_is_not_there_is_not_found(table: Table) -> None:
     with pytest.raises(NotFound):
         Verifier(table.world).verify("22222222-2222-4222-8222-222222222222")
+
+
+def test_i24_a_changed_line_of_a_commit_that_the_head_still_has_is_found_though_it_is_json(table: Table) -> None:
+    table.stage()
+    publish(table)
+    assert positioned(table.head)[-1].entry.digest and kinds(table) == []
+    content = contents(table, LAST + 1)
+    rewrite(table, LAST + 1, content.replace(b'"size":10', b'"size":11').replace(b'"size": 10', b'"size": 11'))
+    assert contents(table, LAST + 1) != content
+    assert kinds(table) == [(LAST + 1, "bytes")]
