@@ -217,6 +217,7 @@ def imported(folder: Path) -> Case:
             storage.put_if_absent(published_path(number), delta.lines(legacy_info(), delta.add(f"f{number}")))
     table_id = Importer(services).run("main", ("default",), "t", place).table_id
     case = Case("imported", folder, world, services, table_id, folder / "old" / "t")
+    world.clock.now = max(world.clock.now, case.head.last_ict) + 1_000  # files have the time of the machine
     files = {f"f{number}" for number in range(1, CHECKPOINT)}
     case.truth = {number: {f"f{at}" for at in range(1, number + 1)} for number in range(CHECKPOINT)}
     case.truth[case.head.latest] = files
