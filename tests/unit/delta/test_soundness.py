@@ -93,6 +93,7 @@ def test_i24_a_log_that_begins_late_was_let_expire_or_begins_at_a_checkpoint() -
 def test_i24_the_checkpoint_that_the_pointer_leads_to_is_there() -> None:
     listing = log(range(2, 6), 4)
     assert pointer_fault(listing, 5, None) is None
+    assert found(listing, pointed=Pointed(5)) == [(5, "checkpoint")]
     assert all(pointer_fault(listing, 5, Pointed(version)) is None for version in (1, 4, 6))
     for version in (2, 5):
         fault = pointer_fault(listing, 5, Pointed(version, name="x.json" if version == 5 else None))

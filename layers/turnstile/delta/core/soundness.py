@@ -25,7 +25,7 @@ import msgspec
 
 from turnstile.delta.core.pointer import POINTER, Pointed
 from turnstile.delta.core.protocols import features
-from turnstile.delta.core.segments import complete_checkpoints, parts_with, starts
+from turnstile.delta.core.segments import complete_checkpoints, parts_with
 from turnstile.store.core.names import LOG, published_path
 
 Kind = Literal["gone", "missing", "damaged", "begins late", "checkpoint"]
@@ -33,7 +33,7 @@ Kind = Literal["gone", "missing", "damaged", "begins late", "checkpoint"]
 ENABLED: Final = "delta.enableInCommitTimestamps"
 ENABLED_FROM: Final = "delta.inCommitTimestampEnablementVersion"
 FAULTS_MAX: Final = 100
-"""Faults that one look at a listing reports."""
+"""Versions with a fault that one look at a listing reports."""
 
 BRING_BACK: Final = "bring it back from a backup or an object version, then run 'turnstile verify', which names every file that is damaged"
 LOST_CHECKPOINT: Final = (
@@ -122,7 +122,7 @@ def listing_faults(
     for version, sizes in sorted(listing.checkpoints.items()):
         if version <= upto:
             faults += checkpoint_file_faults(version, sizes)
-    return sorted(faults, key=lambda fault: fault.version)[:FAULTS_MAX]
+    return sorted(faults, key=lambda fault: fault.version)
 
 
 def size_fault(version: int, size: int, ratified: int | None) -> Fault | None:
@@ -195,8 +195,6 @@ def first_gap(listing: Listing, upto: int) -> int | None:
     """Returns the newest version up to ``upto`` that is missing although a state of ``upto`` needs it, whichever start is taken; None if no
     version is missing after the newest complete checkpoint."""
     complete = [version for version, sizes in listing.checkpoints.items() if complete_checkpoints(sizes)]
-    if any(version >= 0 for version in starts(complete, listing.commits, upto)):
-        return None
     newest = max((version for version in complete if version <= upto), default=-1)
     return next((version for version in range(upto, newest, -1) if version not in listing.commits), None)
 
