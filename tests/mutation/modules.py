@@ -157,14 +157,23 @@ MODULES: Final = {
     "turnstile.maintenance.core.due": Mutated(
         ("unit/maintenance/test_core.py",), writes=False, decides=True, guards=True
     ),
-    "turnstile.maintenance.core.segments": Mutated(
+    "turnstile.delta.core.soundness": Mutated(
+        ("unit/delta/test_soundness.py", "unit/repair/test_verify.py", "functional/damage/*.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.maintenance.reliance": Mutated(
+        ("unit/gc/test_log.py", "functional/damage/*.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.delta.core.segments": Mutated(
         ("unit/maintenance/test_state.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.core.upkeep": Mutated(
         ("unit/maintenance/test_core.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.core.parsed": Mutated(("unit/maintenance/test_core.py",), writes=False, decides=True),
-    "turnstile.maintenance.core.pointer": Mutated(("unit/maintenance/test_core.py",), writes=False, decides=True),
+    "turnstile.delta.core.pointer": Mutated(("unit/maintenance/test_core.py",), writes=False, decides=True),
     "turnstile.maintenance.state": Mutated(
         ("unit/maintenance/test_state.py", "unit/maintenance/test_work.py"), writes=False, decides=True
     ),

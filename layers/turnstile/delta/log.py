@@ -7,6 +7,9 @@ A state is built from the newest start that can be read, and the commits after i
                  domainMetadata are in the checkpoint's own files, never in sidecars)
     nothing      version 0, if the log still goes back so far
 
+A start that is cut, empty or cannot be decoded is passed over, as Delta's readers do. What commits must be is in
+``turnstile.delta.core.soundness``.
+
 The deployed layer does not carry pyarrow: it is large, and checksums make it needless for tables that Spark wrote. Where it
 cannot be imported, a Parquet checkpoint is no start.
 """
@@ -24,6 +27,18 @@ import msgspec
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.actions import DomainMetadata, Metadata, Protocol, Txn
 from turnstile.delta.core.protocols import as_features
+from turnstile.delta.core.schemas import Unreadable, columns_of
+from turnstile.delta.core.segments import complete_checkpoints
+from turnstile.delta.core.soundness import (
+    BRING_BACK,
+    Fault,
+    Listing,
+    begins_with_info,
+    damaged,
+    first_gap,
+    late,
+    missing,
+)
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, Stat
@@ -34,10 +49,22 @@ _SKIPPED: Final = (b'{"add"', b'{"remove"', b'{"cdc"')
 CHECKSUMS_TRIED: Final = 3
 LINE_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the longest line of a log, and of a checksum, that is held."""
-_PART: Final = re.compile(r".*\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
 _MAPS: Final = ("configuration", "options", "tags")
 _WANTED: Final[dict[str, Any]] = {"protocol": Protocol, "metaData": Metadata, "domainMetadata": DomainMetadata}
 _TYPES: Final[dict[str, Any]] = {**_WANTED, "txn": Txn}
+
+
+UNDECODABLE: Final = (ValueError, OSError, ArithmeticError, LookupError, TypeError, MemoryError, NotImplementedError)
+"""What pyarrow raises for a file that is no Parquet file, or a damaged one: its own exceptions are of these classes."""
+
+
+class DamagedLog(UnsupportedTable):
+    """A file of the log is not what it must be: ``fault`` says which, ``details`` has its ``path`` and ``version``."""
+
+    def __init__(self, fault: Fault) -> None:
+        message = f"the table's log cannot be read: {fault.message}"
+        super().__init__(message, field="location", remedy=fault.remedy, path=fault.path, version=fault.version)
+        self.fault = fault
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -118,6 +145,15 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
     raise _no_start(files, latest)
 
 
+def sizes_of(files: LogFiles) -> Listing:
+    """The sizes of the files of a log that was listed."""
+    checkpoints = {
+        version: {stat.path.removeprefix(LOG): stat.size for stat in stats}
+        for version, stats in files.checkpoints.items()
+    }
+    return Listing({version: stat.size for version, stat in files.commits.items()}, checkpoints)
+
+
 def _starts(storage: LogStorage, files: LogFiles, newest: Commit, latest: int) -> Iterator[Start | None]:
     """Starts to try, the one with the least to read after it first; None is the empty table before version 0."""
     for version in sorted(files.checksums, reverse=True)[:CHECKSUMS_TRIED]:
@@ -147,12 +183,13 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
     try:
         protocol = checked("protocol", checksum.get("protocol"), source)
         metadata = checked("metaData", checksum.get("metadata"), source)
+        columns_of(str(metadata.get("schemaString")))
         if not isinstance(domains, list):
             if "domainMetadata" in as_features(protocol)[1]:
                 return None
             domains = []
         domains = [checked("domainMetadata", domain, source) for domain in domains]
-    except UnsupportedTable:
+    except (UnsupportedTable, Unreadable):
         return None
     return Start(version, protocol, metadata, apply_domains({}, domains), source)
 
@@ -172,15 +209,32 @@ def _replayed(storage: LogStorage, start: Start | None, after: range, commits: d
 
 
 def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
-    missing = next((version for version in range(latest, -1, -1) if version not in files.commits), None)
-    if missing is None or not files.checkpoints:
-        return broken(f"version {missing} is missing" if missing is not None else "it has no protocol or no metadata")
+    """Why no state of ``latest`` can be read: the versions that it needs are not there, or its checkpoint cannot be read."""
+    listing = sizes_of(files)
+    gap, first = first_gap(listing, latest), min(files.commits)
+    if gap is not None:
+        return DamagedLog(missing(gap) if gap > first else late(first))
+    if not files.checkpoints:
+        return broken("it has no protocol or no metadata")
+    if has_parquet():
+        newest = max(files.checkpoints)
+        names = ", ".join(sorted(listing.checkpoints[newest]))
+        return broken(f"no checkpoint can be read; the newest is of version {newest} ({names})")
     return UnsupportedTable(
         "the table's protocol and metadata are only in a Parquet checkpoint, which cannot be read here",
         field="location",
         remedy="let Spark commit to the table once (it writes a version checksum, which can be read), or run the "
         "import where pyarrow is installed",
     )
+
+
+def has_parquet() -> bool:
+    """Whether Parquet files can be read here."""
+    try:
+        importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        return False
+    return True
 
 
 def listed(storage: LogStorage, *, first: int = 0) -> LogFiles:
@@ -208,9 +262,9 @@ def read_commit(storage: LogStorage, version: int) -> Commit:
     path = published_path(version)
     file = storage.read(path, PIECE_BYTES)
     if file is None:
-        raise broken(f"version {version} is missing")
-    commit, where = Commit(domains=[]), f"version {version}"
-    for name, body in actions(pieces_of(storage, path, *file), where):
+        raise DamagedLog(missing(version))
+    commit, where = Commit(domains=[]), f"version {version} ({path})"
+    for name, body in actions_of_lines(commit_lines(pieces_of(storage, path, *file), version), where_of(version)):
         match name:
             case "commitInfo":
                 commit.info = body
@@ -235,7 +289,12 @@ def checked(name: str, body: Any, where: str) -> dict[str, Any]:
 
 def actions(pieces: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Actions of newline-delimited JSON, without those about files; a few pieces are held at once."""
-    for line in lines(pieces, where):
+    yield from actions_of_lines(lines(pieces, where), where)
+
+
+def actions_of_lines(lines: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Actions of some lines, without those about files."""
+    for line in lines:
         stripped = line.strip()
         if not stripped or stripped.startswith(_SKIPPED):
             continue
@@ -260,6 +319,29 @@ def lines(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
     yield from rest.splitlines()
 
 
+def where_of(version: int) -> str:
+    """How messages name a version: by its number and its file."""
+    return f"{published_path(version)}: version {version}"
+
+
+def commit_lines(pieces: Iterable[bytes], version: int, *, info: bool = False) -> Iterator[bytes]:
+    """Yields the lines of a commit, without blank ones. Raises DamagedLog for a commit without any, and with ``info`` for one whose first
+    line is no commitInfo with an in-commit timestamp."""
+    count = 0
+    for line in lines(pieces, where_of(version)):
+        if not line.strip():
+            continue
+        if count == 0 and info and not begins_with_info(line):
+            raise DamagedLog(damaged(version, NO_INFO))
+        count += 1
+        yield line
+    if count == 0:
+        raise DamagedLog(damaged(version, "is empty"))
+
+
+NO_INFO: Final = "does not begin with a commitInfo that has an in-commit timestamp"
+
+
 def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> dict[str, str]:
     """Domains after the domainMetadata actions ``changes``."""
     after = dict(domains)
@@ -273,20 +355,20 @@ def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> 
 
 def broken(what: str) -> UnsupportedTable:
     """The refusal of a log that cannot be read."""
-    remedy = "check with a Delta reader that the table can be read there"
-    return UnsupportedTable(f"the table's log cannot be read: {what}", field="location", remedy=remedy)
+    return UnsupportedTable(
+        f"the table's log cannot be read: {what}", field="location", remedy=f"if a file is damaged, {BRING_BACK}"
+    )
 
 
 def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Start | None:
     """The state at ``version``, or None when none of its checkpoints is complete and readable here."""
-    single = [stat.path for stat in files if not _PART.fullmatch(stat.path)]
-    for path in sorted(single, key=lambda path: not path.endswith(".json")):
-        start = _state(storage, version, [path])
+    for checkpoint in complete_checkpoints({stat.path.removeprefix(LOG): stat.size for stat in files}):
+        try:
+            start = _state(storage, version, [f"{LOG}{name}" for name in checkpoint.names])
+        except (UnsupportedTable, *UNDECODABLE):  # a reader takes another one
+            continue
         if start is not None:
             return start
-    parts = [stat.path for stat in files if (match := _PART.fullmatch(stat.path)) and int(match[2]) > 0]
-    if parts and len(parts) == int(_PART.fullmatch(parts[0])[2]):  # type: ignore[index]  # it matched above
-        return _state(storage, version, sorted(parts))
     return None
 
 
@@ -322,7 +404,8 @@ def table_actions(
     stat = storage.stat(path)
     if stat is None:
         return None
-    with parquet.ParquetFile(io.BufferedReader(Ranges(storage, stat))) as rows:
+    source = io.BufferedReader(Ranges(storage, stat))
+    with parquet.ParquetFile(source, page_checksum_verification=True) as rows:
         columns = [name for name in names if name in rows.schema_arrow.names]
         return [
             (name, plain(body))

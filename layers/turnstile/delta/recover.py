@@ -29,6 +29,7 @@ from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content, read_cont
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, decide
 from turnstile.delta.core.head import ACTIVE, RECOVERING, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.core.soundness import missing
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
@@ -44,6 +45,7 @@ from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.log import read_state
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
+from turnstile.delta.soundness.judge import folder_fault
 from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled, UnreadableRow
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import LOG, STAGED, inline_unique, published_path, staged_file
@@ -231,6 +233,7 @@ class Recoverer:
         after ``until_ms``. Raises as ``begin``; what was adopted stays adopted."""
         unknown = self._unknowns.after(head)
         if not unknown:
+            self._check_floor(head)
             return Advanced(self._write(head, end_recovery(head, self._world.clock.now_ms()), "recover.ended"), 0)
         adopted = 0
         for version in islice(unknown, ADOPTED_MAX):
@@ -246,6 +249,14 @@ class Recoverer:
                 raise Throttled("the HEAD changed while a version was adopted")
             head, adopted = after, adopted + (after.latest == version)
         return Advanced(head, adopted)
+
+    def _check_floor(self, head: TableHead) -> None:
+        """Raises StorageFault if the newest published version is not in the log: a table whose folder is gone has not recovered."""
+        storage = self._world.storages.open(head.location)
+        if storage.stat(published_path(head.floor)) is not None:
+            return
+        fault = folder_fault(storage, head.floor) or missing(head.floor)
+        raise StorageFault(fault.message, remedy=fault.remedy, path=fault.path, version=fault.version)
 
     def take_back(self, head: TableHead) -> TableHead:
         """Takes back every version of ``head`` above its floor, by an operator's choice for ``_delta_log``, whose versions the

@@ -12,6 +12,8 @@ is chosen by ``adopt``:
     head    the files of the log that are in the way are named; whoever chose removes them. A service that did so itself
             could remove, late, what was published in their place
 
+A log whose published part is damaged, or whose folder is gone (``delta.soundness.judge``), is ``damaged``: nothing here can mend it, and the diagnosis names the file.
+
 A copy of whatever is not kept is in ``_delta_log/_set_aside`` before anything changes.
 """
 
@@ -37,12 +39,23 @@ from turnstile.delta.sides import (
     with_later,
     without_content,
 )
+from turnstile.delta.soundness.judge import expired_upto, judge, ratified_sizes
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
 from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.ports import World
 
 Finding = Literal[
-    "healthy", "behind", "missing", "changed", "differs", "ahead", "gap", "foreign", "unreadable", "not in use"
+    "healthy",
+    "behind",
+    "missing",
+    "changed",
+    "differs",
+    "ahead",
+    "gap",
+    "foreign",
+    "damaged",
+    "unreadable",
+    "not in use",
 ]
 
 Side = Literal["head", "log"]
@@ -63,6 +76,7 @@ _REMEDIES: dict[Finding, str] = {
     "gap": "bring the missing version back into _delta_log from a backup or an object version, or restore a later state "
     f"of the coordinator, and repair again. If it is nowhere: {_KEEP_HEAD}",
     "foreign": f"find out who wrote it. If the table is to go on without it: {_KEEP_HEAD}. {_COPIES}",
+    "damaged": "bring the file back from a backup or an object version; 'turnstile verify' names all that are damaged",
     "unreadable": "mend the access to the table's storage and repair again",
     "not in use": "a dropped table is not published",
 }
@@ -212,7 +226,7 @@ class Repairer:
             unknown = self._unknowns.after(head) if may_recover(head) or head.state == RECOVERING else []
             if not unknown:
                 if head.state != RECOVERING and stuck_at(head) is None:
-                    return _diagnosis(head, "healthy", None, "everything ratified is published", facts)
+                    return self._published_log(head)
                 return _diagnosis(head, "behind", None, "what was in the way is gone", facts)
             facts |= {"published_path": published_path(version), "published_to": unknown[-1]}
             next = self._unknowns.adoptable(head, unknown[0])
@@ -227,6 +241,25 @@ class Repairer:
             "past the catalog"
         )
         return _diagnosis(head, "ahead", version, message, facts)
+
+    def _published_log(self, head: TableHead) -> Diagnosis:
+        """Everything is published; whether what is published can be read. Raises StorageFault."""
+        judgement = judge(
+            self._world.storages.open(head.location),
+            head.floor,
+            ratified_sizes(head),
+            expired_upto=lambda: expired_upto(self._world, head),
+        )
+        facts: dict[str, Any] = {}
+        if judgement.not_judged:
+            facts["not_judged"] = "; ".join(f"{each.path}: {each.reason}" for each in judgement.not_judged)
+        if not judgement.faults:
+            return _diagnosis(head, "healthy", None, "everything ratified is published", facts)
+        fault, *others = judgement.faults
+        facts |= {"path": fault.path, "damaged": ", ".join(dict.fromkeys(each.path for each in judgement.faults))}
+        more = f" (and {len(others)} more)" if others else ""
+        diagnosis = _diagnosis(head, "damaged", fault.version, f"the log is damaged: {fault.message}{more}", facts)
+        return msgspec.structs.replace(diagnosis, remedy=fault.remedy)
 
     def _unadoptable(self, head: TableHead, why: NotAdoptable, facts: dict[str, Any]) -> Diagnosis:
         """The log goes on, and its next version cannot be the HEAD's next one."""

@@ -22,18 +22,19 @@ import msgspec
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from turnstile.delta.log import read_commit
-from turnstile.maintenance.columns import OTHER, FileColumns, other_array
-from turnstile.maintenance.core.checksums import Totals, checksum_of
-from turnstile.maintenance.core.pointer import (
+from turnstile.delta.core.pointer import (
     POINTER,
     POINTER_BYTES,
     WrittenCheckpoint,
     pointed_version,
     pointer_of,
 )
+from turnstile.delta.log import read_commit
+from turnstile.delta.soundness.checkpoints import SIDECARS
+from turnstile.maintenance.columns import OTHER, FileColumns, other_array
+from turnstile.maintenance.core.checksums import Totals, checksum_of
 from turnstile.maintenance.core.upkeep import Upkeep
-from turnstile.maintenance.state import SIDECARS, TableState
+from turnstile.maintenance.state import TableState
 from turnstile.store.core.names import LOG
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import Ids, LogStorage
@@ -207,7 +208,8 @@ def parquet_pieces(
 ) -> Iterator[bytes]:
     """Yields a Parquet file of ``batches`` piece by piece; calls ``guard`` before the last one."""
     sink = _Sink()
-    with parquet.ParquetWriter(sink, schema, compression=codec, version="2.6", store_schema=False) as writer:
+    written = {"compression": codec, "version": "2.6", "store_schema": False, "write_page_checksum": True}
+    with parquet.ParquetWriter(sink, schema, **written) as writer:
         group: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from turnstile.delta.commits import pieces_of
-from turnstile.delta.log import broken, lines
-from turnstile.maintenance.core.segments import file_key, vector_id
+from turnstile.delta.core.segments import file_key, vector_id
+from turnstile.delta.core.soundness import missing
+from turnstile.delta.log import DamagedLog, commit_lines, where_of
 from turnstile.maintenance.state import actions_of_line
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage
@@ -51,12 +52,12 @@ def _newest(storage: LogStorage, first: int, last: int) -> Iterator[bytes]:
     """The lines whose action no later one of these commits overrides, the newest commit first."""
     seen: dict[Any, int] = {}
     for version in range(last, first - 1, -1):
-        where, path = f"version {version}", published_path(version)
+        where, path = where_of(version), published_path(version)
         file = storage.read(path, PIECE_BYTES)
         if file is None:
-            raise broken(f"{where} is missing")
-        for line in lines(pieces_of(storage, path, *file), where):
-            key = _key(line, where) if line.strip() else None
+            raise DamagedLog(missing(version))
+        for line in commit_lines(pieces_of(storage, path, *file), version):
+            key = _key(line, where)
             if key is not None and seen.setdefault(key, version) == version:
                 yield line
 

@@ -10,6 +10,10 @@
 3. Then file actions, the newest commit first: of each logical file the newest action counts. The keys of what was seen are held, 16
    bytes each, and no actions; a checkpoint's rows are passed on unless their key was seen.
 
+What may be believed of a log is in ``turnstile.delta.core.soundness`` (I24): a commit that is empty, cut or has no commitInfo is an error that
+names its file, and so is a checkpoint whose pages or number of files are not what was written. That may turn up in the middle of the pass:
+``derived`` then begins again with an older start.
+
 Log compaction files are not read: the commits say the same, and they are there as long as a compaction file may be.
 
 Parquet needs pyarrow, which not every function carries (docs/dependencies.md): it is imported when the first Parquet file is opened.
@@ -20,16 +24,45 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.actions import NOT_JSON, Add, DeletionVector, Remove
-from turnstile.delta.log import LogFiles, Ranges, actions, broken, checked, lines, listed, table_actions
-from turnstile.maintenance.core.segments import Checkpoint, complete_checkpoints, file_key, starts, vector_id
+from turnstile.delta.core.segments import Checkpoint, complete_checkpoints, file_key, starts, vector_id
+from turnstile.delta.core.soundness import (
+    begins_with_info,
+    checkpoint_fault,
+    count_fault,
+    damaged,
+    demanded_from,
+    first_gap,
+    gone,
+    late,
+    missing,
+    size_fault,
+)
+from turnstile.delta.log import (
+    NO_INFO,
+    UNDECODABLE,
+    DamagedLog,
+    LogFiles,
+    Ranges,
+    actions_of_lines,
+    broken,
+    checked,
+    commit_lines,
+    has_parquet,
+    lines,
+    listed,
+    sizes_of,
+    table_actions,
+    where_of,
+)
+from turnstile.delta.soundness.checkpoints import SIDECARS, expected_adds, sidecar_fault, sidecar_name, tagged_adds
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage
@@ -37,13 +70,14 @@ from turnstile.store.ports import PIECE_BYTES, LogStorage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SIDECARS: Final = f"{LOG}_sidecars/"
 ROWS: Final = 2048
 """Actions that are held at once."""
 READ_BYTES: Final = 2 * 1024 * 1024
 """Bytes of one request to the storage: what Turnstile writes has several row groups in them."""
 BUFFER_BYTES: Final = 1024 * 1024
 """Read ahead of each column of a Parquet file."""
+T = TypeVar("T")
+
 _OTHER: Final = ("protocol", "metaData", "domainMetadata", "txn")
 _ADD: Final = (
     "path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector", "baseRowId",
@@ -97,6 +131,8 @@ class TableState(msgspec.Struct, frozen=True):
     _storage: LogStorage
     _checkpoint: tuple[str, ...]
     _sidecars: tuple[str, ...]
+    _files: LogFiles
+    _tagged: tuple[int, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -113,18 +149,41 @@ class TableState(msgspec.Struct, frozen=True):
     def chunks(self) -> Iterator[Rows | Columns]:
         """Yields the file actions of the state, ``add`` and ``remove``, some at a time. Every tombstone is among them, also
         those that are expired. Raises as ``files``."""
+        count, tally = 0, _Tally()
+        for chunk in self._all_chunks(tally):
+            count += len(chunk.adds) if chunk.adds is not None else 0
+            yield chunk
+        self._check_counts(tally.adds, count)
+
+    def _all_chunks(self, tally: _Tally) -> Iterator[Rows | Columns]:
         seen: dict[bytes, int] = {}
         for version in range(self.version, self.start, -1):
             yield from self._of_commit(version, seen)
         for name in self._checkpoint:
-            yield from self._of_checkpoint(f"{LOG}{name}", seen)
+            yield from self._of_checkpoint(f"{LOG}{name}", seen, tally)
         for name in self._sidecars:
-            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen)
+            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen, tally)
+
+    def _check_counts(self, in_checkpoint: int, in_all: int) -> None:
+        """Raises DamagedLog if the checkpoint, or the whole state, has another number of files than what says so."""
+        if self._checkpoint:
+            path = f"{LOG}{self._checkpoint[0]}"
+            expected = expected_adds(self._storage, self.start, self._files)
+            expected |= {f"{path} itself": count for count in self._tagged}
+            fault = count_fault(self.start, path, in_checkpoint, expected)
+            if fault is not None:
+                raise DamagedLog(fault)
+        if self.version > self.start and self.version in self._files.checksums:
+            path = published_path(self.version)
+            for source, count in expected_adds(self._storage, self.version, self._files).items():
+                if count != in_all:
+                    span = f"with {path} the log has {in_all} files, and {source} says {count}"
+                    raise DamagedLog(damaged(self.version, f"or a commit before it is damaged: {span}"))
 
     def _of_commit(self, version: int, seen: dict[bytes, int]) -> Iterator[Rows]:
         """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with the version."""
-        where, rows = f"version {version}", Rows([], [])
-        for add, remove in _file_actions(self._storage, published_path(version), where):
+        where, rows = where_of(version), Rows([], [])
+        for add, remove in _of_commit_file(self._storage, version):
             action = add or remove
             if action is None:
                 continue
@@ -143,14 +202,27 @@ class TableState(msgspec.Struct, frozen=True):
                 rows = Rows([], [])
         yield rows
 
-    def _of_checkpoint(self, path: str, seen: dict[bytes, int]) -> Iterator[Rows | Columns]:
-        """The actions of a checkpoint's file that no commit overrides."""
-        if not path.endswith(".json"):
-            yield from _columns(self._storage, path, seen)
-            return
+    def _of_checkpoint(self, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Rows | Columns]:
+        """The actions of a checkpoint's file that no commit overrides. Raises DamagedLog for one that cannot be decoded."""
+        try:
+            yield from (
+                self._rows_of(path, seen, tally)
+                if path.endswith(".json")
+                else _columns(self._storage, path, seen, tally)
+            )
+        except DamagedLog:
+            raise
+        except UnsupportedTable as error:
+            raise DamagedLog(checkpoint_fault(self.start, path, f"cannot be read: {error.message}")) from error
+        except UNDECODABLE as error:
+            why = str(error).partition("\n")[0][:300]
+            raise DamagedLog(checkpoint_fault(self.start, path, f"cannot be read: {why}")) from error
+
+    def _rows_of(self, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Rows]:
         rows = Rows([], [])
         for add, remove in _file_actions(self._storage, path, path):
             action = add or remove
+            tally.adds += add is not None
             if action is None or file_key(action.path, vector_id(action.deletionVector)) in seen:
                 continue
             if add is not None:
@@ -161,6 +233,12 @@ class TableState(msgspec.Struct, frozen=True):
                 yield rows
                 rows = Rows([], [])
         yield rows
+
+
+class _Tally:
+    """How many ``add`` a checkpoint had, also those that commits override."""
+
+    adds = 0
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
@@ -174,23 +252,80 @@ class _Start(msgspec.Struct, frozen=True):
     sidecars: tuple[str, ...]
 
 
-def open_state(storage: LogStorage, version: int, files: LogFiles | None = None) -> TableState:
+def derived(
+    storage: LogStorage,
+    version: int,
+    use: Callable[[TableState], T],
+    files: LogFiles | None = None,
+    *,
+    ratified: Mapping[int, int] | None = None,
+    opened: TableState | None = None,
+) -> T:
+    """Returns what ``use`` makes of the state at ``version``. Where the checkpoint that it is read from turns out to be damaged, ``use`` is
+    called again with the state that is read from an older start. Raises as ``open_state`` and as ``use``: the first damage, if no
+    start is sound. ``opened``: the state, if the caller has it."""
+    files, without = files or listed(storage), set[int]()
+    first: DamagedLog | None = None
+    while True:
+        try:
+            state, opened = opened or open_state(storage, version, files, without=without, ratified=ratified), None
+            return use(state)
+        except DamagedLog as error:
+            if error.fault.kind != "checkpoint" or error.fault.version in without:
+                raise first or error from None
+            first = first or error
+            without.add(error.fault.version)
+        except UnsupportedTable as error:
+            raise first or error from None
+
+
+def open_state(
+    storage: LogStorage,
+    version: int,
+    files: LogFiles | None = None,
+    *,
+    without: Collection[int] = (),
+    ratified: Mapping[int, int] | None = None,
+) -> TableState:
     """Returns the state of the table below ``storage`` at ``version``, which must be published.
 
     Args:
         files: the listing of the log, if the caller has one (``turnstile.delta.log.listed``).
+        without: versions of checkpoints that are not to be used.
+        ratified: bytes that versions were ratified with, as far as they are known (``turnstile.delta.soundness.judge.ratified_sizes``).
 
     Raises:
-        UnsupportedTable: the log cannot be read: a commit is missing, a file is no Delta file, or it needs pyarrow.
+        DamagedLog: a file of the log is missing or damaged.
+        UnsupportedTable: the log cannot be read for another reason, or here: it needs pyarrow.
     """
     files = (files or listed(storage)).upto(version)
+    if not files.commits:
+        raise DamagedLog(gone(version))
     if version not in files.commits:
-        raise broken(f"version {version} is missing")
-    for at in starts(files.checkpoints, files.commits, version):
+        raise DamagedLog(missing(version))
+    tried = {at: stats for at, stats in files.checkpoints.items() if at not in without}
+    for at in starts(tried, files.commits, version):
         start = None if at < 0 else _opened(storage, at, files)
         if start is not None or at < 0:
-            return _reconciled(storage, version, at, start)
-    raise broken(f"no checkpoint can be read after which every commit up to version {version} is there")
+            for commit in range(at + 1, version + 1):
+                fault = size_fault(commit, files.commits[commit].size, (ratified or {}).get(commit))
+                if fault is not None:
+                    raise DamagedLog(fault)
+            return _reconciled(storage, version, at, start, files)
+    raise _no_start(files, version)
+
+
+def _no_start(files: LogFiles, version: int) -> UnsupportedTable:
+    """Why no state of ``version`` can be read."""
+    listing = sizes_of(files)
+    gap, first, newest = first_gap(listing, version), min(files.commits), max(files.checkpoints, default=-1)
+    if gap is not None:
+        return DamagedLog(missing(gap) if gap > first else late(first))
+    if not has_parquet():
+        return broken("its checkpoints are Parquet, which cannot be read here")
+    path = min((stat.path for stat in files.checkpoints.get(newest, ())), default=LOG)
+    why = "cannot be read, and no older one can after which every commit is there"
+    return DamagedLog(checkpoint_fault(newest, path, why))
 
 
 def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None:
@@ -200,16 +335,20 @@ def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None
         rows: list[tuple[str, dict[str, Any]]] = []
         try:
             for name in checkpoint.names:
-                actions = table_actions(storage, f"{LOG}{name}", (*_OTHER, "sidecar"))
+                actions = table_actions(storage, f"{LOG}{name}", (*_OTHER, "sidecar", "checkpointMetadata"))
                 if actions is None:
                     break
                 rows += actions
             else:
-                names = tuple(_sidecar(body) for action, body in rows if action == "sidecar")
+                sidecars = {sidecar_name(body): body.get("sizeInBytes") for action, body in rows if action == "sidecar"}
                 described = {"protocol", "metaData"} <= {action for action, _ in rows}
-                if described and all(storage.stat(f"{SIDECARS}{name}") is not None for name in names):
-                    return _Start(checkpoint, rows, names)
-        except (ValueError, OSError, UnsupportedTable):  # pyarrow's errors are the first two
+                faults = (sidecar_fault(storage, version, f"{SIDECARS}{name}", size) for name, size in sidecars.items())
+                if described and not any(faults):
+                    for name, body in rows:
+                        if name in _OTHER:
+                            checked(name, body, f"the checkpoint of version {version}")
+                    return _Start(checkpoint, rows, tuple(sidecars))
+        except (UnsupportedTable, *UNDECODABLE):
             continue
     return None
 
@@ -228,23 +367,19 @@ def named_sidecars(storage: LogStorage, path: str) -> set[str]:
         return set()
     try:
         rows = table_actions(storage, path, ("sidecar",))
-    except (ValueError, OSError) as error:  # pyarrow's
+    except UNDECODABLE as error:
         raise broken(f"{path} cannot be read: {error}") from error
     if rows is None and storage.stat(path) is not None:
         raise broken(f"{path} cannot be read here")
-    return {_sidecar(body) for _, body in rows or ()}
+    return {sidecar_name(body) for _, body in rows or ()}
 
 
-def _sidecar(body: dict[str, Any]) -> str:
-    """The name of a sidecar in the table's own folder: sidecars are nowhere else."""
-    return unquote(str(body.get("path") or "")).rpartition("/")[2] or "missing"
-
-
-def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None) -> TableState:
+def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None, files: LogFiles) -> TableState:
     """The state from ``start`` at version ``at`` and what the commits after it say beside file actions."""
     other: dict[str, dict[str, Any]] = {}
     domains: dict[str, dict[str, Any]] = {}
     transactions: dict[str, dict[str, Any]] = {}
+    without_info: list[int] = []
 
     def apply(name: str, body: dict[str, Any]) -> None:
         match name:
@@ -257,24 +392,44 @@ def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None
 
     for name, body in start.rows if start is not None else ():
         if name in _OTHER:
-            apply(name, checked(name, body, f"the checkpoint of version {at}"))
+            apply(name, body)
     for commit in range(at + 1, version + 1):
         path = published_path(commit)
         file = storage.read(path, PIECE_BYTES)
         if file is None:
-            raise broken(f"version {commit} is missing")
-        where = f"version {commit}"
-        for name, body in actions(pieces_of(storage, path, *file), where):
+            raise DamagedLog(missing(commit))
+        content = commit_lines(pieces_of(storage, path, *file), commit)
+        first = next(content)
+        if not begins_with_info(first):
+            without_info.append(commit)
+        for name, body in actions_of_lines(chain((first,), content), where_of(commit)):
             if name in _OTHER:
-                apply(name, checked(name, body, where))
+                apply(name, checked(name, body, f"version {commit} ({path})"))
     if len(other) < 2:
         raise broken("it has no protocol or no metadata")
+    demanded = demanded_from(other["protocol"], other["metaData"].get("configuration") or {})
+    bare = next((commit for commit in without_info if demanded is not None and commit >= demanded), None)
+    if bare is not None:
+        raise DamagedLog(damaged(bare, NO_INFO))
     live = {domain: body for domain, body in domains.items() if not body.get("removed")}
     names, sidecars = (start.checkpoint.names, start.sidecars) if start is not None else ((), ())
-    return TableState(version, other["protocol"], other["metaData"], live, transactions, at, storage, names, sidecars)
+    tagged = tuple(tagged_adds(start.rows)) if start is not None else ()
+    described = (other["protocol"], other["metaData"])
+    return TableState(version, *described, live, transactions, at, storage, names, sidecars, files, tagged)
 
 
 # -- file actions -------------------------------------------------------------------------------------------------------
+
+
+def _of_commit_file(storage: LogStorage, version: int) -> Iterator[tuple[Add | None, Remove | None]]:
+    """The ``add`` and ``remove`` actions of a commit; some may be neither."""
+    path = published_path(version)
+    file = storage.read(path, PIECE_BYTES)
+    if file is None:
+        raise DamagedLog(missing(version))
+    where = where_of(version)
+    for line in commit_lines(pieces_of(storage, path, *file), version):
+        yield actions_of_line(line, where)
 
 
 def _file_actions(storage: LogStorage, path: str, where: str) -> Iterator[tuple[Add | None, Remove | None]]:
@@ -296,7 +451,7 @@ def actions_of_line(line: bytes, where: str) -> tuple[Add | None, Remove | None]
     return action.add, action.remove
 
 
-def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator[Columns]:
+def _columns(storage: LogStorage, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Columns]:
     """The file actions of a Parquet file whose keys are not in ``seen``."""
     from pyarrow import parquet
 
@@ -304,9 +459,17 @@ def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator
     if stat is None:
         raise broken(f"{path} is missing")
     source = io.BufferedReader(Ranges(storage, stat), READ_BYTES)
-    read = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
+    read = {
+        "buffer_size": BUFFER_BYTES,
+        "pre_buffer": False,
+        "coerce_int96_timestamp_unit": "us",
+        "page_checksum_verification": True,
+    }
     with parquet.ParquetFile(source, **read) as file:
         for batch in file.iter_batches(ROWS, columns=_wanted(file.schema_arrow), use_threads=False):
+            batch.validate(full=True)
+            if "add" in batch.schema.names:
+                tally.adds += len(batch) - batch.column("add").null_count
             adds, removes = (
                 _unseen(batch.column(name), seen) if name in batch.schema.names else None for name in ("add", "remove")
             )
@@ -332,6 +495,8 @@ def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | 
     import pyarrow as pa
 
     structs = column.drop_null()
+    if structs.field("path").null_count:
+        raise ValueError("an action has no path")
     if seen:
         paths = structs.field("path").to_pylist()
         vectors = [vector_id(vector) for vector in vectors_of(structs)]

@@ -27,10 +27,11 @@ from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
+from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import TableState, open_state
+from turnstile.maintenance.state import TableState, derived, open_state
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnreadableRow
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row
@@ -218,12 +219,15 @@ class _Work:
         """Does what is due; returns the floor from which on something is due again."""
         floor = self._head.floor
         files = listed(self._storage).upto(floor)
-        state = open_state(self._storage, floor, files)
+        ratified = ratified_sizes(self._head)
+        state = open_state(self._storage, floor, files, ratified=ratified)
         interval = upkeep_of(state.protocol, state.metadata).interval
         sizes = {version: stat.size for version, stat in files.commits.items()}
         todo = due(floor, state.start, interval, sizes, files.compactions)
         for version in todo.checkpoints:
-            self._checkpoint(state if todo.checkpoints == (floor,) else open_state(self._storage, version))
+            alone = todo.checkpoints == (floor,)
+            known, opened = (files, state) if alone else (None, None)
+            derived(self._storage, version, self._checkpoint, known, ratified=ratified, opened=opened)
         for first, last in todo.compactions:
             self._compact(first, last)
         return todo.next

@@ -17,7 +17,7 @@ from pyarrow import compute
 
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.log import lines
+from turnstile.delta.log import where_of
 from turnstile.maintenance.state import actions_of_line
 from turnstile.planning.changes import commits_of
 from turnstile.planning.core.plans import Plan, PlanStatistics, PredicateOf, ScanPlanner
@@ -91,10 +91,10 @@ def _added(world: World, table: TableHead, after: int, version: int) -> list[Add
         problem = f"versions {after} to {version} are {version - after} commits"
         raise InvalidRequest(problem, field="version", remedy=f"ask for at most {MAX_VERSIONS} commits at once")
     added = list[Add]()
-    for at, pieces in commits_of(world, table, after + 1, version):
-        where = f"version {at}"
-        for line in lines(pieces, where):
-            add, remove = actions_of_line(line, where) if line.strip() else (None, None)
+    for at, content in commits_of(world, table, after + 1, version):
+        where = where_of(at)
+        for line in content:
+            add, remove = actions_of_line(line, where)
             if remove is not None and remove.dataChange:
                 remedy = "read the table as of a version, or its change data with Delta"
                 raise UnsupportedTable(f"{where} removes rows, so it is no append", field="version", remedy=remedy)

@@ -12,11 +12,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from turnstile.delta.commits import content_of, is_large, pieces_of, pieces_of_staged
+from turnstile.delta.commits import content_of, is_large, is_same_commit, pieces_of, pieces_of_staged, transaction_of
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import Positioned, TableHead, positioned
-from turnstile.delta.log import actions, broken, checked, lines
-from turnstile.maintenance.core.segments import vector_id
+from turnstile.delta.core.segments import vector_id
+from turnstile.delta.core.soundness import damaged, missing, size_fault
+from turnstile.delta.log import DamagedLog, actions, checked, commit_lines, where_of
 from turnstile.maintenance.state import actions_of_line
 from turnstile.planning.core.roots import Key
 from turnstile.store.core.names import published_path
@@ -72,21 +73,22 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
         StorageFault: a commit's bytes are not what was ratified.
     """
     changes = Changes({})
-    for version, pieces in commits_of(world, head, first, last, readers):
-        where = f"version {version}"
-        _apply(changes, lines(pieces, where), where)
+    for version, content in commits_of(world, head, first, last, readers):
+        _apply(changes, content, where_of(version))
     return changes
 
 
 def commits_of(
     world: World, head: TableHead, first: int, last: int, readers: int = READERS
 ) -> Iterator[tuple[int, Iterable[bytes]]]:
-    """Yields the versions from ``first`` to ``last`` with the pieces of their commits; ``readers`` of them are opened at once. Raises as ``changes_of``."""
+    """Yields the versions from ``first`` to ``last`` with the lines of their commits; ``readers`` of them are opened at once. A published commit is judged
+    by what ``turnstile.delta.core.soundness`` demands (I24). Raises as ``changes_of``."""
     storage = world.storages.open(head.location)
     places = {place.version: place for place in positioned(head)}
     for batch in batched(range(first, last + 1), max(1, readers)):
         opened = at_once(lambda version: _opened(world, storage, head, version, places.get(version)), batch, readers)
-        yield from zip(batch, opened, strict=True)
+        for version, pieces in zip(batch, opened, strict=True):
+            yield version, commit_lines(pieces, version, info=version > head.first)
 
 
 def _opened(
@@ -102,7 +104,16 @@ def _opened(
     path = published_path(version)
     file = storage.read(path, PIECE_BYTES)
     if file is None:
-        raise broken(f"version {version} is missing")
+        raise DamagedLog(missing(version))
+    if place is not None:
+        fault = size_fault(version, file[1].size, None if place.entry.ticket else place.entry.size or None)
+        whole = len(file[0]) == file[1].size
+        if fault is None and not (
+            is_same_commit(place, file[0]) if whole else transaction_of(file[0]) == place.entry.txn
+        ):
+            fault = damaged(version, f"is not the commit of transaction {place.entry.txn}, which was ratified")
+        if fault is not None:
+            raise DamagedLog(fault)
     return pieces_of(storage, path, *file)
 
 

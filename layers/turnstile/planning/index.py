@@ -18,8 +18,9 @@ from pyarrow import compute
 
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import interval_ms
+from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import TableState, open_state
+from turnstile.maintenance.state import TableState, derived
 from turnstile.planning.changes import at_once, changes_of
 from turnstile.planning.core.roots import (
     FOLDER,
@@ -69,7 +70,12 @@ class Indexer:
 
     def built(self, stamp: bytes, before: StoredRoot | None) -> Root:
         """An index of the state at the floor."""
-        state = open_state(self._storage, self._head.floor)
+        ratified = ratified_sizes(self._head)
+        return derived(
+            self._storage, self._head.floor, lambda state: self._built(state, stamp, before), ratified=ratified
+        )
+
+    def _built(self, state: TableState, stamp: bytes, before: StoredRoot | None) -> Root:
         upkeep_of(state.protocol, state.metadata)  # refuses features that are not known
         schema = TableSchema.of(state.metadata)
         columns = columns_of_table(schema)

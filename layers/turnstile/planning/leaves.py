@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from turnstile.delta.core.actions import Add, DeletionVector
+from turnstile.delta.core.segments import vector_id
 from turnstile.maintenance.core.parsed import decimal_of, type_of
-from turnstile.maintenance.core.segments import vector_id
 from turnstile.planning.core.files import FILE_FIELDS, file_field
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column

@@ -6,7 +6,7 @@ What is read, one after the other: the HEAD (by the caller), the newest root, th
 the root cannot exclude. Leaves and roots never change, so a process remembers them, and asks for the newest root only where a remembered one is far
 behind. An index is never believed to be of another history than the HEAD's: the root names a digest of its version's commit as it was published, and
 a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
-gone, the log is read (I16).
+gone, the log is read (I16). What may be believed of the log is decided by ``turnstile.delta.core.soundness`` (I24).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from pyarrow import compute
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.delta.past import version_at
+from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import open_state
+from turnstile.maintenance.state import TableState, derived, open_state
 from turnstile.planning.appends import Appended, appended
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Plan, PredicateOf
@@ -35,7 +36,7 @@ from turnstile.planning.leaves import Leaf, LeafMaker, path_lists, summaries_of
 from turnstile.planning.pages import Question, expired, position_of, token_of
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled
+from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled, UnsupportedTable
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.ports import LogStorage, World, batched
 from turnstile_predicates.file_stats import TableSchema
@@ -128,7 +129,7 @@ class Planner:
         if position is not None and not position.source.startswith(_LOG):
             raise expired()
         try:
-            return _LogPage(self._world, table, at, question, self._readers).plan()
+            return self._by_log(table, at, question)
         except TooMany:
             problem = f"{table.name} has commits with very many files that are not published yet"
             raise Throttled(problem, retry_after_ms=5_000) from None
@@ -147,7 +148,7 @@ class Planner:
         """Returns all files of a version as leaves; None where no index serves. Raises StorageFault for a leaf that is gone or is not what was written."""
         question = Question(None, None, limit=1, stats=False, explain=True)
         stored = self._remembered(table, version) or self._root(table, version, None)
-        with suppress(TooMany, StorageFault):
+        with suppress(TooMany, StorageFault, UnsupportedTable):
             view = None if stored is None else self._view(table, stored, version, question)
             return None if view is None else IndexedVersion(view.metadata, _Page(self, table, view, version, question))
         return None
@@ -160,6 +161,24 @@ class Planner:
             stored = self._root(table, version, None if position is None else position.source)
             plan = None if stored is None else self._planned(table, stored, version, question)
         return plan
+
+    def _by_log(self, table: TableHead, version: int, question: Question) -> Plan:
+        """The page by checkpoint and log. A first page begins with the newest start that turns out to be whole, and the pages after it with the
+        same one."""
+        storage, published = self._world.storages.open(table.location), min(version, table.floor)
+        ratified = ratified_sizes(table)
+
+        def page(state: TableState) -> Plan:
+            changes = changes_of(self._world, table, state.version + 1, version, self._readers)
+            return _LogPage(state, changes, version, question).plan()
+
+        if question.position is None:
+            return derived(storage, published, page, ratified=ratified)
+        state, without = open_state(storage, published, ratified=ratified), set[int]()
+        while state.start >= 0 and question.position.source != source_of(state):
+            without.add(state.start)
+            state = open_state(storage, published, without=without, ratified=ratified)
+        return page(state)
 
     def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, remembered or read at once. Raises StorageFault."""
@@ -184,11 +203,13 @@ class Planner:
 
     def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> Plan | None:
         """The page by an index; None if it does not serve: it is too far behind, of another history, or a file of it is gone or is not what was
-        written."""
+        written. Where a commit since is damaged a newer checkpoint may say the same: so the log decides, but for the pages after the first one."""
         try:
             view = self._view(table, stored, version, question)
             return None if view is None else _Page(self, table, view, version, question).plan()
-        except (TooMany, StorageFault):
+        except (TooMany, StorageFault, UnsupportedTable) as error:
+            if isinstance(error, UnsupportedTable) and question.position is not None:
+                raise
             self._used.drop(table.table_id)
             return None
 
@@ -361,14 +382,17 @@ def _chosen(root: Root, schema: TableSchema, predicate: Predicate | None) -> lis
     return list(compute.indices_nonzero(mask).to_pylist())
 
 
+def source_of(state: TableState) -> str:
+    """How a page names the state that it is of."""
+    return f"{_LOG}:{state.version}:{state.identity}"
+
+
 class _LogPage:
     """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
 
-    def __init__(self, world: World, table: TableHead, version: int, question: Question, readers: int) -> None:
-        self._version, published = version, min(version, table.floor)
-        self._state = open_state(world.storages.open(table.location), published)
-        self._changes = changes_of(world, table, published + 1, version, readers)
-        self._source = f"{_LOG}:{published}:{self._state.identity}"
+    def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
+        """``changes``: what the versions after that of ``state``, up to ``version``, changed."""
+        self._version, self._state, self._source, self._changes = version, state, source_of(state), changes
         if question.position is not None and question.position.source != self._source:
             raise expired()
         self._protocol = self._changes.protocol or self._state.protocol

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.log import lines
+from turnstile.delta.log import where_of
 from turnstile.delta.metadata import MetadataStore
 from turnstile.maintenance.state import actions_of_line
 from turnstile.planning.changes import commits_of
@@ -76,9 +76,9 @@ class ReadInCommits:
         if upto - self._after > MAX_VERSIONS:
             return ChangedRead(upto, f"it is more than {MAX_VERSIONS} commits later, which are not judged")
         judge = self._judge = self._judge or self._begun(head)
-        for version, pieces in commits_of(self._world, head, self._upto + 1, upto):
-            where = f"version {version}"
-            change = judge.change(version, [_action(line, where) for line in lines(pieces, where) if line.strip()])
+        for version, content in commits_of(self._world, head, self._upto + 1, upto):
+            where = where_of(version)
+            change = judge.change(version, [_action(line, where) for line in content])
             if change is not None:
                 return change
             if judge.held > MAX_ADDED:

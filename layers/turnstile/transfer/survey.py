@@ -21,8 +21,9 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
 from turnstile.delta.core.schemas import Unreadable, columns_of
-from turnstile.delta.log import LogState, broken, read_state
+from turnstile.delta.log import DamagedLog, LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
+from turnstile.delta.soundness.judge import judge
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import is_root, normalise, overlap
@@ -136,6 +137,9 @@ class Surveyor:
         survey.state = state = read_state(storage, survey.location)
         owner = survey.owner if survey.begun else ""
         check_importable(self._world, state, owner, survey.location, take_over=take_over)
+        for fault in judge(storage, state.version).faults:
+            if fault.kind != "checkpoint":  # a reader takes an older one
+                raise DamagedLog(fault)
         if take_over and is_managed(state.protocol) and not _is_ours(self._world, state):
             survey.taken_from = _managed_id(state)
         ahead = first_timestamp(state, 0) - self._world.clock.now_ms()

@@ -136,7 +136,8 @@ def test_verify_goes_on_until_the_end_and_sums_up() -> None:
     with service(verification(stretch(2, 5, next=6), stretch(6, 9))) as canned:
         answer = ask(canned, "verify", "default.t")
         shown = run("verify", "default.t", "--url", canned.url)
-    assert answer == {"name": "main.default.t", "first": 2, "last": 9, "floor": 9, "latest": 9, "deviations": []}
+    ends = {"first": 2, "last": 9, "floor": 9, "latest": 9}
+    assert answer == {"name": "main.default.t", **ends, "deviations": [], "not_judged": []}
     assert (shown.exit_code, shown.stdout) == (0, "versions 2 to 9 are as they were ratified\n")
 
 
@@ -148,6 +149,17 @@ def test_verify_shows_every_deviation_and_fails() -> None:
     assert (ended.exit_code, shown.exit_code) == (1, 1)
     assert "00000000000000000007.json" in shown.stdout
     assert "repair main.default.t --dry-run" in shown.stdout
+
+
+def test_i24_verify_does_not_say_that_a_log_is_sound_of_which_a_file_was_not_judged() -> None:
+    part = {**stretch(2, 9), "not_judged": [{"path": "_delta_log/9.checkpoint.parquet", "reason": "it is large"}]}
+    with service(verification(part)) as canned:
+        ended = run("verify", "default.t", "--url", canned.url, "-o", "json")
+        shown = run("verify", "default.t", "--url", canned.url)
+    assert json.loads(ended.stdout)["not_judged"] == part["not_judged"]
+    assert (ended.exit_code, shown.exit_code) == (6, 6)
+    assert "as far as they were judged" in shown.stdout
+    assert "not judged: _delta_log/9.checkpoint.parquet: it is large" in shown.stdout
 
 
 def test_verify_of_a_log_without_versions() -> None:

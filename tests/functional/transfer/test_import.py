@@ -329,7 +329,8 @@ def lost(feature: str = "catalogManaged", **configuration: str) -> tuple[Catalog
     services = fresh()
     protocol = legacy_protocol(3, 7, readerFeatures=[feature], writerFeatures=[feature, "inCommitTimestamp"])
     properties = {"delta.enableInCommitTimestamps": "true", **configuration}
-    legacy = Legacy(services).created(protocol, legacy_metadata(**properties))
+    legacy = Legacy(services)
+    legacy.write(delta.info("made", services.world.clock.now_ms()), protocol, legacy_metadata(**properties))
     legacy.write(delta.info("there", services.world.clock.now_ms()), delta.add("f"))
     return services, legacy
 
@@ -488,3 +489,11 @@ def test_a_lake_root_cannot_be_laid_over_an_imported_table_nor_below_one() -> No
         assert refused.value.type == "LocationOwned"
     build(services.world, lake_root="s3://old/lake").staging.create(*MAIN, "x")
     complete(fakes(services))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b'{"add":{"path":"x"'])
+def test_i24_a_log_with_a_damaged_commit_is_not_imported_and_the_file_is_named(content: bytes) -> None:
+    services = fresh()
+    legacy = Legacy(services).created().append(5)
+    legacy.storage.replace("_delta_log/00000000000000000003.json", content)
+    assert "_delta_log/00000000000000000003.json" in refused(services, UnsupportedTable).message

@@ -253,3 +253,68 @@ def test_a_parquet_checkpoint_is_read_in_ranges(read_bytes: list[int]) -> None:
     assert log.source == "checkpoint of version 2"
     assert (log.metadata, log.domains) == (NEW["metaData"], {"a": "{}"})
     assert max(read_bytes) <= PIECE and sum(read_bytes) < len(raw) // 4, "files are not read"
+
+
+# -- damage -------------------------------------------------------------------------------------------------------------
+
+
+def written_checkpoint(legacy: Legacy, version: int, **configuration: str) -> bytes:
+    """A checkpoint with protocol and metadata, as Parquet."""
+    rows = [{"protocol": legacy_protocol()["protocol"]}, {"metaData": legacy_metadata(**configuration)["metaData"]}]
+    rows[1]["metaData"]["configuration"] = list(configuration.items())
+    del rows[1]["metaData"]["format"]["options"]
+    sink = pa.BufferOutputStream()
+    configured = pa.struct(
+        [
+            ("id", pa.string()),
+            ("format", pa.struct([("provider", pa.string())])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", pa.list_(pa.string())),
+            ("configuration", pa.map_(pa.string(), pa.string())),
+            ("createdTime", pa.int64()),
+        ]
+    )
+    protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+    schema = pa.schema([("protocol", protocol), ("metaData", configured)])
+    write_table(pa.Table.from_pylist(rows, schema), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    legacy.checkpoint(version, content)
+    return content
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "garbage"])
+@pytest.mark.parametrize("older", [True, False])
+def test_i24_a_newest_checkpoint_that_is_damaged_is_passed_over(damage: str, older: bool) -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD).append(9)
+    if older:
+        written_checkpoint(legacy, 4, p="old")
+    content = written_checkpoint(legacy, 8, p="old")
+    path = f"_delta_log/{8:020d}.checkpoint.parquet"
+    legacy.storage.replace(path, {"empty": b"", "cut": content[: len(content) // 2], "garbage": b"PAR1" * 99}[damage])
+    if older:
+        legacy.clean_up_to(4)
+    assert state(legacy).version == 9
+    assert state(legacy).source == ("checkpoint of version 4" if older else "commits since version 0")
+
+
+def test_i24_a_gap_after_the_newest_checkpoint_is_named_and_not_pyarrow() -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD).append(9)
+    written_checkpoint(legacy, 4, p="old")
+    legacy.storage.delete("_delta_log/00000000000000000006.json")
+    with pytest.raises(UnsupportedTable, match="version 6 is missing") as refused:
+        state(legacy)
+    assert "backup" in (refused.value.remedy or "") and "pyarrow" not in str(refused.value.remedy)
+
+
+def test_i24_where_no_checkpoint_can_be_read_the_newest_is_named() -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD).append(9).clean_up_to(5)
+    legacy.checkpoint(5, b"PAR1 is not all")
+    with pytest.raises(UnsupportedTable, match=r"00000000000000000005\.checkpoint\.parquet"):
+        state(legacy)
+
+
+def test_i24_a_checksum_whose_schema_is_no_schema_is_no_start() -> None:
+    legacy = Legacy(fresh()).created(FEATURES, NEW).append(txnId="last")
+    wrong = {**NEW["metaData"], "schemaString": "]" * 64}
+    legacy.checksum(1, **crc("last", metadata=wrong))
+    assert state(legacy).metadata == NEW["metaData"]

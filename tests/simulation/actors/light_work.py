@@ -18,7 +18,8 @@ from tests.support.fakes.storage import FakeClock, FakeStorages
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.proposals import CommitRequest
-from turnstile.maintenance.state import SIDECARS, open_state
+from turnstile.delta.soundness.checkpoints import SIDECARS
+from turnstile.maintenance.state import open_state
 from turnstile.maintenance.work import Maintainer
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG, published_path

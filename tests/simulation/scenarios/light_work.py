@@ -19,9 +19,10 @@ from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
 from turnstile.delta.core.head import TableHead
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance.core import due, upkeep
 from turnstile.maintenance.core.upkeep import Upkeep
-from turnstile.maintenance.state import SIDECARS, Columns, Rows, TableState
+from turnstile.maintenance.state import Columns, Rows, TableState, _Tally
 from turnstile.store.core.names import LOG, published_path
 
 
@@ -113,9 +114,9 @@ def _oldest_first() -> Any:
         for version in range(self.start + 1, self.version + 1):
             yield from self._of_commit(version, seen)
         for name in self._checkpoint:
-            yield from self._of_checkpoint(f"{LOG}{name}", seen)
+            yield from self._of_checkpoint(f"{LOG}{name}", seen, _Tally())
         for name in self._sidecars:
-            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen)
+            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen, _Tally())
 
     return patch.object(TableState, "chunks", chunks)
 

@@ -23,16 +23,17 @@ from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.vacuums import OTHERS, WEEK, Appender, PinAuditor, Vacuumed, forgets
 from tests.support.fakes.storage import FakeClock, FakeStorage, FakeStorages
+from turnstile.delta.core.segments import starts
 from turnstile.delta.log import LogFiles, listed
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.gc.collector import Collector
 from turnstile.gc.kinds import log
 from turnstile.maintenance import pins
 from turnstile.maintenance.core import cleanup, due, upkeep
 from turnstile.maintenance.core.retention import Retention
-from turnstile.maintenance.core.segments import starts
 from turnstile.maintenance.core.upkeep import Upkeep as LogUpkeep
 from turnstile.maintenance.holds import Holds
-from turnstile.maintenance.state import SIDECARS, is_complete
+from turnstile.maintenance.state import is_complete
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG
 

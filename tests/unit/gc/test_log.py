@@ -13,6 +13,7 @@ from tests.support.delta_table import Killed, kill_at
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import copied
+from turnstile.delta.core.pointer import POINTER
 from turnstile.delta.group_reads import ReadVersion
 from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
@@ -21,15 +22,15 @@ from turnstile.delta.past import version_at
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.gc.kinds import log
 from turnstile.gc.scanner import Batch, GcContext
 from turnstile.maintenance.core.cleanup import ORPHAN_MS
-from turnstile.maintenance.core.pointer import POINTER
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
-from turnstile.maintenance.state import SIDECARS, open_state
+from turnstile.maintenance.state import open_state
 from turnstile.maintenance.work import Maintainer
 from turnstile.store.core.errors import NotFound, StateConflict, StorageFault
 from turnstile.store.core.limits import Limits

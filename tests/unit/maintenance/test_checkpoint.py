@@ -9,9 +9,9 @@ import pytest
 from pyarrow import parquet
 
 from tests.support.fakes.storage import FakeClock, FakeStorages
+from turnstile.delta.core.pointer import WrittenCheckpoint, pointed_version
 from turnstile.maintenance import checkpoint
 from turnstile.maintenance.checkpoint import POINTER, parquet_pieces, write_pointer
-from turnstile.maintenance.core.pointer import WrittenCheckpoint, pointed_version
 
 SCHEMA = pa.schema([("n", pa.int64())])
 BATCHES = [pa.record_batch([pa.array(range(10 * start, 10 * start + 10), pa.int64())], SCHEMA) for start in range(3)]

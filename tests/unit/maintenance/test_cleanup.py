@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes import delta
+from turnstile.delta.core.segments import starts
 from turnstile.maintenance.core.cleanup import (
     ORPHAN_MS,
     LogFile,
@@ -18,7 +19,6 @@ from turnstile.maintenance.core.cleanup import (
     protected_before,
 )
 from turnstile.maintenance.core.pins import Marks, cut_at
-from turnstile.maintenance.core.segments import starts
 
 KINDS = ("checkpoint", "checksum", "compaction", "commit")
 

@@ -12,10 +12,10 @@ from pyarrow import parquet
 
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorage, FakeStorages
+from turnstile.delta.core.segments import complete_checkpoints, file_key, starts, vector_id
 from turnstile.delta.log import listed
 from turnstile.maintenance.checkpoint import CheckpointWriter
 from turnstile.maintenance.columns import OTHER, other_array
-from turnstile.maintenance.core.segments import complete_checkpoints, file_key, starts, vector_id
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import ROWS, Columns, TableState, open_state
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
@@ -33,7 +33,8 @@ VECTOR = {
 def log_of(*commits: list[dict[str, Any]]) -> FakeStorage:
     storage = FakeStorages(FakeClock()).open("s3://lake/t")
     for version, actions in enumerate(commits):
-        storage.put_if_absent(published_path(version), delta.lines(*actions))
+        info = [] if "commitInfo" in actions[0] else [delta.info(f"t{version}", version + 1)]
+        storage.put_if_absent(published_path(version), delta.lines(*info, *actions))
     return storage
 
 
@@ -169,7 +170,7 @@ def test_lines_that_are_empty_are_passed_over_and_those_that_are_no_action_refus
     storage = log_of(first(delta.add("a")))
     storage.put_if_absent(published_path(1), b"\n  \n" + delta.lines(delta.info("t1", 2), delta.add("b")) + b"\n")
     assert paths(open_state(storage, 1)) == ["a", "b"]
-    storage.put_if_absent(published_path(2), b'{"add":{"path":"c"}}\n')
+    storage.put_if_absent(published_path(2), delta.lines(delta.info("t2", 3)) + b'{"add":{"path":"c"}}\n')
     with pytest.raises(UnsupportedTable, match="version 2 is not readable"):
         paths(open_state(storage, 2))
 

@@ -17,10 +17,11 @@ from turnstile.delta.core.decide import Ratified
 from turnstile.delta.log import listed
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
+from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance import compaction, work
 from turnstile.maintenance.compaction import compacted_path
 from turnstile.maintenance.core.due import FIRST_PAUSE_MS
-from turnstile.maintenance.state import SIDECARS, open_state
+from turnstile.maintenance.state import open_state
 from turnstile.maintenance.work import MARGIN_MS, TERM_MS, Maintainer, MaintenanceTarget, OutOfTime
 from turnstile.store.core.errors import StateConflict, UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
@@ -437,7 +438,7 @@ def test_i15_a_feature_that_is_not_known_is_named_and_nothing_is_written(table: 
     busy(table, 11)
     strange = delta.protocol("strangeFeature")
     raw = b"\n".join([table.ratified[11].splitlines()[0], json.dumps(strange).encode()]) + b"\n"
-    table.put(published_path(11), raw)
+    table.put(published_path(11), raw + b" " * (len(table.ratified[11]) - len(raw)))
     done = Maintainer(table.world).maintain(table.id)
     assert "the feature strangeFeature, which is not known" in done.reason
     assert listed(table.storage).checkpoints == {}

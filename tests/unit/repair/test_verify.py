@@ -11,11 +11,13 @@ from tests.support.fakes import delta
 from turnstile.delta import verify as verify_module
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.soundness import BRING_BACK
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.sides import Commit, published_as
 from turnstile.delta.verify import Verification, Verifier
+from turnstile.maintenance.state import open_state
 from turnstile.store.core.errors import NotFound
-from turnstile.store.core.names import published_path
+from turnstile.store.core.names import LOG, published_path
 
 LAST = 12
 
@@ -81,7 +83,22 @@ def test_i4_a_version_that_is_missing_is_found_wherever_it_is_in_the_log(table: 
     assert kinds(table) == [(1, "missing"), (7, "missing"), (LAST, "missing")]
 
 
+def checkpoint(table: Table, version: int) -> str:
+    """Writes the checkpoint of a version, and returns its path."""
+    path = f"{LOG}{version:020d}.checkpoint.11111111-1111-4111-8111-111111111111.json"
+    state = open_state(table.storage, version)
+    adds = [
+        {"add": {"path": add.path, "partitionValues": {}, "size": add.size, "modificationTime": 1, "dataChange": False}}
+        for add in state.files()
+    ]
+    tags = {"checkpointMetadata": {"version": version, "tags": {"numOfAddFiles": str(len(adds))}}}
+    described = ({"protocol": state.protocol}, {"metaData": state.metadata})
+    table.storage.put_if_absent(path, delta.lines(tags, *described, *adds))
+    return path
+
+
 def test_versions_that_expired_before_the_oldest_commit_are_not_missed(table: Table) -> None:
+    checkpoint(table, 4)
     for version in range(4):
         table.storage.delete(published_path(version))
     found = verify(table)
@@ -95,6 +112,40 @@ def test_what_expires_between_two_calls_is_not_missed_and_what_is_missing_is(tab
     for version in range(6):
         table.storage.delete(published_path(version))
     assert verify(table, 5, 1).deviations == []
+
+
+def test_i24_a_log_that_begins_late_is_found_unless_a_checkpoint_there_is_whole(table: Table) -> None:
+    path = checkpoint(table, 4)
+    for version in range(4):
+        table.storage.delete(published_path(version))
+    assert kinds(table) == []
+    content = table.storage.read(path)
+    assert content is not None
+    table.storage.replace(path, content[0][: len(content[0]) // 2])
+    (found,) = verify(table).deviations
+    assert (found.kind, found.path) == ("checkpoint", path)
+    table.storage.delete(path)
+    (found,) = verify(table).deviations
+    assert (found.version, found.kind, found.path) == (4, "begins late", published_path(3))
+
+
+def test_i24_a_folder_that_is_gone_is_found_also_when_a_commit_was_published_since(table: Table) -> None:
+    for version in range(LAST + 1):
+        table.storage.delete(published_path(version))
+    assert kinds(table) == [(LAST, "gone")]
+    commit(table, "later")
+    publish(table)
+    (found,) = verify(table).deviations
+    assert (found.version, found.kind, found.remedy) == (LAST + 1, "begins late", BRING_BACK)
+
+
+def test_i24_a_commit_whose_middle_was_changed_is_found(table: Table) -> None:
+    content = contents(table, 4)
+    middle = len(content) // 2
+    rewrite(
+        table, 4, content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 8]) + content[middle + 8 :]
+    )
+    assert kinds(table) == [(4, "unreadable")]
 
 
 def test_i6_what_nobody_ratified_is_found(table: Table) -> None:
@@ -167,7 +218,7 @@ def test_behind_the_end_there_is_nothing_to_look_at(table: Table) -> None:
 def test_a_log_without_any_commit_lacks_the_newest(table: Table) -> None:
     for version in range(LAST + 1):
         table.storage.delete(published_path(version))
-    assert kinds(table) == [(LAST, "missing")]
+    assert kinds(table) == [(LAST, "gone")]
 
 
 @pytest.mark.parametrize(("gone", "kinds"), [([6], ["missing"]), (range(7), [])], ids=["one", "all up to it"])
@@ -232,3 +283,13 @@ def test_nothing_is_written(table: Table) -> None:
 def test_a_table_that_is_not_there_is_not_found(table: Table) -> None:
     with pytest.raises(NotFound):
         Verifier(table.world).verify("22222222-2222-4222-8222-222222222222")
+
+
+def test_i24_a_changed_line_of_a_commit_that_the_head_still_has_is_found_though_it_is_json(table: Table) -> None:
+    table.stage()
+    publish(table)
+    assert positioned(table.head)[-1].entry.digest and kinds(table) == []
+    content = contents(table, LAST + 1)
+    rewrite(table, LAST + 1, content.replace(b'"size":10', b'"size":11').replace(b'"size": 10', b'"size": 11'))
+    assert contents(table, LAST + 1) != content
+    assert kinds(table) == [(LAST + 1, "bytes")]

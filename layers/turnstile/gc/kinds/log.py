@@ -10,8 +10,11 @@ from typing import Final
 from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.delta.log import LogFiles, listed
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.soundness.checkpoints import SIDECARS
+from turnstile.delta.soundness.judge import judge, ratified_sizes
 from turnstile.gc.core import Item
 from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.maintenance.core.cleanup import (
@@ -24,13 +27,14 @@ from turnstile.maintenance.core.cleanup import (
     protected_before,
 )
 from turnstile.maintenance.core.pins import lowest
-from turnstile.maintenance.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.holders import MARGIN_MS
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
-from turnstile.maintenance.state import SIDECARS, is_complete, named_sidecars
+from turnstile.maintenance.reliance import unreliable
+from turnstile.maintenance.state import named_sidecars
 from turnstile.store.core.errors import StateConflict, TurnstileError
+from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, Stat
 
@@ -45,7 +49,7 @@ class ExpiredLogScanner(Scanner):
     """Kind ``log``.
 
     - Collects: commits, checkpoints, version checksums and log compaction files of active tables before the newest version that has a
-      complete checkpoint and is not above any that is needed: all pins, ``delta.logRetentionDuration`` among them
+      checkpoint which says all that is to go (I24), and is not above any that is needed: all pins, ``delta.logRetentionDuration`` among them
       (``maintenance/core/cleanup.py``). Then sidecars that no checkpoint names, a week after they were written.
     - Unreachable since: the table's log retention after the file was written.
     - Announced by: marks in the row of the location's owner, as those of a vacuum: nobody can hold a version before the oldest
@@ -54,6 +58,11 @@ class ExpiredLogScanner(Scanner):
     - A catalog without a change for as long as its history is kept: the HEAD of then pins old versions of its tables for as long as it
       stays so. Where only that holds files, a change without content is committed, which ends the pin when it has left the
       history itself. An item is that HEAD, without bytes; there is one a history at most.
+
+    Nothing goes of a log that fails (``delta.soundness.judge``). What stays is read before anything goes: all pages of the checkpoint, and the number of its files; then its files are compared with those that the same
+    version has by an older checkpoint, or by the commits alone. That is three passes over the state of a table, once in a run that has something to
+    remove of it, and one batch of rows in memory. A checkpoint that fails is a ``Problem`` that names the file: then an older version is the oldest, or
+    nothing is removed. Where an earlier run was cut off, no older start may be left to compare with: the pages and the number decide.
 
     ``delta.enableExpiredLogCleanup=false`` keeps a log. A table with a feature that is not known is a ``Problem``, and so is a checkpoint
     that cannot be read where sidecars are to be removed.
@@ -88,7 +97,8 @@ class ExpiredLogScanner(Scanner):
         boundary = 0
         oldest = min(files.commits, default=None)
         if oldest is not None and files.commits[oldest].modified_ms <= now - upkeep.log_ms:
-            boundary, held = self._boundary(head, storage, files, protected)
+            boundary, held, problems = self._boundary(head, storage, files, protected)
+            yield from problems
             if held:
                 yield from self._follow(head.catalog, now)
         stats = _stats(files)
@@ -99,8 +109,11 @@ class ExpiredLogScanner(Scanner):
         yield from batches(items, partial(self._remove, head, boundary), BATCH)
         yield from self._sidecars(head, storage, boundary, now)
 
-    def _boundary(self, head: TableHead, storage: LogStorage, files: LogFiles, protected: int) -> tuple[int, bool]:
-        """The oldest version that stays, 0 if all do; and whether more could go but for the HEAD with which the catalog's history begins."""
+    def _boundary(
+        self, head: TableHead, storage: LogStorage, files: LogFiles, protected: int
+    ) -> tuple[int, bool, list[Problem]]:
+        """The oldest version that stays, 0 if all do; whether more could go but for the HEAD with which the catalog's history begins; and which
+        checkpoints could not be relied on."""
         upto = min(head.floor, head.tail_from)
         pointer = storage.read(POINTER, POINTER_BYTES)
         pointed = pointed_version(pointer[0]) if pointer is not None else None
@@ -111,12 +124,25 @@ class ExpiredLogScanner(Scanner):
             return boundaries(files.checkpoints, files.commits, floor=head.floor, upto=upto, protected=protected)
 
         if next(candidates(upto), None) is None:  # without the cost of reading the pins
-            return 0, False
+            return 0, False, []
         pins = self._pins.of(head).pins
         needed_from = lowest(pins)
         others = lowest(pin for pin in pins if pin.kind != "moment" or pin.last is None)
         held = next(candidates(min(upto, others)), 0) > needed_from
-        return next((at for at in candidates(min(upto, needed_from)) if is_complete(storage, at, files)), 0), held
+        judgement = judge(storage, head.floor, ratified_sizes(head))
+        problems = [
+            Problem("log", f"{head.table_id}/{fault.path}", f"{fault.message}; {fault.remedy}")
+            for fault in judgement.faults
+            if fault.kind != "checkpoint"
+        ]
+        if problems:
+            return 0, False, problems
+        for at in candidates(min(upto, needed_from)):
+            why = unreliable(storage, at, files)
+            if not why:
+                return at, held, problems
+            problems.append(Problem("log", f"{head.table_id}/{published_path(at)}", why))
+        return 0, held, problems
 
     def _follow(self, catalog: str, now: int) -> Iterator[Batch]:
         """A change without content, if the catalog had none for as long as its history is kept. Once a run."""

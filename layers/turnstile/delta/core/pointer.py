@@ -49,13 +49,34 @@ def pointer_of(written: WrittenCheckpoint) -> bytes:
     return msgspec.json.encode({**members, CHECKSUM: checksum_of(members)})
 
 
-def pointed_version(content: bytes) -> int | None:
-    """Returns the version that a ``_last_checkpoint`` names; None if it cannot be read."""
+class Pointed(msgspec.Struct, frozen=True):
+    """The checkpoint that a ``_last_checkpoint`` leads to: its ``version``, how many ``add`` it has, and its file, if it has a unique name; None: it
+    does not say."""
+
+    version: int
+    adds: int | None = None
+    name: str | None = None
+
+
+def pointed_checkpoint(content: bytes) -> Pointed | None:
+    """Returns what a ``_last_checkpoint`` leads to; None if it cannot be read, or is not what was written by its own checksum."""
     try:
-        version = msgspec.json.decode(content, type=dict[str, Any]).get("version")
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        members = msgspec.json.decode(content, type=dict[str, Any])
+        whole = members.get(CHECKSUM) in (None, checksum_of(members))
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    return version if type(version) is int else None
+    version, adds = members.get("version"), members.get("numOfAddFiles")
+    if not whole or type(version) is not int:
+        return None
+    main = members.get("v2Checkpoint")
+    name = main.get("path") if isinstance(main, dict) else None
+    return Pointed(version, adds if type(adds) is int else None, name if isinstance(name, str) else None)
+
+
+def pointed_version(content: bytes) -> int | None:
+    """Returns the version that a ``_last_checkpoint`` names; None if it cannot be read, or is damaged."""
+    pointed = pointed_checkpoint(content)
+    return None if pointed is None else pointed.version
 
 
 def checksum_of(members: dict[str, Any]) -> str:

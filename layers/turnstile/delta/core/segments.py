@@ -49,6 +49,14 @@ def complete_checkpoints(sizes: Mapping[str, int]) -> list[Checkpoint]:
     return complete + [Checkpoint(version, tuple(sorted(parts[version, count]))) for version, count in sorted(whole)]
 
 
+def parts_with(name: str) -> list[str]:
+    """Returns the names of all parts of the checkpoint of which ``name`` is a part; none if it is no part."""
+    part = _PART.fullmatch(name)
+    if part is None or int(part[3]) > 10_000:
+        return []
+    return [f"{part[1]}.checkpoint.{number:010d}.{part[3]}.parquet" for number in range(1, int(part[3]) + 1)]
+
+
 def starts(checkpoints: Iterable[int], commits: Collection[int], version: int) -> Iterator[int]:
     """Yields the versions of checkpoints that a state of ``version`` can start with, the newest first: every commit after it
     is there. -1 at last, the empty table before version 0, if all commits are there."""

@@ -1,0 +1,1 @@
+"""Whether a table's log is sound (I24): facts for ``turnstile.delta.core.soundness``."""

@@ -1,0 +1,1 @@
+"""Damage of files below tables: told, or without effect."""
