@@ -32,8 +32,8 @@ LONGEST = 10_000
 def pytest_configure(config: pytest.Config) -> None:
     """Properties have the profile of ``tests.support.examples``. SIGTERM ends a session as Ctrl-C does, with a summary.
     Where CI asks for it, failures are recorded (``tests.support.ci.second_chance``)."""
-    from tests.support.examples import load_profile
     from tests.support.ci.second_chance import VARIABLE, Recorder
+    from tests.support.examples import load_profile
 
     load_profile()
     if (records := os.environ.get(VARIABLE)) and not hasattr(config, "workerinput"):
@@ -43,8 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    from tests.support.long import is_long
     from tests.support.ci.second_chance import MARKER, starts_processes
+    from tests.support.long import is_long
 
     for item in items:
         if starts_processes(item.path, getattr(item, "fixturenames", ()), Path(__file__).parent):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 _NOT_APPLIED = ("StorageFault", "StoreUnavailable", "ServerClosed", "NewerFormat")
 """Types of errors with a status of 5xx that say that nothing was applied."""
 

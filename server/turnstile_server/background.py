@@ -174,7 +174,7 @@ class Background:
             try:
                 changes, last = database.changes(CONSUMER, after)
             except StoreUnavailable as error:  # it may be put right while the server runs
-                log.error("the feed was not read: %s", error.message)
+                log.warning("the feed was not read: %s", error.message)
                 self.stop.wait(FEED_AGAIN_S)
                 continue
             self._hint(changes)

@@ -88,7 +88,7 @@ def _run(main: Callable[[], None]) -> None:
     try:
         main()
     except StoreUnavailable as error:
-        log.error("%s", error.message)
+        log.critical("%s", error.message)
         sys.exit(1)
 
 

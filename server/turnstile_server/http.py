@@ -37,7 +37,14 @@ from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.catalog.services import ensure
 from turnstile.delta.core.ratify_writes import Keep
-from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StoreUnavailable, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.errors import (
+    InvalidRequest,
+    PermissionDenied,
+    StoreUnavailable,
+    Throttled,
+    TooLarge,
+    TurnstileError,
+)
 from turnstile.store.core.limits import Limits
 from turnstile_server import conflicts, logs, metrics
 from turnstile_server.closed import Door
@@ -263,7 +270,7 @@ def _opened(settings: ServerSettings) -> OpenStore:
             store = open_store(settings, waker(settings.wake_socket), create=False)
             ensure(store.world, lake_root=settings.lake_root)
         except StoreUnavailable as error:
-            log.error("a process that answers waits for the store: %s", error.message)
+            log.warning("a process that answers waits for the store: %s", error.message)
             time.sleep(OPEN_AGAIN_S)
         else:
             return store

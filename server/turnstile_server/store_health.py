@@ -61,9 +61,7 @@ SAYS: Final = {
 }
 """What ``/readyz`` says, by cause."""
 
-_BEHIND: Final = (
-    "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run 'turnstile repair --all'"
-)
+_BEHIND: Final = "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run 'turnstile repair --all'"
 
 SILENT: Final = "the store has not answered for seconds"
 
@@ -110,7 +108,7 @@ class StoreProbe:
         try:
             self._look()
         except StoreUnavailable as error:
-            log.error("the store cannot be used: %s", error.message)
+            log.critical("the store cannot be used: %s", error.message)
             problem = SAYS[error.cause]
         except Exception:  # whatever the store's client raises
             log.exception("the store does not answer")
@@ -182,8 +180,10 @@ def lost_wal(settings: ServerSettings) -> tuple[str, ...]:
     if not was_used(path) or path.with_name(f"{path.name}-wal").exists() or is_open(path):
         return ()
     return (
-        f"{path} was in use when its server ended, or when it was copied, and the -wal file that it had then is not here: what was "
-        f"committed last is missing, which may be whole tables. {_BEHIND}",
+        (
+            f"{path} was in use when its server ended, or when it was copied, and the -wal file that it had then is not here: what was "
+            f"committed last is missing, which may be whole tables. {_BEHIND}"
+        ),
     )
 
 
@@ -200,8 +200,10 @@ def unknown_lake(store: OpenStore, lake_root: str) -> tuple[str, ...]:
     if found is None:
         return ()
     return (
-        f"the store has no table, and its lake {lake_root} has some ({found}): if the store had tables, it was lost, or copied without "
-        f"its -wal file. {_BEHIND}; tables that no store knows any more come back by 'turnstile import'",
+        (
+            f"the store has no table, and its lake {lake_root} has some ({found}): if the store had tables, it was lost, or copied without "
+            f"its -wal file. {_BEHIND}; tables that no store knows any more come back by 'turnstile import'"
+        ),
     )
 
 
@@ -226,12 +228,12 @@ def watch_file(database: Database, stop: threading.Event) -> None:
             if database.path.stat().st_size <= CHECKED_BYTES:
                 database.require_whole()
         except StoreUnavailable as error:
-            log.error("%s", error.message)
+            log.critical("%s", error.message)
             if error.cause is StoreCause.DAMAGED:
                 note_damage(database.path, error.message)
                 return
         except OSError as error:
-            log.error("%s could not be looked at: %s", database.path, error)
+            log.warning("%s could not be looked at: %s", database.path, error)
         pause_s = max(CHECK_FIRST_S, CHECK_SHARE * (time.monotonic() - began_s))
 
 
@@ -240,7 +242,7 @@ def note_damage(path: Path, problem: str) -> None:
     try:
         _damage_file(path).write_text(problem)
     except OSError as error:
-        log.error("%s could not be written: %s", _damage_file(path), error)
+        log.warning("%s could not be written: %s", _damage_file(path), error)
 
 
 def _noted_damage(path: Path) -> str | None:

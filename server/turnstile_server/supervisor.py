@@ -30,8 +30,8 @@ from typing import Any, Final
 from turnstile_server.children import STOP_S, Children, check_variables, children_of
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
-from turnstile_server.store_health import leave_store, require_store
 from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
+from turnstile_server.store_health import leave_store, require_store
 
 WATCH_S: Final = 0.2
 LOCK_S: Final = 3.0

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repository import ROOT
 from tests.support.ci.second_chance import MARKER, VARIABLE, Records, starts_processes
+from tests.support.repository import ROOT
 
 TESTS = Path("/checkout/tests")
 

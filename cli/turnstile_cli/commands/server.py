@@ -150,7 +150,9 @@ def serve(
         for notice in state.notices:
             out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
         if closed:
-            out.say("It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets changes in.")
+            out.say(
+                "It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets changes in."
+            )
 
     on_server(
         lambda: run(

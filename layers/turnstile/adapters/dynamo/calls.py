@@ -82,9 +82,16 @@ _LOST: Final = (
 
 _TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an item, of its update, of a transaction's
 _NO_TABLE: Final = {"ResourceNotFoundException", "TableNotFoundException"}
-_DENIED: Final = {"ExpiredTokenException", "InvalidClientTokenId", "InvalidSignatureException", "UnrecognizedClientException"}
+_DENIED: Final = {
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "UnrecognizedClientException",
+}
 _DENIES: Final = re.compile("Denied|Credential|Authentication|Signature|NotSignedUp|OptInRequired")
-_CREDENTIALS: Final = "check the credentials of the server or function, what they may do with the two tables, and the region"
+_CREDENTIALS: Final = (
+    "check the credentials of the server or function, what they may do with the two tables, and the region"
+)
 _MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
 
 

@@ -109,7 +109,9 @@ def read(folder: Path) -> Manifest:
     except (OSError, msgspec.MsgspecError) as error:
         raise StorageFault(f"{folder} is no backup: {MANIFEST_FILE} cannot be read ({error})", remedy=remedy) from error
     if manifest.format > FORMAT or manifest.schema > VERSION:
-        raise StorageFault(f"{folder} was made by release {manifest.release}, which is newer", remedy="use that release")
+        raise StorageFault(
+            f"{folder} was made by release {manifest.release}, which is newer", remedy="use that release"
+        )
     copy = folder / STORE_FILE
     try:
         if copy.stat().st_size != manifest.bytes or _digest(copy) != manifest.sha256:
@@ -253,10 +255,10 @@ def _checked(copy: Path) -> tuple[int, int, int]:
                 decode(row)
                 refs += 1
                 tables += key.split("/")[1:2] == ["table"]
-            ((objs,),) = connection.execute("SELECT count(*) FROM objs").fetchall()
+            ((count,),) = connection.execute("SELECT count(*) FROM objs").fetchall()
     except (apsw.Error, UnicodeDecodeError) as error:
         raise _damaged(copy, str(error)) from error
-    return refs, objs, tables
+    return refs, int(count), tables
 
 
 def _damaged(path: Path, problem: str) -> StoreUnavailable:

@@ -127,7 +127,9 @@ class Database:
 
     def touch(self) -> None:
         """Write a row that means nothing, as any other write. Raises as ``write``."""
-        self.write(lambda connection: connection.execute("INSERT OR REPLACE INTO tokens VALUES ('', x'', 0)").fetchall())
+        self.write(
+            lambda connection: connection.execute("INSERT OR REPLACE INTO tokens VALUES ('', x'', 0)").fetchall()
+        )
 
     def mark_used(self, *, used: bool) -> None:
         """Leave word in the file itself, once it is closed by all, whether a server uses it (``copies.was_used``)."""

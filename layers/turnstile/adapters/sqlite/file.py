@@ -239,7 +239,9 @@ def _cause(path: Path, error: Exception) -> tuple[StoreCause, str, str]:
             return StoreCause.DENIED, "it may not be written", writable
         case apsw.NotADBError() | apsw.CorruptError() | apsw.FormatError() | UnicodeDecodeError():
             return StoreCause.DAMAGED, f"it is damaged, or no SQLite file ({error})", RESTORE
-        case apsw.SQLError() | apsw.SchemaChangeError():  # the statements are constants: a table or column of theirs is gone
+        case (
+            apsw.SQLError() | apsw.SchemaChangeError()
+        ):  # the statements are constants: a table or column of theirs is gone
             return StoreCause.DAMAGED, f"it is damaged, or no store ({error})", RESTORE
         case apsw.BusyError() | apsw.LockedError():
             return StoreCause.LOCKED, "another program has locked it", "end the program that uses the file"

@@ -227,7 +227,7 @@ class StoreUnavailable(StorageFault):
     type = ErrorType.STORE_UNAVAILABLE
 
     def __init__(self, cause: StoreCause, message: str, *, remedy: str | None = None) -> None:
-        passing = {"retry_after_ms": _STORE_RETRY_MS} if cause in PASSING_CAUSES else {}
+        passing: dict[str, Any] = {"retry_after_ms": _STORE_RETRY_MS} if cause in PASSING_CAUSES else {}
         super().__init__(message, remedy=remedy, cause=cause.value, **passing)
         self.cause = cause
 
