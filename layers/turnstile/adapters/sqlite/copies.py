@@ -18,7 +18,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -255,10 +255,10 @@ def _checked(copy: Path) -> tuple[int, int, int]:
                 decode(row)
                 refs += 1
                 tables += key.split("/")[1:2] == ["table"]
-            ((count,),) = connection.execute("SELECT count(*) FROM objs").fetchall()
+            counted: Any = connection.execute("SELECT count(*) FROM objs").fetchone()
     except (apsw.Error, UnicodeDecodeError) as error:
         raise _damaged(copy, str(error)) from error
-    return refs, int(count), tables
+    return refs, counted[0], tables
 
 
 def _damaged(path: Path, problem: str) -> StoreUnavailable:
