@@ -12,5 +12,6 @@ code meaning
 4    refused: conflict, permission or a bad request; nothing changed
 5    the stack is not running or cannot be reached
 6    unknown outcome: the same command again finds out
+7    the store cannot be used: damaged, gone, locked, full, denied or unreachable
 ==== =====================================================================================
 """

@@ -136,23 +136,32 @@ def _code(error: Exception) -> str:
 
 
 def add_shards(streams: Any, arn: str, iterators: dict[str, str | None]) -> bool:
-    """Adds iterators of the open shards that are new: those that follow a shard that was read from their beginning, those
-    that were there at the start from now on. Forgets those that were read and are not listed any more. Returns True."""
+    """Adds iterators of shards that are new: those that follow a shard that was read from their beginning, those that
+    were there at the start from now on, if no other one follows them. (That one has an end is no sign: dynoxide names one for
+    a shard that goes on.) Forgets those that were read and are not listed any more. Returns True."""
     kind = "TRIM_HORIZON" if iterators else "LATEST"
-    added, listed, start = dict[str, str](), set[str](), dict[str, str]()
-    while True:
-        description = streams.describe_stream(StreamArn=arn, **start)["StreamDescription"]
-        for shard in description["Shards"]:
-            id, is_open = shard["ShardId"], "EndingSequenceNumber" not in shard["SequenceNumberRange"]
-            listed.add(id)
-            follows = shard.get("ParentShardId") in iterators or shard.get("ParentShardId") in added
-            if id not in iterators and (is_open or follows):
-                response = streams.get_shard_iterator(StreamArn=arn, ShardId=id, ShardIteratorType=kind)
-                added[id] = response["ShardIterator"]
-        if "LastEvaluatedShardId" not in description:
-            break
-        start = {"ExclusiveStartShardId": description["LastEvaluatedShardId"]}
+    shards = _shards(streams, arn)
+    followed = {shard.get("ParentShardId") for shard in shards}
+    added = dict[str, str]()
+    for shard in shards:
+        id, parent = shard["ShardId"], shard.get("ParentShardId")
+        if id not in iterators and (id not in followed or parent in iterators or parent in added):
+            response = streams.get_shard_iterator(StreamArn=arn, ShardId=id, ShardIteratorType=kind)
+            added[id] = response["ShardIterator"]
+    listed = {shard["ShardId"] for shard in shards}
     for id in [id for id, iterator in iterators.items() if iterator is None and id not in listed]:
         del iterators[id]
     iterators.update(added)
     return True
+
+
+def _shards(streams: Any, arn: str) -> list[Any]:
+    """All shards of a stream; parents come before those that follow them."""
+    shards: list[Any] = []
+    start = dict[str, str]()
+    while True:
+        description = streams.describe_stream(StreamArn=arn, **start)["StreamDescription"]
+        shards += description["Shards"]
+        if "LastEvaluatedShardId" not in description:
+            return shards
+        start = {"ExclusiveStartShardId": description["LastEvaluatedShardId"]}

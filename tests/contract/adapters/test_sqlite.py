@@ -125,7 +125,7 @@ def test_a_mistake_of_one_job_is_its_own(database: Database) -> None:
 def test_what_sqlite_refuses_is_a_fault_and_nothing_is_applied(database: Database) -> None:
     def wrong(connection: apsw.Connection) -> None:
         connection.execute("INSERT INTO feed (key) VALUES ('x')")
-        connection.execute("INSERT INTO nowhere VALUES (1)")
+        connection.execute("INSERT INTO feed (key) VALUES (NULL)")
 
     with pytest.raises(StorageFault):
         database.write(wrong)

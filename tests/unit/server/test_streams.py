@@ -46,6 +46,10 @@ def read(streams: Streams, iterators: dict[str, str | None]) -> dict[str, str | 
     return iterators
 
 
+def test_at_the_start_a_shard_that_nothing_follows_is_read_also_if_an_end_is_named() -> None:
+    assert read(Streams(("a", "", True)), {}) == {"a": "LATEST of a"}, "as dynoxide names one of a shard that goes on"
+
+
 def test_at_the_start_open_shards_are_read_from_now_on() -> None:
     streams = Streams(("old", "", True), ("a", "old", False), ("b", "", False))
     assert read(streams, {}) == {"a": "LATEST of a", "b": "LATEST of b"}
