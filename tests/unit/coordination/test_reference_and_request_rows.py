@@ -22,7 +22,7 @@ from turnstile.coordination.core.named_ref import (
     token_of,
 )
 from turnstile.coordination.core.ref_rights import OWN, READ
-from turnstile.store.core.errors import AlreadyExists, StateConflict
+from turnstile.store.core.errors import AlreadyExists, ErrorType, StateConflict
 from turnstile.store.core.evaluate import applied
 from turnstile.store.core.writes import Change, Row
 from turnstile.store.ports import Accepted, Rejected
@@ -81,3 +81,24 @@ def test_i3_of_a_refusal_a_small_row_keeps_what_can_be_told_again() -> None:
     assert len(outcome.message) > MOST
     bare = RequestOutcome.from_row(request_row("k", "asked", 1).row)
     assert (bare.field, bare.remedy, bare.details) == (None, None, "{}")
+
+
+@pytest.mark.parametrize(("count", "kept"), [(10, 10), (100, 25)])
+def test_i3_a_refusal_that_is_repeated_names_members_also_where_the_winners_are_too_long(count: int, kept: int) -> None:
+    """A client whose first answer was lost rebases by them."""
+    members = [
+        {
+            "table_id": f"6f0f2a6e-3c1f-4a7e-9d0a-0a3a52f7c1{at:02d}",
+            "type": "CommitVersionConflict",
+            "message": "version 2 is not free: another commit is that version (latest is 2)",
+            "field": f"commits[{at}].version",
+            "latest": 2,
+        }
+        for at in range(count)
+    ]
+    winners = [{"version": 2, "content": "x" * 5_000}]
+    error = StateConflict(
+        ErrorType.TRANSACTION_CONFLICT, "nothing was applied", members=[{**one, "winners": winners} for one in members]
+    )
+    row = request_row("k", "asked", 1, status=409, error=error).row
+    assert json.loads(RequestOutcome.from_row(row).details) == {"members": members[:kept]}

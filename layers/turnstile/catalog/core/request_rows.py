@@ -2,11 +2,13 @@
 
 The row of an accepted request is written in the transaction of its change, so it exists if and only if the change was
 made; that of a refused request when the refusal is final. The same request, sent again, gets the same response (I3), as
-far as a small row holds it: texts are cut, and details that are too long are left out.
+far as a small row holds it: texts are cut, contents of winning commits are left out where they are too long, and then
+other details. A client that rebases a transaction after a lost answer needs its members.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -25,8 +27,8 @@ _TEXT_MAX: Final = 1_100
 """Characters that are kept of a refusal's message, field and remedy: more than a response has (``api.http.errors``), so
 that a text which was cut here is cut there again."""
 
-_DETAILS_BYTES: Final = 1_000
-"""Bytes that are kept of its details, as JSON."""
+_DETAILS_BYTES: Final = 8_000
+"""Bytes that are kept of its details, as JSON: those of all members that a refusal names, without winners."""
 
 
 class RequestOutcome(StoredRow, frozen=True):
@@ -74,6 +76,28 @@ def request_row(
 def _details(error: TurnstileError) -> str:
     details: dict[str, Any] = {}
     for name, value in error.details.items():
-        if len(msgspec.json.encode({**details, name: value})) <= _DETAILS_BYTES:
-            details[name] = value
+        for kept in _shorter(value):
+            if len(msgspec.json.encode({**details, name: kept})) <= _DETAILS_BYTES:
+                details[name] = kept
+                break
     return msgspec.json.encode(details).decode()
+
+
+def _shorter(value: Any) -> Iterator[Any]:
+    """Returns ``value`` and what may stand for it where it is too long: without winners, then with fewer
+    and fewer members. A client that rebases those is told of the others by its next attempt."""
+    yield value
+    shorter = _without_winners(value)
+    yield shorter
+    while isinstance(shorter, list) and len(shorter) > 1:
+        shorter = shorter[: len(shorter) // 2]
+        yield shorter
+
+
+def _without_winners(value: Any) -> Any:
+    """Returns ``value`` without the winning commits that its members name: they are in the log."""
+    if isinstance(value, list):
+        return [_without_winners(one) for one in value]
+    if isinstance(value, dict):
+        return {name: one for name, one in value.items() if name != "winners"}
+    return value
