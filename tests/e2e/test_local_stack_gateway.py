@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.stack import until
 from turnstile_local import Stack
 from turnstile_local.settings import CONCURRENCY
 
@@ -122,8 +123,8 @@ def test_requests_beyond_the_seats_wait_for_one(echo: Stack) -> None:
 def test_functions_log_goes_to_a_file(echo: Stack) -> None:
     with echo.client() as api:
         api.post("/v1/tables/x/publish", json={})
-    time.sleep(0.2)
-    assert "CatalogFunction a line from the function" in (Path(echo.home) / "log" / "functions.log").read_text()
+    log = Path(echo.home) / "log" / "functions.log"
+    until(lambda: "CatalogFunction a line from the function" in log.read_text(), "the line is in the file")
 
 
 def test_the_health_check_names_the_stack(echo: Stack) -> None:

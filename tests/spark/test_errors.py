@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
 import pytest
@@ -106,12 +105,10 @@ def test_a_catalog_change_whose_answer_is_lost_is_done_once(
     assert all(rule.times == 0 for rule in flaky.rules)
 
 
-def test_a_server_that_is_away_is_named_within_the_deadline(spark: Any) -> None:
-    began = time.monotonic()
+def test_a_server_that_is_away_is_named(spark: Any) -> None:
     with pytest.raises(TurnstileError) as caught:
         turnstile_spark.attach(spark, "nowhere", "http://127.0.0.1:9", deadline=1.0)
     assert caught.value.condition == "TURNSTILE_UNREACHABLE"
-    assert time.monotonic() - began < 5
 
 
 def test_a_server_that_goes_away_is_named_too(lake: Any, shaky: Any, flaky: Any, sql: Any, name: str) -> None:
