@@ -527,9 +527,6 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.catalog.core.follow_ups: follow_ups_of: edge len(text) <= _LONGEST_TEXT": (
         "no ten rules are so long: it bounds the work only"
     ),
-    "turnstile.events.follow_ups: follow: edge before.held_until_ms > now": (
-        "at that millisecond whoever holds it may still ask, and asks for the same"
-    ),
     "turnstile.events.follow_ups: _note: branch isinstance(written, Updateable)": (
         "what is noted is found noted in the next round, which ends it"
     ),
@@ -556,9 +553,6 @@ SURVIVORS: Final[dict[str, str]] = {
         "without it the commits are read, and the file is put if it is absent: it saves requests only"
     ),
     "turnstile.maintenance.core.retention: allowed_maintenance: operand 0": "False counts as 0 in a comparison",
-    "turnstile.maintenance.runs: begin: edge history.again_ms > now": (
-        "at that millisecond it is held up by something else, and only the word for it differs"
-    ),
     "turnstile.maintenance.runs: after_run: member again_ms=0": "a time that is over holds nothing up",
     "turnstile.catalog.group_commit: _attempt: operand not all((change.settled for change in group))": (
         "where nobody has to be judged again the next leader reads the row once more: it saves a read"

@@ -35,11 +35,11 @@ from turnstile.delta.core.definition import check_definition
 from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, positioned
 from turnstile.delta.core.metadata import DeltaMetadata, apply
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
-from turnstile.delta.first_look import FirstLook
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, Describe, check_request, name_below, proposal_of
 from turnstile.delta.shared_commits import CommitQueue, Prepared
+from turnstile.delta.soundness.first_look import FirstLook
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import (
     ErrorType,
