@@ -60,6 +60,8 @@ COLLECT_S: Final = 24 * 3600.0
 TIDY_S: Final = 3600.0
 COLLECT_FIRST_S: Final = 600.0
 """How long after the start gc runs first: a server that is started anew each day has one, too."""
+COLLECT_AGAIN_S: Final = 600.0
+"""How long after it found another run at work, or another server at the sweeps, this process looks whether gc is due."""
 COLLECT_MS: Final = 3_600_000
 TABLE_MS: Final = 20_000
 WORKERS: Final = 8
@@ -81,7 +83,7 @@ class Background:
 
     def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
         self.stop = threading.Event()
-        self._beaten_s = float("-inf")
+        self._beaten_s, self._collect_left = float("-inf"), False
         self._settings, self._workers = settings, workers
         self._roles = frozenset[str]() if settings.is_closed else frozenset(settings.roles)
         self._store = open_store(settings, create=False)
@@ -277,14 +279,21 @@ class Background:
         for complaint in swept.round.complaints():
             log.warning("table not published: %s", complaint)
 
-    def _collect(self) -> None:
+    def _collect(self) -> float | None:
+        """The daily gc. Returns when to look again, where it was left to another process, which may have died in it."""
+        task = self._services.collect_task
         if self._sharing is not None and not self._sharing.sweeps():
-            return
+            self._collect_left = True
+            return COLLECT_AGAIN_S
+        if self._collect_left and (rest_ms := task.rest_ms(int(COLLECT_S * 1000))):
+            return max(COLLECT_AGAIN_S, rest_ms / 1000)
         until_ms = self._now_ms() + COLLECT_MS
-        report = self._services.collect_task.run(COLLECT_MS, KINDS, dry_run=False, until_ms=until_ms, most=200_000)
-        if isinstance(report, Busy):  # another server is at it
-            return
+        report = task.run(COLLECT_MS, KINDS, dry_run=False, until_ms=until_ms, most=200_000)
+        self._collect_left = isinstance(report, Busy)
+        if isinstance(report, Busy):  # another process is at it, or has died in it
+            return COLLECT_AGAIN_S
         log.info("collected: %s", totals(report))
+        return None
 
     def _find_lost_events(self) -> None:
         self._events.add(behind(self._store.world, self._services.appender))
@@ -301,7 +310,7 @@ class Background:
                 return
             _followed(self._services.follow_ups.follow(table_id))
 
-    def _start(self, first_s: float, every_s: float, run: Callable[[], None]) -> None:
+    def _start(self, first_s: float, every_s: float, run: Callable[[], float | None]) -> None:
         start_loop(self.stop, first_s, every_s, run)
 
     def _now_ms(self) -> int:

@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ from turnstile.events.append import enlisted
 from turnstile.events.deliver import Deliverer
 from turnstile.fleet.core.roles import MAINTAIN
 from turnstile.fleet.core.shares import Whose
-from turnstile.maintenance.work import MaintenanceTarget
+from turnstile.maintenance.work import LEFT, Maintained, MaintenanceTarget
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker
 from turnstile_server.fleet import Worked, maintained_file, shares_file
@@ -35,9 +35,6 @@ from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.loops import start_loop
 from turnstile_server.settings import ServerSettings
 from turnstile_server.world import open_store
-
-if TYPE_CHECKING:
-    from turnstile.maintenance.work import Maintained
 
 LOOK_S: Final = 10.0
 """How often the events are looked at, and the least time between two turns for a catalog, in which commits gather: nobody waits
@@ -47,6 +44,9 @@ LOOK_PAID_S: Final = 60.0
 ALL_S: Final = 6 * 3600.0
 """How often all tables are looked at: that no event named, or that failed."""
 ALL_FIRST_S: Final = 300.0
+"""How long after the start they are looked at first, which finds what a kill interrupted: later than its lease ends."""
+AGAIN_S: Final = 60.0
+"""How often the tables are tried again that were busy, or have failed. The pause of a failure grows, and costs one read."""
 REST_TURNS: Final = 10
 """How many times as long as its turn took a catalog rests where the machine has requests to answer."""
 NICE: Final = 10
@@ -64,6 +64,7 @@ class LightWork:
         self._metrics = metrics.LightWorkMetrics()
         alone = settings.store_kind == "sqlite" and not settings.fleet
         background = msgspec.structs.replace(read_settings(settings), delivers_alone=alone)
+        self._left, self._leaves = dict[str, None](), threading.Lock()
         self._maintainer = Services(self._store.world, background).maintainer
         target = MaintenanceTarget(self._maintainer, self._maintained, self._goes_on)
         self._look_s = LOOK_S if settings.store_kind == "sqlite" else LOOK_PAID_S
@@ -77,6 +78,7 @@ class LightWork:
     def run(self) -> None:
         start_loop(self.stop, self._look_s, self._look_s, self._look)
         start_loop(self.stop, ALL_FIRST_S, ALL_S, self._maintain_all)
+        start_loop(self.stop, AGAIN_S, AGAIN_S, self._maintain_left)
         self.stop.wait()
         self._worker.close()
         self._store.close()
@@ -99,8 +101,25 @@ class LightWork:
         for done in self._maintainer.maintain_all(self._goes_on, chosen=lambda row: self.does(row["catalog"])):
             self._maintained(done)
 
+    def _maintain_left(self) -> None:
+        """Tries the tables again that were left; one that is left again is noted again."""
+        with self._leaves:
+            left, self._left = self._left, {}
+        for table_id in left:
+            if not self._goes_on():
+                return
+            try:
+                self._maintained(self._maintainer.maintain(table_id))
+            except (
+                Exception
+            ) as error:  # the store does not answer, or its row cannot be read: the others have their turn
+                self._maintained(Maintained(table_id, "failed", reason=str(error)))
+
     def _maintained(self, done: Maintained) -> None:
         self._metrics.record(done)
+        if done.outcome in LEFT:
+            with self._leaves:
+                self._left[done.table_id] = None
         if done.outcome == "failed":
             log.warning("table %s is not maintained: %s", done.table_id, done.reason)
 

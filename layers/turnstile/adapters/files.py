@@ -42,6 +42,9 @@ def check_prefix(prefix: str) -> str:
 # ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH110, PTH114, PTH116, PTH118, PTH119, PTH120, PTH123
 
 _TEMPORARY: Final = ".turnstile-"
+_TEMPORARY_NAME: Final = re.compile(r"\.turnstile-[0-9a-f]{24}")
+_WRITTEN: Final = ("_delta_log", "metadata")
+"""Folders of a table that Turnstile writes into."""
 _TRIES: Final = 20
 _SYNCS: Final = 8
 _ABANDONED_S: Final = 3600
@@ -140,6 +143,16 @@ class FileStorage:
                 elif entry.is_file():
                     files.append((path, entry))
         yield from _stats(files)
+
+    def left_overs(self, before_ms: int) -> Iterator[Stat]:
+        for top in _WRITTEN:
+            for folder, _, names in os.walk(os.path.join(self._root, top)):
+                for name in filter(_TEMPORARY_NAME.fullmatch, names):
+                    full = os.path.join(folder, name)
+                    with suppress(*_GONE):  # a living writer's, which has ended meanwhile
+                        found = _stat(os.path.relpath(full, self._root).replace(os.sep, "/"), os.lstat(full))
+                        if found.modified_ms < before_ms:
+                            yield found
 
     def delete(self, path: str) -> None:
         target = self._full(path)

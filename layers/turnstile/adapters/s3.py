@@ -185,6 +185,9 @@ class S3Storage:
     def list_all(self) -> Iterator[Stat]:
         yield from self._list("")
 
+    def left_overs(self, before_ms: int) -> Iterator[Stat]:
+        yield from ()  # an object appears whole, and under its name alone
+
     def delete(self, path: str) -> None:
         key = self._key(path)
         patiently(f"delete {path}", lambda: self._client.delete_object(Bucket=self._bucket, Key=key))

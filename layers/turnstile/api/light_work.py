@@ -1,5 +1,5 @@
-"""Schedules -> light work on Delta tables: of those that events name, every few minutes; of those that failed, and of what needs it
-among a bounded number of rows, every few hours.
+"""Schedules -> light work on Delta tables: of those that events name, and those that failed or were busy, every few minutes; of what
+needs it among a bounded number of rows, every few hours.
 
 A run that is cut off is not missed: the next one goes on from the place in the event log, and finds files that are there.
 """
@@ -24,7 +24,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.events.append import enlisted
 from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
-from turnstile.maintenance.work import Maintained, MaintenanceTarget
+from turnstile.maintenance.work import LEFT, Maintained, MaintenanceTarget
 
 MARGIN_MS: Final = 120_000
 """Kept of the function's time for the table under way when the time is up."""
@@ -54,9 +54,9 @@ class LightWorkHandler:
         return services
 
     def maintain(self, event: Mapping[str, Any], context: Any) -> dict[str, int]:
-        """Maintains the tables that something was published of since the last run; on the event ``ALL`` those that failed, and those of
-        the next rows that have something due; on ``EVERY`` also all others, in as many runs as that takes."""
-        here, figures, failed = self.services, Counter[str](), list[str]()
+        """Maintains the tables that earlier runs left (``LEFT``), and those that something was published of since the last run; on the
+        event ``ALL`` those that were left, and those of the next rows that have something due; on ``EVERY`` also all others, in as many runs as that takes."""
+        here, figures, left_over = self.services, Counter[str](), list[str]()
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
 
         def goes_on() -> bool:
@@ -66,8 +66,8 @@ class LightWorkHandler:
 
         def record(done: Maintained) -> None:
             self._record(done, figures)
-            if done.outcome == "failed":
-                failed.append(done.table_id)
+            if done.outcome in LEFT:
+                left_over.append(done.table_id)
 
         def maintain(ids: Iterable[str]) -> list[str]:
             """Returns the tables that have to be looked at again."""
@@ -76,7 +76,7 @@ class LightWorkHandler:
                 done = here.maintainer.maintain(table_id) if goes_on() else None
                 if done is not None:
                     record(done)
-                if done is None or done.outcome in ("failed", "paused"):
+                if done is None or done.outcome in LEFT:
                     left.append(table_id)
             return left
 
@@ -85,6 +85,8 @@ class LightWorkHandler:
         if event in (ALL, EVERY):
             rounds.run(lambda rows: maintain(here.maintainer.due_among(rows)), goes_on, maintain)
         else:
+            rounds.retry(maintain)
+            left_over.clear()
             targets: list[MaintenanceTarget | FollowUpTarget] = [MaintenanceTarget(here.maintainer, record, goes_on)]
             if here.settings.follow_ups:
                 targets.append(FollowUpTarget(here.follow_ups, lambda done: self._followed(done, figures), goes_on))
@@ -92,8 +94,8 @@ class LightWorkHandler:
                 self._deliver(catalog, target, figures)
             if here.settings.follow_ups:
                 self._ask_again(goes_on, figures)
-            if failed:
-                rounds.attention.note(note_of(table_id, here.world.ids.uuid()[:8]) for table_id in failed)
+            if left_over:
+                rounds.attention.note(note_of(table_id, here.world.ids.uuid()[:8]) for table_id in left_over)
         answer = {name: figures[name] for name in _FIGURES}
         self._logger.info("maintained", extra=answer)
         count("maintenance", answer, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.coordination.tasks import Attempt, Busy, Tasks
+from turnstile.coordination.heartbeat import Heartbeat
+from turnstile.coordination.tasks import Busy, Tasks
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
@@ -35,6 +36,17 @@ AHEAD_MS: Final = 5 * 60_000
 """A run whose clock is further ahead removes nothing (ADR 64)."""
 
 _PAGE: Final = 512
+
+
+LEASE_MS: Final = 8 * 60_000
+"""The term of a run's lease, which the run renews: a server looks whether gc is due ten minutes after its start, and what a kill has
+interrupted is taken over then."""
+
+Beat = Callable[[], bool]
+
+
+def _no_beat() -> bool:
+    return True
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -106,6 +118,7 @@ class Collector:
         until_ms: int | None = None,
         most: int = 10_000,
         imported: Iterable[str] = (),
+        beat: Beat = _no_beat,
     ) -> tuple[Report, Cursor | None]:
         """One run over ``kinds`` that begins at ``cursor`` and goes round; also returns where it was cut off, if it was.
         Every run that gets at least one row done ends at another place than it began, even if that row never gets done
@@ -115,9 +128,12 @@ class Collector:
             cursor: where an earlier run was cut off; ignored if its kind is not among ``kinds``.
             until_ms: nothing more is begun after that time, or after ``most`` items.
             imported: ids of imported tables whose files are to be purged like those of managed ones.
+            beat: called wherever the run may end, which it does if the answer is no.
         """
         clock = self._world.clock
-        run = _Run(dry_run, most, time_is_up=lambda: until_ms is not None and clock.now_ms() >= until_ms)
+        run = _Run(
+            dry_run, most, time_is_up=lambda: not beat() or (until_ms is not None and clock.now_ms() >= until_ms)
+        )
         files = frozenset(imported)
         context = GcContext(self._world, self._grace, self._faults, self._workers, run.time_is_up, files, self._pause)
         done_any = False
@@ -140,12 +156,13 @@ class Collector:
         until_ms: int,
         most: int = 10_000,
         imported: Iterable[str] = (),
+        beat: Beat = _no_beat,
     ) -> tuple[Report, Place]:
         """One run over a part of the rows, of all kinds at once, so that what a day costs does not grow with the number of tables
         (decision 60): ``ROWS_MAX`` rows behind ``place``, without tables that are idle (``core.idle_since``), and of those the next few.
         Arguments else as for ``go_on``. Also returns where the next run begins; that is another place if one row was done."""
         clock, place = self._world.clock, place.begun(self._world.clock.now_ms())
-        run = _Run(False, most, time_is_up=lambda: clock.now_ms() >= until_ms)
+        run = _Run(False, most, time_is_up=lambda: not beat() or clock.now_ms() >= until_ms)
         context = GcContext(
             self._world, self._grace, self._faults, self._workers, run.time_is_up, frozenset(imported), self._pause
         )
@@ -254,13 +271,22 @@ class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class CollectTask:
     """Runs a collector as a coordinated task, one run of the realm at a time: two would only do the same work twice. A
-    run holds the task for as long as its process may live. If that time is over and it left no result, it has died, and
+    run holds the task by a lease that it renews. If that is over and the run left no result, it has died, and
     the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
     beginning."""
 
     def __init__(self, world: World, collector: Collector, *, ahead_ms: Callable[[], int] = lambda: 0) -> None:
         """``ahead_ms`` says how far this process's clock is ahead of others; such a clock takes what is young for old."""
         self._tasks, self._collector, self._ahead_ms = Tasks(world), collector, ahead_ms
+        self._clock = world.clock
+
+    def rest_ms(self, every_ms: int) -> int:
+        """How long it is until the next run, of one every ``every_ms``; 0 where the last one has not ended, failed, or never was: one
+        read."""
+        last = self._tasks.last(TASK)
+        if last is None or last.until or last.failure:
+            return 0
+        return max(0, min(last.ended + every_ms - self._clock.now_ms(), every_ms))
 
     def run(
         self,
@@ -275,33 +301,37 @@ class CollectTask:
     ) -> Report | Busy:
         """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
         Raises StateConflict (``ClockAhead``) where the clock is ahead by more than ``AHEAD_MS``: nothing is removed. A dry run may lie
-        then. This process may live for ``term_ms``, beyond ``until_ms``; ``in_parts``: it looks at a bounded number of rows
+        then. This process may live for ``term_ms``, beyond ``until_ms``, and no lease of it is longer; ``in_parts``: it looks at a bounded number of rows
         (``Collector.go_round``); the other arguments are as for ``Collector.go_on``."""
-        wanted, reports = tuple(kinds), list[Report]()
+        wanted = tuple(kinds)
         go_on = partial(
             self._collector.go_on, kinds=wanted, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported
         )
         if dry_run:
             return go_on(None)[0]
 
-        def work(attempt: Attempt) -> bytes:
-            last = _result(attempt.task.result)
+        lease_ms = min(term_ms, LEASE_MS)
+        attempt = self._tasks.begin(TASK, lease_ms)
+        if isinstance(attempt, Busy):
+            return attempt
+        heartbeat, last = Heartbeat(self._tasks, attempt, self._clock, lease_ms), _result(attempt.task.result)
+        try:
             self._require_right_clock()
             if in_parts:
                 report, place = self._collector.go_round(
-                    last.place, wanted, until_ms=until_ms, most=most, imported=imported
+                    last.place, wanted, until_ms=until_ms, most=most, imported=imported, beat=heartbeat.beat
                 )
                 left = _Result(last.next, place)
             else:
-                report, cut_off = go_on(last.next)
+                report, cut_off = go_on(last.next, beat=heartbeat.beat)
                 if cut_off is None and last.next is not None and last.next.kind not in wanted:
                     cut_off = last.next  # this run was about other kinds
                 left = _Result(cut_off, last.place)
-            reports.append(report)
-            return msgspec.json.encode({**totals(report), **msgspec.to_builtins(left)})
-
-        done = self._tasks.run(TASK, term_ms, work)
-        return done if isinstance(done, Busy) else reports[0]
+        except Exception as error:  # kept in the task for its readers, and raised for the caller
+            self._tasks.fail(heartbeat.attempt, repr(error))
+            raise
+        self._tasks.finish(heartbeat.attempt, msgspec.json.encode({**totals(report), **msgspec.to_builtins(left)}))
+        return report
 
     def _require_right_clock(self) -> None:
         ahead_ms = self._ahead_ms()

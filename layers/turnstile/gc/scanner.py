@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import ClassVar, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from turnstile.store.core.names import published_path
 from turnstile.store.core.rows import Kind, identity_objs
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
-from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, LogStorage, Stat, World, batched
 from turnstile.store.retry import Pause, no_pause
 
 _BATCH: Final = 200
@@ -120,6 +121,25 @@ def batches(
     """``items``, without those that are not due (None), in batches of ``size``, each to be removed by ``remove``."""
     for some in batched((item for item in items if item is not None), size):
         yield Batch(some, partial(remove, some))
+
+
+def left_overs(context: GcContext, kind: Kind, owner: str, storage: LogStorage, now: int) -> Iterator[Batch]:
+    """Temporary files that writes which were cut off have left below a table's location, named behind ``owner``. Unreachable since they
+    were changed last: each has a random name that its own writer alone knows, and one that was frozen for longer than the grace fails
+    when it comes to link its file, with nothing acknowledged. A crash leaves fewer files."""
+    grace = context.grace.staged_ms
+
+    def remove(items: tuple[Item, ...]) -> None:
+        paths = [path for path in ids_in(items, owner) if _is_older(storage.stat(path), now - grace)]
+        context.delete_files(storage, paths)
+
+    found = islice(storage.left_overs(now - grace), FILES_MAX)
+    old = (due(kind, f"{owner}/{file.path}", file.size, since=file.modified_ms, now=now, grace=grace) for file in found)
+    yield from batches(old, remove)
+
+
+def _is_older(stat: Stat | None, before_ms: int) -> bool:
+    return stat is not None and stat.modified_ms < before_ms
 
 
 def bytes_of(storage: LogStorage) -> int:

@@ -2,7 +2,7 @@
 
     1  the task's row       says from which floor on something is due; most events end here
     2  the HEAD             only tables that are active, and show a log of their own
-    3  the task             of a table, one attempt runs at a time
+    3  the task             of a table, one attempt runs at a time; its lease is short, and renewed with what is read and written
     4  the log              listed once: what is there, what is due
     5  checkpoints          oldest first: each is what the next one is made from; then the checksum of the version
     6  log compaction files
@@ -23,11 +23,13 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from turnstile.coordination.core.rows import Task
+from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
 from turnstile.delta.soundness.judge import ratified_sizes
+from turnstile.maintenance.beating import BeatingStorage
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
@@ -39,7 +41,7 @@ from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import LogStorage, World, rows_between
 
 TERM_MS: Final = 15 * 60_000
-"""How long an attempt may take: as long as a function may run."""
+"""How long an attempt may take: as long as a function may run. Its lease (``heartbeat.LEASE_MS``) is shorter."""
 MARGIN_MS: Final = 60_000
 """Kept of it: no file comes to be later than that before its end."""
 PUBLISHED: Final = "turnstile.table.published"
@@ -48,6 +50,8 @@ TARGET: Final = "(maintenance)"
 """Name of the place in the event log; no target of a deployment is named so."""
 
 Outcome = Literal["done", "nothing due", "busy", "paused", "not maintained", "failed"]
+LEFT: Final[frozenset[Outcome]] = frozenset({"busy", "paused", "failed"})
+"""Outcomes that leave something due: the table has to be tried again, though no event names it any more."""
 
 
 class Upkept(msgspec.Struct, frozen=True):
@@ -140,7 +144,7 @@ class Maintainer:
             return Maintained(table_id, "not maintained", reason=refusal)
         if not _may_be_due(head, last):
             return Maintained(table_id, "nothing due")
-        attempt = self._tasks.begin(name, TERM_MS)
+        attempt = self._tasks.begin(name, LEASE_MS)
         if isinstance(attempt, Busy):
             return Maintained(table_id, "busy")
         return self._attempt(head, attempt, last)
@@ -148,6 +152,13 @@ class Maintainer:
     def upkept(self, table_id: str) -> Upkept:
         """What the last attempt on a table left."""
         return _upkept(self._tasks.last(_task(table_id)))
+
+    def standing(self, head: TableHead) -> tuple[Upkept, bool]:
+        """What the last attempt left, and whether something is due, which is so while an attempt has begun and not ended: one read."""
+        task = self._tasks.last(_task(head.table_id))
+        last = _upkept(task)
+        begun = task is not None and task.until > 0
+        return last, not _refusal(head) and (begun or _may_be_due(head, last))
 
     def forget(self, table_id: str) -> None:
         """Removes the tasks of a table that is gone: this one, and that of runs by policy."""
@@ -184,7 +195,8 @@ class Maintainer:
 
     def _attempt(self, head: TableHead, attempt: Attempt, last: Upkept) -> Maintained:
         self._faults("maintenance.begun")
-        work = _Work(self._world, head, attempt, self._faults)
+        heartbeat = Heartbeat(self._tasks, attempt, self._clock)
+        work = _Work(self._world, head, heartbeat, self._faults)
         try:
             due_again = min([work.run(), *(each.keep_up(head, work.guard) for each in self._following)])
         except Exception as error:  # whatever a file of the table, or its storage, leads to
@@ -192,20 +204,21 @@ class Maintainer:
             failures = last.failures + 1
             again_ms = self._clock.now_ms() + pause_ms(failures)
             left = Upkept(last.next, last.epoch, failures, reason[:500], again_ms)
-            self._tasks.finish(attempt, _ENCODER.encode(left))
+            self._tasks.finish(heartbeat.attempt, _ENCODER.encode(left))
             return work.maintained("failed", reason)
         self._faults("maintenance.written")
         epoch = head.epoch if head.epoch <= head.floor else -1
-        self._tasks.finish(attempt, _ENCODER.encode(Upkept(due_again, epoch)))
+        self._tasks.finish(heartbeat.attempt, _ENCODER.encode(Upkept(due_again, epoch)))
         return work.maintained("done")
 
 
 class _Work:
     """One attempt on one table."""
 
-    def __init__(self, world: World, head: TableHead, attempt: Attempt, faults: Faults) -> None:
-        self._world, self._head, self._attempt, self._faults = world, head, attempt, faults
-        self._storage: LogStorage = world.storages.open(head.location)
+    def __init__(self, world: World, head: TableHead, heartbeat: Heartbeat, faults: Faults) -> None:
+        self._world, self._head, self._heartbeat, self._faults = world, head, heartbeat, faults
+        self._began_ms = heartbeat.attempt.task.began
+        self._storage: LogStorage = BeatingStorage(world.storages.open(head.location), heartbeat.beat)
         self._checkpoints: list[int] = []
         self._checksums: list[int] = []
         self._compactions: list[tuple[int, int]] = []
@@ -261,7 +274,9 @@ class _Work:
         refusal = _refusal(head)
         if head.location != self._head.location or head.floor < self._head.floor:
             refusal = "its HEAD was restored or moved meanwhile"
-        if self._world.clock.now_ms() > self._attempt.task.until - MARGIN_MS:
+        if not self._heartbeat.beat():
+            refusal = "another attempt has been begun meanwhile"
+        if self._world.clock.now_ms() > self._began_ms + TERM_MS - MARGIN_MS:
             refusal = "the attempt takes too long"
         if refusal:
             raise StateConflict("TableNotActive", refusal, remedy="try again later", state=head.state)
@@ -299,7 +314,7 @@ class OutOfTime(Exception):
 
 class MaintenanceTarget:
     """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is kept as those of targets are. It
-    acknowledges every batch: a table that fails is looked at again later, and holds up no other."""
+    acknowledges every batch: a table that fails, or is busy, holds up no other. Its caller tries it again (``LEFT``)."""
 
     name: Final = TARGET
     most: Final = 100

@@ -188,6 +188,10 @@ class LogStorage(Protocol):
     def list_all(self) -> Iterator[Stat]:
         """Every file of the table."""
 
+    def left_overs(self, before_ms: int) -> Iterator[Stat]:
+        """Temporary files in the folders of logs and metadata that writes which were cut off have left, changed before ``before_ms`` for the
+        last time; none where a store has no such files. ``stat`` and ``delete`` take their paths, no listing shows them."""
+
     def delete(self, path: str) -> None:
         """Remove a file; no error when it is not there."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from tests.support.delta_table import table_id
+from tests.support.delta_table import Killed, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import SCHEDULED, Context, Function, Http, function
 from tests.support.gc import DAY, GRACE, days, everything, stage_table
-from turnstile.coordination.tasks import Attempt, Tasks
-from turnstile.gc.collector import TASK
+from turnstile.coordination.tasks import Attempt, Busy, Tasks
+from turnstile.gc.collector import LEASE_MS, TASK, Collector, CollectTask, Report
 from turnstile.store.core.errors import StateConflict
 
 
@@ -49,6 +51,55 @@ def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_mor
     assert last is not None
     assert (last.attempt, last.succeeded, last.until) == (2, 2, 0)
     assert msgspec.json.decode(last.result)["deleted"] == 1
+
+
+def test_i10_a_long_run_keeps_its_lease_and_one_that_died_loses_it_within_minutes(world: FakeWorld) -> None:
+    """A server's run may take an hour; ten minutes after the start of the next server it can have its own."""
+    collector, others = Collector(world, GRACE), list[bool]()
+    task, scan = CollectTask(world, collector), collector._scan
+
+    def slow(*arguments: Any) -> None:
+        world.clock.now += LEASE_MS // 2
+        others.append(isinstance(Tasks(world).begin(TASK, LEASE_MS), Busy))
+        scan(*arguments)
+
+    for number in range(8, 12):
+        stage_table(world, table_id(number))
+    collector._scan = slow  # type: ignore[method-assign]
+    until_ms = world.clock.now + 3_600_000
+    assert isinstance(task.run(3_600_000, dry_run=False, until_ms=until_ms), Report)
+    assert len(others) > 3 and all(others)
+    last = Tasks(world).last(TASK)
+    assert last is not None and last.succeeded == last.attempt == 1
+    assert 0 < task.rest_ms(DAY) <= DAY
+
+    def killed(*arguments: Any) -> None:
+        raise Killed
+
+    collector._scan = killed  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        task.run(3_600_000, dry_run=False, until_ms=world.clock.now + 3_600_000)
+    assert task.rest_ms(DAY) == 0, "a run that did not end is due"
+    collector._scan = scan  # type: ignore[method-assign]
+    assert isinstance(task.run(3_600_000, dry_run=False, until_ms=world.clock.now + 1), Busy)
+    world.clock.now += LEASE_MS
+    assert isinstance(task.run(3_600_000, dry_run=False, until_ms=world.clock.now + 1), Report)
+
+
+def test_i10_a_run_that_another_one_has_replaced_ends(world: FakeWorld) -> None:
+    collector, scanned = Collector(world, GRACE), list[object]()
+    for number in range(8, 12):
+        stage_table(world, table_id(number))
+
+    def frozen(scanner: object, *arguments: Any) -> None:
+        scanned.append(scanner)
+        world.clock.now += LEASE_MS
+        assert isinstance(Tasks(world).begin(TASK, LEASE_MS), Attempt)
+
+    collector._scan = frozen  # type: ignore[method-assign]
+    report = CollectTask(world, collector).run(3_600_000, dry_run=False, until_ms=world.clock.now + 3_600_000)
+    assert isinstance(report, Report) and not report.complete
+    assert len(scanned) == 1
 
 
 def test_a_run_that_failed_lets_the_next_one_begin_at_once(

@@ -14,6 +14,8 @@ from tests.support.functions import Context, Function
 from tests.support.repository import ROOT
 from turnstile.api import light_work
 from turnstile.api.light_work import ALL, MARGIN_MS
+from turnstile.coordination.heartbeat import LEASE_MS
+from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.attention import AttentionRow
 from turnstile.delta.log import listed
 from turnstile.delta.publish import Publisher
@@ -94,6 +96,19 @@ def test_a_table_that_failed_is_tried_by_every_run_over_the_next_rows_until_it_i
     assert app.maintain(ALL, LONG) == dict.fromkeys(app.maintain(ALL, LONG), 0), "its pause is not over"
     world.clock.now += 16 * FIRST_PAUSE_MS
     assert app.maintain(ALL, LONG)["checkpoints"] == 1
+    assert AttentionRow(world, "maintenance").read().noted == frozenset()
+
+
+def test_a_table_that_was_busy_is_tried_by_each_run_until_its_work_is_done(app: Function, world: FakeWorld) -> None:
+    """A run that was killed has left the lease, and its event comes again while that lasts."""
+    table = grown(world)
+    assert isinstance(Tasks(world).begin(f"maintain.{table.id}", LEASE_MS), Attempt)
+    for _ in range(3):
+        assert not any(app.maintain(SCHEDULED, LONG).values())
+        notes = AttentionRow(world, "maintenance").read().noted
+        assert [note.partition(" ")[0] for note in notes] == [table.id]
+    world.clock.now += LEASE_MS
+    assert app.maintain(SCHEDULED, LONG)["checkpoints"] == 1
     assert AttentionRow(world, "maintenance").read().noted == frozenset()
 
 

@@ -273,6 +273,9 @@ class SimStorage:
     def list_all(self) -> Iterator[Stat]:
         yield from self._call("list all", lambda: list(self._plain.list_all()), READ)
 
+    def left_overs(self, before_ms: int) -> Iterator[Stat]:
+        yield from ()
+
     def delete(self, path: str) -> None:
         self._call(f"delete {path}", lambda: self._state.delete_file(self._location, path), DELETE)
 

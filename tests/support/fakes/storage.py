@@ -73,6 +73,9 @@ class FakeStorage:
     def list_all(self) -> Iterator[Stat]:
         yield from self._under("")
 
+    def left_overs(self, before_ms: int) -> Iterator[Stat]:
+        yield from ()
+
     def delete(self, path: str) -> None:
         key = self._key(path)
         with self._owner.lock:

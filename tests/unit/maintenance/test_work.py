@@ -10,7 +10,9 @@ import pytest
 
 from tests.support.delta_table import Killed, Table, alter, kill_at, table_id
 from tests.support.fakes import delta
+from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import copied, fake_world
+from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.decide import Ratified
@@ -346,9 +348,12 @@ def test_i10_an_attempt_may_write_until_the_margin_before_its_end(table: Table) 
     busy(table, 12)
     attempt = Tasks(table.world).begin(f"maintain.{table.id}", TERM_MS)
     assert isinstance(attempt, Attempt)
-    guard = work._Work(table.world, table.head, attempt, no_faults).guard
-    table.world.clock.now = attempt.task.until - MARGIN_MS - 1
+    heartbeat = Heartbeat(Tasks(table.world), attempt, table.world.clock)
+    guard = work._Work(table.world, table.head, heartbeat, no_faults).guard
+    table.world.clock.step = 0
+    table.world.clock.now = attempt.task.began + TERM_MS - MARGIN_MS
     guard()
+    table.world.clock.now += 1
     with pytest.raises(StateConflict, match="takes too long"):
         guard()
 
@@ -397,6 +402,50 @@ def test_i10_an_attempt_that_takes_too_long_writes_nothing(table: Table) -> None
 
     done = Maintainer(table.world, faults=frozen).maintain(table.id)
     assert "takes too long" in done.reason
+    assert listed(table.storage).checkpoints == {}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_i15_work_that_a_kill_interrupted_is_due_and_goes_on_within_minutes(table: Table, point: str) -> None:
+    busy(table, 12)
+    maintainer = Maintainer(table.world)
+    with pytest.raises(Killed):
+        Maintainer(table.world, faults=kill_at(point)).maintain(table.id)
+    assert maintainer.standing(table.head)[1], "shown as due while nobody knows whether it is done"
+    assert maintainer.maintain(table.id).outcome == "busy"
+    table.world.clock.now += LEASE_MS
+    assert LEASE_MS <= 3 * 60_000
+    assert maintainer.maintain(table.id).outcome == "done"
+    assert not maintainer.standing(table.head)[1]
+    check(table, 12)
+
+
+def test_i10_a_long_attempt_keeps_its_lease_by_what_it_reads(any_table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy(any_table, 12)
+    read, others = FakeStorage.read, list[str]()
+
+    def slow(storage: Any, path: str, *arguments: Any) -> Any:
+        any_table.world.clock.now += LEASE_MS // 4
+        others.append(Maintainer(any_table.world).maintain(any_table.id).outcome)
+        return read(storage, path, *arguments)
+
+    monkeypatch.setattr(work, "TERM_MS", 100 * TERM_MS)
+    monkeypatch.setattr(FakeStorage, "read", slow)
+    done = Maintainer(any_table.world).maintain(any_table.id)
+    assert done.outcome == "done" and set(others) == {"busy"} and len(others) > 12
+    monkeypatch.undo()
+    check(any_table, 12)
+
+
+def test_i10_an_attempt_that_another_one_has_replaced_writes_nothing(table: Table) -> None:
+    busy(table, 12)
+
+    def frozen(point: str) -> None:
+        table.world.clock.now += LEASE_MS
+        assert isinstance(Tasks(table.world).begin(f"maintain.{table.id}", LEASE_MS), Attempt)
+
+    done = Maintainer(table.world, faults=frozen).maintain(table.id)
+    assert (done.outcome, done.reason) == ("failed", "another attempt has been begun meanwhile")
     assert listed(table.storage).checkpoints == {}
 
 

@@ -99,8 +99,8 @@ class TableFiles(msgspec.Struct, frozen=True):
 
 
 class LightWork(msgspec.Struct, frozen=True):
-    """Checkpoints and log compaction files, which the service writes by itself: whether something is due at the published version,
-    from which one on it is, and why the last attempt failed."""
+    """Checkpoints and log compaction files, which the service writes by itself: whether something is due at the published version, or an attempt
+    has begun and not ended, from which version on it is due, and why the last attempt failed."""
 
     due: bool
     next_version: int
@@ -169,7 +169,7 @@ def maintenance(table_id: str) -> TableMaintenance:
     Query()
     here = services()
     seen = here.maintenance_runs.overview(check_uuid(table_id), here.world.clock.now_ms() + TIME_MS)
-    light = here.maintainer.upkept(seen.head.table_id)
+    light, is_due = here.maintainer.standing(seen.head)
     values, ignored = shown_values(seen.effective)
     files = seen.files
     return TableMaintenance(
@@ -191,7 +191,7 @@ def maintenance(table_id: str) -> TableMaintenance:
         list(seen.plan.due),
         list(seen.plan.not_due),
         _runs(seen, here.world.clock.now_ms()),
-        LightWork(seen.version >= light.next, light.next, light.failures, light.reason),
+        LightWork(is_due, light.next, light.failures, light.reason),
         _follow_ups(seen),
     )
 

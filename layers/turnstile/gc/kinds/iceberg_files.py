@@ -14,7 +14,7 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.gc.core import SETTLED_MS, Item, due
 from turnstile.gc.iceberg_marks import Marks, NotKnown
 from turnstile.gc.iceberg_scan import IcebergScan, entities_of
-from turnstile.gc.scanner import FILES_MAX, Batch, NotNow, Problem, Scanner, batches, ids_in
+from turnstile.gc.scanner import FILES_MAX, Batch, NotNow, Problem, Scanner, batches, ids_in, left_overs
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.iceberg.core.expiry import removes
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -33,7 +33,8 @@ class IcebergDataScanner(Scanner):
 
     - Collects: files below the locations of managed tables of the present tree, of the formats that Iceberg's writers make,
       that are older than their grace period and that no metadata file names: of expired snapshots, of writers that died
-      before they committed. Only of tables that ask for it (``iceberg.core.expiry.removes``).
+      before they committed. Only of tables that ask for it (``iceberg.core.expiry.removes``). Of all tables: what writes of this
+      service that were cut off have left on a file system (``left_overs``).
     - Reachable is what is named by any metadata file that lies in the table's location, current or not, or in the location
       of a clone that the present or a kept HEAD has. Every HEAD that is kept leads to such a file; kind ``iceberg`` removes
       one only after the kept history. So nothing is removed that the catalog's past or a named snapshot of it shows (I10).
@@ -86,9 +87,10 @@ class _CatalogScan(IcebergScan):
         """What is to go of one table. Raises NotKnown or TurnstileError if that cannot be found out."""
         if row is None or not self.owns(table, row) or row["created"] > self.kept.began - SETTLED_MS:
             return
+        storage = self.context.world.storages.open(table.location)
+        yield from left_overs(self.context, "iceberg-files", table.location, storage, self.now)
         if not removes(self._files.table(table).properties):
             return
-        storage = self.context.world.storages.open(table.location)
         oldest = list(islice((file for file in storage.list_all() if self._old(file)), 1))
         if not oldest:
             return

@@ -11,7 +11,18 @@ from typing import Final
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.gc.core import Item, StagedFile, due, staged_candidates, staged_since, version_of
-from turnstile.gc.scanner import FILES_MAX, Batch, NotNow, Problem, Scanner, batches, bytes_of, ids_in, left_tail
+from turnstile.gc.scanner import (
+    FILES_MAX,
+    Batch,
+    NotNow,
+    Problem,
+    Scanner,
+    batches,
+    bytes_of,
+    ids_in,
+    left_overs,
+    left_tail,
+)
 from turnstile.store.core.names import LOG, STAGED, published_path, staged_path
 from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Row
@@ -26,7 +37,8 @@ floor may be older than its log, and those at a clone's location are its source'
 class StagedFileScanner(Scanner):
     """Kind ``staged``.
 
-    - Collects: staged files at or below the floor, losers and published winners alike.
+    - Collects: staged files at or below the floor, losers and published winners alike; and what writes that were cut off have left
+      on a file system (``left_overs``).
     - Unreachable since: the version was decided; a winner since it left the tail.
     - Announced by: the floor, which was raised before and never falls.
     - A crash leaves: fewer files.
@@ -39,6 +51,7 @@ class StagedFileScanner(Scanner):
         if head.state in OTHERS_FILES:
             return
         storage = self._world.storages.open(head.location)
+        yield from left_overs(self._context, "staged", head.table_id, storage, now)
         stats = storage.list(STAGED)
         files = (StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified_ms) for stat in stats)
         candidates = list(islice(staged_candidates(files, head.floor, _carried(head)), FILES_MAX))
