@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.api import clocks
+from turnstile.api import clocks, folders
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.core.attention import Attention
@@ -34,6 +34,9 @@ SKEW_MS: Final = 60_000
 """How far clocks may be apart (docs/invariants.md: what is assumed)."""
 
 _PAGE: Final = 512
+
+_MANY: Final = 2
+"""So many tables without a folder are a lake that was moved."""
 
 LAG_MS: Final = 120_000
 """How long a commit may wait for publication: the sweeper comes by every minute."""
@@ -63,7 +66,8 @@ class Checks(msgspec.Struct, frozen=True):
 
 
 def run(world: World, lake_root: str) -> Checks:
-    """Runs every check, in this order. A few dozen requests, and a scan of the HEADs."""
+    """Runs every check, in this order. A few dozen requests, two scans of the HEADs, and a request for each of up to
+    ``folders.TABLES`` tables."""
     checks: list[Check] = []
     for name, remedy, results in (
         ("refs", _REMEDY_STORE, _refs(world)),
@@ -71,6 +75,7 @@ def run(world: World, lake_root: str) -> Checks:
         ("objs", _REMEDY_STORE, _objs(world)),
         ("storage", _REMEDY_S3, _storage(world, lake_root)),
         ("tables", _REMEDY_STORE, _tables(world)),
+        ("folders", _REMEDY_S3, _folders(world)),
         ("clocks", _REMEDY_STORE, _clocks(world)),
     ):
         try:
@@ -194,6 +199,29 @@ def _tables(world: World) -> Iterator[Check]:
     late = lag_ms > LAG_MS
     text = f"{waiting} tables wait to be published, the first for {lag_ms // 1000} s" if waiting else "all is published"
     yield Check("publishing", "failed" if late else "ok", text, "docs/operations.md: PublishLag" if late else "")
+
+
+def _folders(world: World) -> Iterator[Check]:
+    """Whether the log of each Delta table is where the store says. After a lake or a home was moved, none is."""
+    found = folders.look(world)
+    looked = f"{found.looked} tables" + ("" if found.complete else " (there are more, which were not looked at)")
+    if found.gone:
+        first = "; ".join(f"{head.name} at {head.location}" for head in found.gone[:3])
+        more = f"; and {len(found.gone) - 3} more" if len(found.gone) > 3 else ""
+        text = f"{len(found.gone)} of {looked} have no log where the store says: {first}{more}"
+        yield Check("folders", "failed", text, _remedy_of_gone([head.location for head in found.gone]))
+    elif found.unknown:
+        text = f"{len(found.unknown)} of {looked} could not be looked at: " + "; ".join(found.unknown[:3])
+        yield Check("folders", "failed", text, _REMEDY_S3)
+    else:
+        yield Check("folders", "ok", f"the log is where the store says, of each of {looked}")
+
+
+def _remedy_of_gone(locations: list[str]) -> str:
+    root = folders.common_root(locations)
+    if len(locations) < _MANY or not root:
+        return "put the folder back; 'turnstile repair NAME' says what else can be done"
+    return f"put the files back below {root} (docs/operations.md, A lake that moved)"
 
 
 def _clocks(world: World) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from tests.support.delta_table import Table, publish, with_metadata
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.api import checks
+from turnstile.api import checks, folders
 from turnstile.api.checks import FOLDER, LAG_MS, SKEW_MS, Check
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
@@ -20,7 +20,7 @@ from turnstile.store.core.errors import StorageFault
 from turnstile.store.ports import Accepted, Obj, Stat
 
 ROOT = "file:///lake"
-ALL = ["refs", "releases", "objs", "storage", "clock", "tables", "publishing", "clocks"]
+ALL = ["refs", "releases", "objs", "storage", "clock", "tables", "publishing", "folders", "clocks"]
 
 
 def run(world: Any) -> dict[str, Check]:
@@ -170,7 +170,7 @@ def test_a_check_that_cannot_be_made_does_not_end_the_others(world: FakeWorld, m
     monkeypatch.setattr(world.refs, "write", broken)
     monkeypatch.setattr(world.refs, "scan", broken)
     results = run(world)
-    assert failed(world) == ["refs", "tables"]
+    assert failed(world) == ["refs", "tables", "folders"]
     assert results["storage"].result == "ok"
     assert results["refs"].message == "RuntimeError: no such table"
 
@@ -188,3 +188,65 @@ def test_the_checks_write_below_the_lakes_root_where_the_functions_may(
     run(dataclasses.replace(world))
     assert paths
     assert all(path.startswith(f"{ROOT}/{FOLDER}/_delta_log/check-") for path in paths)
+
+
+def moved(table: Table, to: str = "file:///elsewhere") -> None:
+    """Moves the files of a table as 'mv' does: the store does not know of it."""
+    files = table.world.storages.files
+    for path in [path for path in files if path.startswith(table.row["location"] + "/")]:
+        files[to + path.removeprefix(table.row["location"])] = files.pop(path)
+
+
+def test_i24_a_table_whose_folder_is_not_where_the_store_says_is_named() -> None:
+    table = with_metadata()
+    assert run(table.world)["folders"].message == "the log is where the store says, of each of 1 tables"
+    moved(table)
+    check = run(table.world)["folders"]
+    assert (check.result, failed(table.world)) == ("failed", ["folders"])
+    assert f"{table.row['name']} at {table.row['location']}" in check.message
+    assert "turnstile repair" in check.remedy
+
+
+def test_many_tables_without_a_folder_are_a_lake_that_moved() -> None:
+    table = with_metadata()
+    for number in range(5):
+        row = {
+            **table.row,
+            "key": f"{table.key}{number}",
+            "name": f"t{number}",
+            "location": f"file:///lake/c/n/{number}",
+        }
+        table.world.refs.rows[row["key"]] = row
+    check = run(table.world)["folders"]
+    assert "5 of 6 tables" in check.message
+    assert "and 2 more" in check.message
+    assert "below file:///lake/c/n " in check.remedy
+
+
+def test_a_dropped_table_whose_files_were_removed_has_no_folder() -> None:
+    table = with_metadata()
+    moved(table)
+    table.world.refs.rows[table.key] |= {"state": "dropped", "reason": "purged"}
+    assert run(table.world)["folders"].message == "the log is where the store says, of each of 0 tables"
+
+
+def test_folders_are_looked_at_up_to_a_number_of_tables_and_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_metadata()
+    table.world.refs.rows |= {f"{table.key}{n}": {**table.row, "key": f"{table.key}{n}"} for n in range(99)}
+    monkeypatch.setattr(folders, "TABLES", 40)
+    assert run(table.world)["folders"].message.endswith(
+        "of each of 40 tables (there are more, which were not looked at)"
+    )
+    monkeypatch.setattr(folders, "LONGEST_MS", 0)
+    assert "of each of 0 tables (" in run(table.world)["folders"].message
+
+
+def test_tables_whose_storage_does_not_answer_are_not_called_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_metadata()
+
+    def refused(self: FakeStorage, path: str) -> Stat | None:
+        raise StorageFault("AccessDenied")
+
+    monkeypatch.setattr(FakeStorage, "stat", refused)
+    check = run(table.world)["folders"]
+    assert (check.result, "AccessDenied" in check.message) == ("failed", True)
