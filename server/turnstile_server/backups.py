@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,6 +17,7 @@ import msgspec
 from turnstile.adapters.sqlite import copies
 from turnstile.adapters.sqlite.file import problem_in
 from turnstile.store.core.errors import TurnstileError
+from turnstile_release import version
 from turnstile_server.errors import BadSettings, NotRunning, ServerError
 from turnstile_server.home import Home, ServerState, is_locked
 from turnstile_server.settings import ServerSettings
@@ -53,7 +53,7 @@ def store_of(home: Path, store: str = "") -> Path:
 def back_up(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
     """Takes a backup into ``folder``; returns its manifest. Raises ServerError."""
     path = store_of(home, store)
-    manifest = _told(lambda: copies.back_up(path, folder, now_ms=_now_ms(), release=version("turnstile")))
+    manifest = _told(lambda: copies.back_up(path, folder, now_ms=_now_ms(), release=version()))
     return {"folder": str(folder.absolute()), **msgspec.to_builtins(manifest)}
 
 
