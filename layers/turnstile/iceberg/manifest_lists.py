@@ -26,7 +26,7 @@ REMEDY: Final = "run the whole write again, with new data files; those of this o
 
 
 class ManifestLists:
-    """Looks at the manifest lists of one commit, at each once: attempts of the commit share what was found.
+    """Looks at the manifest lists of a commit.
 
     Lists outside of the table's location are not looked at: gc removes nothing there, and the service may have no rights.
     """
@@ -34,14 +34,13 @@ class ManifestLists:
     def __init__(self, storages: Storages, clock: Clock, unnamed_ms: int) -> None:
         """``unnamed_ms``: for how long gc leaves files that nothing names."""
         self._storages, self._clock, self._unnamed_ms = storages, clock, unnamed_ms
-        self._seen = set[str]()
 
     def require(self, base: TableMetadata, updates: Sequence[u.TableUpdate]) -> None:
         """Raises InvalidRequest unless all lists that ``updates`` bring to ``base`` can be relied on: one request each."""
         for update in updates:
             if isinstance(update, u.AddSnapshot) and base.snapshot(update.snapshot.snapshot_id) is None:
                 path = update.snapshot.manifest_list
-                if path not in self._seen and _below(path, base.location):
+                if _below(path, base.location):
                     folder, _, name = normalise(path).rpartition("/")
                     self.judge(base, path, self._storages.open(folder).stat(name))
 
@@ -56,12 +55,11 @@ class ManifestLists:
                 field="updates",
                 remedy=REMEDY,
             )
-        self._seen.add(path)
 
 
 def _below(path: str, location: str) -> bool:
     """Whether the list is in the table's location; not where its path is none that the service knows."""
     try:
-        return bool(path) and normalise(path).startswith(f"{normalise(location)}/")
+        return normalise(path).startswith(f"{normalise(location)}/")
     except InvalidRequest:
         return False

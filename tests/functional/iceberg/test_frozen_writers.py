@@ -143,3 +143,11 @@ def test_i10_a_transaction_of_several_tables_is_refused_whole(client: Iceberg, l
     before = client.load(f"{SALES}/tables/t2"), client.load(T1)
     refused(client.post("/iceberg/v1/main/transactions/commit", {"table-changes": changes}), 400, "BadRequestException")
     assert (client.load(f"{SALES}/tables/t2"), client.load(T1)) == before
+
+
+def test_a_snapshot_of_format_1_that_names_no_list_is_not_looked_at(client: Iceberg) -> None:
+    client.create("t2", properties={"format-version": "1"})
+    client.world.storages.requests.clear()
+    added = add_snapshot(1, None, 0, **{"manifest-list": "", "manifests": ["file:///lake/m.avro"]})
+    assert client.commit(added, set_ref(1), require=[at_ref(None)], path=f"{SALES}/tables/t2").status == 200
+    assert "stat" not in client.world.storages.requests
