@@ -132,7 +132,7 @@ def require_store(settings: ServerSettings) -> tuple[str, ...]:
                 store.database.require_whole()
             ensure(store.world, lake_root=settings.lake_root)
             look(store)
-            notices += unknown_lake(store, settings.lake_root)
+            notices += unknown_lake(store, settings.lake_root) + former_stack(store, settings)
             if store.database is not None:
                 store.database.mark_used(used=True)
         finally:
@@ -203,6 +203,21 @@ def unknown_lake(store: OpenStore, lake_root: str) -> tuple[str, ...]:
         (
             f"the store has no table, and its lake {lake_root} has some ({found}): if the store had tables, it was lost, or copied without "
             f"its -wal file. {_BEHIND}; tables that no store knows any more come back by 'turnstile import'"
+        ),
+    )
+
+
+def former_stack(store: OpenStore, settings: ServerSettings) -> tuple[str, ...]:
+    """Says so where the store knows no table, and the home is one of an emulated deployment, as ``turnstile up`` once started it."""
+    home = Path(settings.home)
+    if not (home / "stack.json").is_file() or not (home / "state").is_dir():
+        return ()
+    if next(iter(store.world.refs.scan("table")), None) is not None:
+        return ()
+    return (
+        (
+            f"{home} is the home of an emulated deployment, whose tables (in {home / 'state'}) this server does not know, so it starts empty: "
+            "start that by the version which wrote it and bring its tables over (docs/migration.md), or use another home"
         ),
     )
 

@@ -319,7 +319,16 @@ MODULES: Final = {
         ("functional/iceberg/test_table_scans.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.iceberg.core.expiry": Mutated(
-        ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
+        (
+            "unit/iceberg/test_expiry.py",
+            "unit/gc/test_iceberg_snapshots.py",
+            "functional/iceberg/test_frozen_writers.py",
+        ),
+        writes=False,
+        decides=True,
+    ),
+    "turnstile.iceberg.manifest_lists": Mutated(
+        ("functional/iceberg/test_frozen_writers.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.iceberg.core.manifest_rewrite": Mutated(
         ("unit/iceberg/test_manifest_rewrite.py", "unit/gc/test_iceberg_manifests.py"), writes=False, decides=True

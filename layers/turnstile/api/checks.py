@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.api import clocks, folders
+from turnstile.api import clocks, folders, import_checks
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.core.attention import Attention
@@ -77,6 +77,7 @@ def run(world: World, lake_root: str) -> Checks:
         ("tables", _REMEDY_STORE, _tables(world)),
         ("folders", _REMEDY_S3, _folders(world)),
         ("clocks", _REMEDY_STORE, _clocks(world)),
+        ("imports", _REMEDY_STORE, _imports(world)),
     ):
         try:
             checks += results
@@ -242,6 +243,15 @@ def _clocks(world: World) -> Iterator[Check]:
     text = "a clock was ahead when these were written: " + "; ".join(map(clocks.described, found[:3])) + more
     remedy = "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as over already"
     yield Check("clocks", "warning", text, remedy)
+
+
+def _imports(world: World) -> Iterator[Check]:
+    """Imports that were cut off; nothing where there are none."""
+    found = sorted(import_checks.half_imported(world), key=lambda each: each.claimed_ms)
+    if found:
+        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+        text = "; ".join(import_checks.described(each, world.clock.now_ms()) for each in found[:3]) + more
+        yield Check("imports", "warning", text, import_checks.remedy(found[0]))
 
 
 def _counts(states: Counter[str]) -> str:

@@ -203,7 +203,7 @@ def spill() -> SpillLimits:
 
 def limits() -> Limits:
     """Returns the limits of a function that changes catalogs."""
-    return Limits(spill=spill(), history_ms=grace().history_ms)
+    return Limits(spill=spill(), history_ms=grace().history_ms, unnamed_ms=grace().unnamed_ms)
 
 
 def event_targets() -> tuple[EventTarget, ...]:

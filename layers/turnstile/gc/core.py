@@ -40,6 +40,11 @@ class Grace(msgspec.Struct, frozen=True):
     files_ms: int = 72 * HOUR_MS
     refs_ms: int = 720 * HOUR_MS
 
+    @property
+    def unnamed_ms(self) -> int:
+        """How long files of Iceberg tables that nothing names stay at least."""
+        return max(self.files_ms, self.history_ms)
+
     def __post_init__(self) -> None:
         if self.history_ms < 3 * HOUR_MS:
             raise ValueError("history must be 3 hours at least: page tokens live for one, functions for a part of one")

@@ -15,7 +15,7 @@ Any other commit, and any file that cannot be read, is a conflict as if there we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTable
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.locations import normalise
-from turnstile.store.ports import Ids, Storages
+from turnstile.store.ports import Ids, Stat, Storages
 
 MERGE: Final = "turnstile.merge-appends"
 """``false``: no append is merged; ``true``: those of ``WATCHFUL`` writers as well."""
@@ -45,6 +45,10 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 _TOTALS: Final = ("records", "data-files", "files-size")
 
 
+Judge = Callable[[TableMetadata, str, Stat | None], None]
+"""Raises where a manifest list that a commit names cannot be relied on (``manifest_lists.ManifestLists.judge``)."""
+
+
 class MergedAppend(msgspec.Struct, frozen=True):
     """What to apply instead of the commit, and the path of the manifest list that was written for it."""
 
@@ -59,17 +63,29 @@ class AppendMerger:
         self._storages, self._ids = storages, ids
 
     def merge(
-        self, base: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[u.TableUpdate]
+        self,
+        base: TableMetadata,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[u.TableUpdate],
+        judge: Judge | None = None,
     ) -> MergedAppend | None:
         """Returns the commit rebased onto ``base``, which it was not made for; None when it cannot be merged. Raises
-        StorageFault if the new manifest list cannot be written."""
+        StorageFault if the new manifest list cannot be written, and what ``judge`` does of the list that the commit names."""
         append = _append(base, requirements, updates)
         current = base.snapshot(base.current_snapshot_id)
         if append is None or current is None:
             return None
         snapshot = append.snapshot
         try:
-            added = self._added(base, snapshot)
+            listed, file = self._file(base, snapshot.manifest_list)
+        except (TurnstileError, _NotMergeable):
+            return None
+        if judge is not None:
+            judge(base, snapshot.manifest_list, file)
+        if file is None:
+            return None
+        try:
+            added = self._added(base, snapshot, self._parsed(listed))
             existing = self._entries(base, current.manifest_list)
         except (TurnstileError, _NotMergeable):
             return None
@@ -86,10 +102,10 @@ class AppendMerger:
         )
         return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
 
-    def _added(self, base: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
-        """The manifests that ``snapshot`` adds to its parent's; raises _NotMergeable unless all are as required above."""
+    def _added(self, base: TableMetadata, snapshot: Snapshot, entries: list[avro.Record]) -> list[avro.Record]:
+        """The manifests that ``snapshot``, whose list has ``entries``, adds to its parent's; raises _NotMergeable unless all are as
+        required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
-        entries = self._entries(base, snapshot.manifest_list)
         before = self._entries(base, parent.manifest_list) if parent is not None else []
         added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]
         others = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] != snapshot.snapshot_id]
@@ -110,20 +126,30 @@ class AppendMerger:
 
     def _entries(self, base: TableMetadata, path: str) -> list[avro.Record]:
         """The entries of a manifest list; raises _NotMergeable if one has fields that ``manifests.SCHEMA`` lacks."""
-        entries = avro.read(self._read(base, path))
+        return self._parsed(self._read(base, path))
+
+    def _parsed(self, raw: bytes) -> list[avro.Record]:
+        entries = avro.read(raw)
         for entry in entries:
             _require(set(entry) <= manifests.KNOWN)
             _require(all(entry.get(id) is not None for id in manifests.REQUIRED))
         return entries
 
     def _read(self, base: TableMetadata, path: str) -> bytes:
+        raw, file = self._file(base, path)
+        _require(file is not None)
+        return raw
+
+    def _file(self, base: TableMetadata, path: str) -> tuple[bytes, Stat | None]:
+        """A file of the table; no Stat where it is not there. Raises _NotMergeable where it is too large, or not the table's."""
         path = normalise(path)
         _require(path.startswith(f"{normalise(base.location)}/"))
         folder, _, name = path.rpartition("/")
         file = self._storages.open(folder).read(name, MAX_BYTES + 1)
-        if file is None or len(file[0]) > MAX_BYTES:
-            raise _NotMergeable
-        return file[0]
+        if file is None:
+            return b"", None
+        _require(len(file[0]) <= MAX_BYTES)
+        return file
 
     def _write(
         self, base: TableMetadata, snapshot: Snapshot, parent: Snapshot, sequence: int, entries: list[avro.Record]

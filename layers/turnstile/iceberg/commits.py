@@ -2,7 +2,7 @@
 
     1  the catalog's tree          one read
     2  each table's metadata       cached, or one read
-    3  requirements, updates       pure; refusals are raised here
+    3  requirements, updates       pure; refusals are raised here. The list of an added snapshot is looked at: one request
     4  new metadata files          one write for each table
     5  the swap of the HEAD        one conditional write for all tables
 
@@ -28,6 +28,7 @@ from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, 
 from turnstile.iceberg.core.table_updates import applied, created
 from turnstile.iceberg.files import StoredFile
 from turnstile.iceberg.locations import LocationClaim, check_paths
+from turnstile.iceberg.manifest_lists import ManifestLists
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.locations import normalise
@@ -123,6 +124,7 @@ class _Run:
         self._context, self._world, self._files = context, context.world, context.files
         self._changes, self._claims = changes, claims
         self._merger = AppendMerger(context.world.storages, context.world.ids)
+        self._lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
         self._first_writes: list[int] = []
         self._results: dict[int, _Result] = {}
         self.written: list[str] = []
@@ -167,6 +169,7 @@ class _Run:
         now_ms = self._world.clock.now_ms()
         metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.spelled)
         check_paths(metadata.properties, claim.location)
+        self._lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
         file = self._write(claim.location, metadata)
         name, access = change.path[-1], self._context.owned
         entity = IcebergTable(
@@ -204,16 +207,19 @@ class _Run:
         return self._results[position]
 
     def _updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
-        """What to apply to ``base``, and the files that were written for that; raises CommitFailed."""
+        """What to apply to ``base``, and the files that were written for that; raises CommitFailed, and InvalidRequest for a
+        snapshot whose files may be gone."""
         try:
             for requirement in change.requirements:
                 check(requirement, base)
         except CommitFailed:
-            merged = self._merger.merge(base, change.requirements, change.updates)
+            merged = self._merger.merge(base, change.requirements, change.updates, self._lists.judge)
             if merged is None:
+                self._lists.require(base, change.updates)
                 raise
             self.written.append(merged.manifest_list)
             return merged.updates, (merged.manifest_list,)
+        self._lists.require(base, change.updates)
         return change.updates, ()
 
     def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:

@@ -10,9 +10,13 @@ import pytest
 
 from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, names, owners_match, sandbox
 from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.legacy import PLACE, Legacy, import_writes, legacy_info, run_import, upgrades, with_legacy
 from tests.support.threads import at_once
+from turnstile.api import checks
+from turnstile.api.checks import Check
+from turnstile.api.import_checks import UNDER_WAY_MS
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
@@ -41,6 +45,38 @@ def test_an_import_killed_at_any_write_is_finished_by_running_it_again(how: How)
         head = head_of(world, id)
         assert (head.latest, head.last_ict) == (3, legacy.actions(3)["commitInfo"]["inCommitTimestamp"])
         complete(world)
+
+
+@pytest.mark.parametrize("how", CRASHES)
+def test_i2_doctor_names_an_import_that_was_cut_off_and_how_to_go_on(how: How) -> None:
+    named = 0
+    for at in range(1, import_writes() + 1):
+        services, _ = with_legacy()
+        world = fakes(services)
+        with pytest.raises(Crash):
+            run_import(fresh(Faulty(world, at, how).world))
+        claimed = importing(world)
+        assert seen(world) is None, "it may be under way"
+        world.clock.now += UNDER_WAY_MS
+        check = seen(world)
+        assert (check is not None) == claimed
+        if check is not None:
+            named += 1
+            assert check.result == "warning" and f"the import of {PLACE} into catalog main" in check.message
+            assert f"turnstile import main.NAMESPACE.NAME {PLACE}" in check.remedy
+        run_import(fresh(world))
+        assert seen(world) is None
+    assert named >= 3
+
+
+def seen(world: FakeWorld) -> Check | None:
+    """What the checks of a deployment say of imports."""
+    return {check.name: check for check in checks.run(world, "s3://lake").checks}.get("imports")
+
+
+def importing(world: FakeWorld) -> bool:
+    """Whether the location has the claim of an import."""
+    return any(row["kind"] == "location" and row.get("importing") for row in world.refs.rows.values())
 
 
 @pytest.mark.parametrize("how", CRASHES)

@@ -156,7 +156,8 @@ def broken(lake: LakeFiles, how: str) -> None:
     if how == "missing manifest":
         lake.commit(listed=lake.snapshot(here, 9, live, names=f"{here}/metadata/none.avro"))
     elif how == "missing list":
-        lake.commit(listed=f"{here}/metadata/none.avro")
+        lake.commit(listed=lake.put(here, "metadata/none.avro"))
+        del files[f"{here}/metadata/none.avro"]
     elif how == "elsewhere":
         lake.commit(listed=lake.snapshot("file:///lake/elsewhere", 9, live))
     elif how == "no path":
@@ -629,7 +630,9 @@ def test_i10_a_clone_that_cannot_be_read_keeps_everything(lake: LakeFiles) -> No
     lake.commit()
     clone(lake.client.services.open_catalog, "sales.t1", "sales.copy")
     copy = f"{SALES}/tables/copy"
-    lake.commit(path=copy, listed=f"{location(lake, copy)}/metadata/none.avro")
+    listed = lake.put(location(lake, copy), "metadata/none.avro")
+    lake.commit(path=copy, listed=listed)
+    del lake.client.world.storages.files[listed]
     days(lake.client.world, 9)
     report = collect(lake)
     assert orphan in lake.stored and len(report.problems) == 1

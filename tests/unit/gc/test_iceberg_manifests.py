@@ -150,7 +150,9 @@ def test_a_manifest_that_cannot_be_read_changes_nothing(client: Iceberg, table: 
 @pytest.mark.parametrize("how", ["missing", "outside", "unknown member", "missing member", "encrypted"])
 def test_a_manifest_list_that_cannot_be_read_changes_nothing(client: Iceberg, table: SmallManifests, how: str) -> None:
     if how == "missing":
-        table.append(**{"manifest-list": f"{table.metadata['location']}/metadata/none.avro"})
+        listed = table.put("none.avro", b"")
+        table.append(**{"manifest-list": listed})
+        del client.world.storages.files[listed]
     elif how == "outside":
         outside = "file:///lake/else/snap.avro"
         client.world.storages.files[outside] = (avro.write(table.listed(), manifests.SCHEMA, {}, bytes(16)), 0)

@@ -22,6 +22,7 @@ from turnstile.iceberg.core.expiry import (
     Retention,
     expired,
     expires,
+    may_be_collected,
     removes,
 )
 from turnstile.iceberg.core.metadata import TableMetadata, check_readable
@@ -196,3 +197,7 @@ def test_what_is_left_is_readable_and_expires_no_further(metadata: TableMetadata
         *gone.snapshot_ids
     }
     assert expired(after, NOW).refs == ()
+
+
+def test_files_may_be_collected_from_half_of_the_time_on_that_gc_leaves_them() -> None:
+    assert [may_be_collected(age_ms, 10) for age_ms in (0, 5, 6, 11)] == [False, False, True, True]

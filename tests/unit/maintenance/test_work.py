@@ -409,6 +409,7 @@ def test_i10_an_attempt_that_takes_too_long_writes_nothing(table: Table) -> None
 def test_i15_work_that_a_kill_interrupted_is_due_and_goes_on_within_minutes(table: Table, point: str) -> None:
     busy(table, 12)
     maintainer = Maintainer(table.world)
+    assert maintainer.standing(table.head)[1], "never begun"
     with pytest.raises(Killed):
         Maintainer(table.world, faults=kill_at(point)).maintain(table.id)
     assert maintainer.standing(table.head)[1], "shown as due while nobody knows whether it is done"

@@ -10,12 +10,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.delta_table import Table
 from tests.support.fakes.world import fake_world
 from turnstile.adapters.sqlite.database import Database
 from turnstile.store.core.errors import StoreCause, StoreUnavailable
+from turnstile.store.core.writes import Insert, new_row
 from turnstile_server import store_health
 from turnstile_server.settings import ServerSettings
-from turnstile_server.store_health import SAYS, SILENT, StoreProbe, look, note_damage, require_store, watch_file
+from turnstile_server.store_health import (
+    SAYS,
+    SILENT,
+    StoreProbe,
+    leave_store,
+    look,
+    note_damage,
+    require_store,
+    watch_file,
+)
 from turnstile_server.world import OpenStore, open_store
 
 
@@ -37,6 +48,23 @@ def _cause(call: Callable[[], object]) -> StoreCause:
     with pytest.raises(StoreUnavailable) as refusal:
         call()
     return refusal.value.cause
+
+
+def test_a_start_in_the_home_of_an_emulated_deployment_says_that_its_tables_are_not_served(tmp_path: Path) -> None:
+    settings = ServerSettings(str(tmp_path))
+    (tmp_path / "state").mkdir()
+    assert require_store(settings) == ()
+    (tmp_path / "stack.json").write_text("{}")
+    for _ in range(2):  # as long as no table is here
+        leave_store(settings)
+        (notice,) = require_store(settings)
+        assert str(tmp_path / "state") in notice and "starts empty" in notice and "docs/migration.md" in notice
+    opened = open_store(settings, create=False)
+    table = Table(fake_world())
+    opened.world.refs.write(Insert(table.row | {"key": opened.world.space.table(table.id)}, (new_row("I2"),)))
+    opened.close()
+    leave_store(settings)
+    assert require_store(settings) == ()
 
 
 def test_a_look_at_a_store_that_is_well_leaves_no_change_that_others_hear_of(store: OpenStore) -> None:

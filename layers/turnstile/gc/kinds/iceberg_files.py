@@ -112,8 +112,7 @@ class _CatalogScan(IcebergScan):
 
     def _old(self, file: Stat) -> bool:
         """Whether a file may go at all: by its age, and its name. Hidden ones are somebody else's, as in Iceberg."""
-        grace = self.context.grace
-        if file.modified_ms > self.now - max(grace.files_ms, grace.history_ms) - SETTLED_MS:
+        if file.modified_ms > self.now - self.context.grace.unnamed_ms - SETTLED_MS:
             return False
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
         return file.path.endswith(_KNOWN) and not hidden

@@ -82,6 +82,12 @@ def removes(properties: Mapping[str, str]) -> bool:
     return _asks(properties, REMOVE)
 
 
+def may_be_collected(age_ms: int, unnamed_ms: int) -> bool:
+    """Whether gc, which leaves files that nothing names for ``unnamed_ms``, may have removed what was written before a file that is
+    ``age_ms`` old. The other half of the time is a margin: for how long a writer was at work until then, and for clocks."""
+    return age_ms > unnamed_ms // 2
+
+
 def _asks(properties: Mapping[str, str], name: str) -> bool:
     """As in Java, every other text than ``true`` means no; ``gc.enabled`` is true unless it says otherwise."""
     allowed = properties.get(GC_ENABLED, "true").lower() == "true"

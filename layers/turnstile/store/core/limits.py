@@ -109,7 +109,8 @@ class Limits(msgspec.Struct, frozen=True):
     ``backlog_bytes`` how much a table's row may carry that is not published yet, before commits are refused;
     ``winners_bytes`` inline content a conflict answer carries at most; ``attempts`` how often a proposal is decided anew;
     ``spill`` when a catalog's index spills; ``history_ms`` for how long gc leaves a catalog's past (``Grace.history``),
-    so that one may go back to it.
+    so that one may go back to it; ``unnamed_ms`` for how long it leaves files of Iceberg tables that nothing names
+    (``Grace.unnamed_ms``).
     """
 
     inline_bytes: int = 256 * 1024
@@ -124,6 +125,7 @@ class Limits(msgspec.Struct, frozen=True):
     attempts: int = 8
     spill: SpillLimits = SpillLimits()
     history_ms: int = 168 * 3_600_000
+    unnamed_ms: int = 168 * 3_600_000
 
 
 def growing_pause_ms(failures: int, first_ms: int, longest_ms: int) -> int:

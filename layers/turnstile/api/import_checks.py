@@ -1,0 +1,55 @@
+"""Imports that were cut off between their upgrade commit and their table: which locations, and how to go on (I2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from turnstile.catalog.core.location_rows import Location
+from turnstile.store.core.errors import UnreadableRow
+from turnstile.store.ports import World
+
+UNDER_WAY_MS: Final = 15 * 60_000
+"""For so long an import may be under way: it takes seconds, and no process of it lives longer."""
+
+_PAGE: Final = 512
+
+
+class HalfImported(msgspec.Struct, frozen=True):
+    """A location that an import of a table into ``catalog`` claims since ``claimed_ms``."""
+
+    location: str
+    catalog: str
+    claimed_ms: int
+
+
+def half_imported(world: World) -> Iterator[HalfImported]:
+    """Yields the locations whose import neither runs any more nor has made its table. One pass over the rows of locations."""
+    after, prefix, now_ms = "", world.space.location(""), world.clock.now_ms()
+    while True:
+        rows, after = world.refs.scan_part((Location.kind,), after=after, limit=_PAGE)
+        for row in rows:
+            try:
+                owner = Location.from_row(row)
+            except UnreadableRow:  # reported where it is used
+                continue
+            if owner.importing and now_ms - owner.created >= UNDER_WAY_MS:
+                yield HalfImported(row["key"].removeprefix(prefix), owner.catalog, owner.created)
+        if not after:
+            return
+
+
+def described(found: HalfImported, now_ms: int) -> str:
+    """Returns what an operator reads of it."""
+    hours = (now_ms - found.claimed_ms) / 3_600_000
+    return f"the import of {found.location} into catalog {found.catalog} began {hours:.1f} h ago and was not finished"
+
+
+def remedy(found: HalfImported) -> str:
+    """Returns how to go on."""
+    return (
+        f"run it again: 'turnstile import {found.catalog}.NAMESPACE.NAME {found.location}' goes on where it was. Until then no "
+        "catalog serves the table, and writers by path may be refused, since its log may name Turnstile as its coordinator"
+    )
