@@ -182,7 +182,8 @@ class CatalogStore:
         self._cache(tree, len(tree.commit.embedded))
 
     def _cache_tree(self, catalog: str, obj: Obj) -> Tree:
-        tree = Tree.of(catalog, obj.id, obj.decoded(decode_commit), self.segments(catalog))
+        segments = self.segments(catalog)
+        tree = obj.decoded(lambda payload: Tree.of(catalog, obj.id, decode_commit(payload), segments))
         return self._cache(tree, len(obj.payload))
 
     def _cache(self, tree: Tree, size: int) -> Tree:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.catalog import create, fakes, fresh
 from tests.support.damage.pages import NEVER, run, small_store, table_of
+from turnstile.catalog.core.tree import decode_commit, encode_commit
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import UnreadableObj
 
@@ -38,3 +39,18 @@ def test_a_damaged_obj_is_named_and_not_taken_for_one_that_is_not_there(type: st
         MetadataStore(world.objs, world.space).get("main", head["metadata"])
     assert found.value.details["obj"]
     assert found.value.remedy
+
+
+def test_a_commit_whose_index_is_damaged_is_named() -> None:
+    services = fresh()
+    world = fakes(services)
+    create(services, "t")
+    head = world.refs.rows[services.reader.key("main")]["head"]
+    key = next(key for key, obj in world.objs.rows.items() if obj.id == head)
+    commit = decode_commit(world.objs.rows[key].payload)
+    index = commit.embedded.replace(b"default", b"\xff" * 7)
+    assert index != commit.embedded
+    broken = msgspec.structs.replace(commit, embedded=index)
+    world.objs.rows[key] = msgspec.structs.replace(world.objs.rows[key], payload=encode_commit(broken))
+    with pytest.raises(UnreadableObj, match="utf-8"):
+        fresh(world).listings.tables("main", ("default",))
