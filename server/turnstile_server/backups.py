@@ -44,7 +44,7 @@ def store_of(home: Path, store: str = "") -> Path:
     """Returns the file of the home's store, or of the one that ``store`` names. Raises BadSettings where it is no SQLite file."""
     place = Home.at(home)
     previous = ServerState.read(place)
-    settings = ServerSettings(str(place.path), store=store or (previous.store if previous else ""))
+    settings = ServerSettings(str(place.path), store=store or (previous.of_home(place).store if previous else ""))
     if settings.store_kind != "sqlite":
         raise BadSettings(f"the store {settings.store} is no SQLite file", _ELSEWHERE)
     return Path(settings.store_place).absolute()

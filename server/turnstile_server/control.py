@@ -72,6 +72,7 @@ class Server:
             previous = ServerState.read(place)
             if is_locked(place.lock) and previous is not None and _answers(previous.url):
                 return cls(place, _same(place, previous, port, token, lake=lake, store=store))
+            previous = previous.of_home(place) if previous else None
             # A token that was given once stays: a restart must not open the API silently. An empty one opens it on purpose.
             others = any({**os.environ, **(environment or {})}.get(name) for name in ACCEPTS if name != TOKEN)
             opened = {AUTHENTICATION: "none"} if token == "" and not others else {}

@@ -7,9 +7,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import unquote
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,16 @@ class ServerState:
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 
+    def of_home(self, home: Home) -> Self:
+        """Returns the state with the home's own store and lake in the place of those that are remembered and not there: the home was
+        renamed. Else a start would make an empty store under the old name."""
+        store, lake_root = self.store, self.lake_root
+        if not _is_there(store, "sqlite:") and (home.path / "turnstile.db").is_file():
+            store = f"sqlite:{home.path / 'turnstile.db'}"
+        if not _is_there(lake_root, "file://") and (home.path / "lake").is_dir():
+            lake_root = (home.path / "lake").as_uri()
+        return replace(self, store=store, lake_root=lake_root)
+
     def write(self, home: Home) -> None:
         """Replaces the state on disk in one step, readable by its owner only."""
         partial = home.state_file.with_suffix(".tmp")
@@ -89,6 +100,11 @@ class ServerState:
             json.dump(asdict(self), out, indent=2)
             out.write("\n")
         partial.replace(home.state_file)
+
+
+def _is_there(place: str, scheme: str) -> bool:
+    """Whether a file or folder of this machine is there; True for what is elsewhere."""
+    return not place.startswith(scheme) or Path(unquote(place.removeprefix(scheme))).exists()
 
 
 # Advisory file locks: the kernel releases them when their holder dies, however it dies. A pid file would stay behind.

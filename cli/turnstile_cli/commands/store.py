@@ -1,4 +1,4 @@
-"""Commands on the SQLite store of a server on this machine: backup, restore, open, and the check of ``doctor --store``."""
+"""Commands on the store of a server on this machine: backup, restore, open, relocate, and the check of ``doctor --store``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import typer
 from rich.markup import escape
 
 from turnstile_cli import output as out
-from turnstile_cli.commands.server import SERVER_NEEDS, StoreUrl, need, on_server
+from turnstile_cli.commands.server import SERVER_NEEDS, Realm, StoreEndpoint, StoreUrl, need, on_server
 from turnstile_cli.connection import DEFAULT_HOME, Home, Output
+from turnstile_cli.errors import Exit
 from turnstile_cli.output import Format
 
 
@@ -79,6 +80,52 @@ def open_(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
         out.emit_json({"opened": was_closed, "home": str(home.absolute())})
     else:
         out.say("the server takes changes now" if was_closed else "the server was not closed")
+
+
+@out.report_errors
+def relocate(
+    old: Annotated[
+        str, typer.Argument(help="Root below which the store has tables: s3://bucket/prefix or file:///path.")
+    ],
+    new: Annotated[str, typer.Argument(help="Root below which their files are now.")],
+    home: Home = DEFAULT_HOME,
+    *,
+    store: StoreUrl = "",
+    store_endpoint: StoreEndpoint = "",
+    realm: Realm = "default",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would change, and what refuses it.")
+    ] = False,
+    output: Output = Format.TEXT,
+) -> None:
+    """Tell the store that the files below OLD were moved or copied below NEW; no server may use it meanwhile.
+
+    Delta and external tables, clones, and tables that are being created get the same place below NEW. It is refused while a commit is
+    not published, and where NEW lacks what the log of a table needs. Iceberg's tables and views are left as they are, and named: their
+    metadata hold absolute paths. No reset goes back to what was before. A relocation that was interrupted goes on when it is repeated.
+    """
+    need(SERVER_NEEDS, "server", "a relocation")
+    from turnstile_server.relocating import relocate as move
+
+    found: dict[str, Any] = on_server(
+        lambda: move(home, old, new, store=store, store_endpoint=store_endpoint, realm=realm, dry_run=dry_run)
+    )
+    if output is Format.JSON:
+        out.emit_json(found)
+    else:
+        verb = "have" if found["done"] else "would have"
+        out.say(
+            f"{found['tables']} Delta tables, {found['external']} external tables and {found['staging']} that are being created {verb} "
+            f"their place below {escape(found['new'])}"
+        )
+        for text in found["left"]:
+            out.say(f"left as it is: {escape(text)}")
+        for text in found["problems"]:
+            out.say(f"[red]refuses it:[/red] {escape(text)}")
+        if found["done"]:
+            out.say("Start the server with the lake's new root (--lake), then: turnstile doctor")
+    if found["problems"]:
+        raise typer.Exit(int(Exit.FAILURE))
 
 
 def checks_of_store(home: Path) -> list[dict[str, str]]:

@@ -222,7 +222,10 @@ def _remedy_of_gone(locations: list[str]) -> str:
     root = folders.common_root(locations)
     if len(locations) < _MANY or not root:
         return "put the folder back; 'turnstile repair NAME' says what else can be done"
-    return f"put the files back below {root} (docs/operations.md, A lake that moved)"
+    return (
+        f"put the files back below {root}, or stop the server and run 'turnstile relocate OLD NEW', OLD being {root} or a folder above "
+        "it (docs/operations.md, A lake that moved)"
+    )
 
 
 def _clocks(world: World) -> Iterator[Check]:

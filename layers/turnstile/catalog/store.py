@@ -84,7 +84,7 @@ class CatalogStore:
         if tree is None and segment and self.peek(catalog, segment) is None:
             objs = self._objs.get_many(self._space.objs(catalog), [head, segment])
             if segment in objs:
-                self._cache_segment(catalog, segment, unpack(objs[segment].payload))
+                self._cache_segment(catalog, segment, objs[segment].decoded(unpack))
             tree = self._cache_tree(catalog, objs[head]) if head in objs else None
         elif tree is None:
             tree = self.find_tree(catalog, head)
@@ -104,7 +104,7 @@ class CatalogStore:
         if tree is not None:
             return tree.commit
         obj = self._commit_obj(catalog, id)
-        return decode_commit(obj.payload) if obj is not None else None
+        return obj.decoded(decode_commit) if obj is not None else None
 
     def _commit_obj(self, catalog: str, id: str) -> Obj | None:
         obj = self._objs.get(self._space.objs(catalog), id) if is_commit_id(id) else None
@@ -121,7 +121,7 @@ class CatalogStore:
         obj = self._objs.get(self._space.objs(catalog), id)
         if obj is None:
             raise TurnstileError(f"catalog index segment {id} is missing", remedy="restore the objs table")
-        return self._cache_segment(catalog, id, unpack(obj.payload))
+        return self._cache_segment(catalog, id, obj.decoded(unpack))
 
     def peek(self, catalog: str, id: str) -> Index | None:
         """Returns the segment if it is cached: no request."""
@@ -140,7 +140,7 @@ class CatalogStore:
         missing = [id for id in ids if id not in entities]
         objs = self._objs.get_many(self._space.objs(catalog), missing) if missing else {}
         for id, obj in objs.items():
-            entities[id] = decode(obj.payload)
+            entities[id] = obj.decoded(decode)
             self._entities.put((folded, id), entities[id], len(obj.payload) * _DECODED)
         for id in missing:
             if id not in entities:
@@ -182,7 +182,8 @@ class CatalogStore:
         self._cache(tree, len(tree.commit.embedded))
 
     def _cache_tree(self, catalog: str, obj: Obj) -> Tree:
-        tree = Tree.of(catalog, obj.id, decode_commit(obj.payload), self.segments(catalog))
+        segments = self.segments(catalog)
+        tree = obj.decoded(lambda payload: Tree.of(catalog, obj.id, decode_commit(payload), segments))
         return self._cache(tree, len(obj.payload))
 
     def _cache(self, tree: Tree, size: int) -> Tree:

@@ -244,7 +244,7 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
     if entry.inline:
         obj = world.objs.get(world.space.objs(head.catalog), entry.obj) if entry.obj else None
         if obj is not None:
-            return final_bytes(place, unpack(obj.payload))
+            return final_bytes(place, obj.decoded(unpack))
         return _published(storage, place, f"obj {entry.obj}")
     path = staged_path(place.name)
     file = storage.read(path, _most(entry))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,6 +15,8 @@ from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file
 from turnstile.store.core.rows import IDENTITY, Space, identity_obj, identity_objs
 from turnstile.store.ports import Clock, Obj, Objs, World
+
+_VERSION: Final = msgspec.msgpack.Decoder(int)
 
 
 class IdentityIndex:
@@ -44,7 +46,7 @@ class IdentityIndex:
         """Returns the version that one of ``identities`` became, or None. One request."""
         ids = [id for identity in identities if identity for id in identity_objs(table_id, identity)]
         for obj in self._objs.get_many(self._space.objs(catalog), ids).values():
-            return msgspec.msgpack.decode(obj.payload, type=int)
+            return obj.decoded(_VERSION.decode)
         return None
 
     def versions_of(self, catalog: str, table_id: str, txns: Iterable[str]) -> dict[str, int]:
@@ -52,7 +54,7 @@ class IdentityIndex:
         them. One request for fifty."""
         ids = {id: txn for txn in txns if txn for id in identity_objs(table_id, txn)}
         objs = self._objs.get_many(self._space.objs(catalog), list(ids))
-        return {ids[id]: msgspec.msgpack.decode(obj.payload, type=int) for id, obj in objs.items()}
+        return {ids[id]: obj.decoded(_VERSION.decode) for id, obj in objs.items()}
 
 
 class Outcome(msgspec.Struct, frozen=True):

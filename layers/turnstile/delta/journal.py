@@ -214,7 +214,7 @@ class Journal:
             problem = f"the commits of transaction {entry.id} are not kept any more: its end is over"
             remedy = "abort it, and run its statements again, as a new transaction"
             raise StateConflict(ErrorType.RELOAD_REQUIRED, problem, field="id", remedy=remedy)
-        stored = msgspec.msgpack.decode(zlib.decompress(obj.payload), type=_Commits)
+        stored = obj.decoded(lambda payload: msgspec.msgpack.decode(zlib.decompress(payload), type=_Commits))
         commits = tuple(CommitRequest(**msgspec.structs.asdict(commit)) for commit in stored.commits)
         return GroupRequest(entry.id, commits, stored.reads), stored.part
 

@@ -17,6 +17,7 @@ from turnstile.store.core.rows import METADATA, Space, metadata_obj
 from turnstile.store.ports import Obj, Objs
 
 _CACHED = 512
+_METADATA = msgspec.json.Decoder(DeltaMetadata)
 
 
 class MetadataStore:
@@ -51,7 +52,7 @@ class MetadataStore:
 
     def adopt(self, catalog: str, obj: Obj) -> DeltaMetadata:
         """Decodes and caches an obj that was read elsewhere."""
-        metadata = msgspec.json.decode(obj.payload, type=DeltaMetadata)
+        metadata = obj.decoded(_METADATA.decode)
         self._cache.put((catalog, obj.id), metadata)
         return metadata
 

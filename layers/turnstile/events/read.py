@@ -70,7 +70,7 @@ class EventReader:
                 obj = objs.get(chunk_obj(log.log, number))
                 if obj is None or not self._is_kept(obj):
                     raise expired()
-                yield from _from(place, number, unpack(obj.payload))
+                yield from _from(place, number, obj.decoded(unpack))
         if last == log.chunk:
             yield from _from(place, log.chunk, unpack(log.tail))
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
+from turnstile.store.core.errors import UnreadableObj
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Row, Write
 
@@ -112,6 +115,13 @@ class Obj(msgspec.Struct, frozen=True):
     payload: bytes
     created_us: int
     expires_s: int | None = None
+
+    def decoded(self, decode: Callable[[bytes], T]) -> T:
+        """Returns what ``decode`` makes of the payload. Raises UnreadableObj where the payload is damaged."""
+        try:
+            return decode(self.payload)
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, zlib.error, struct.error) as error:
+            raise UnreadableObj(self.space, self.id, str(error) or type(error).__name__) from error
 
 
 class Objs(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 
 import pytest
@@ -23,6 +24,7 @@ from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, 
 from turnstile.transfer import imports as importing
 from turnstile.transfer.exports import Exporter
 from turnstile.transfer.imports import Claims, Importer
+from turnstile.transfer.relocation import Relocator
 from turnstile.transfer.survey import Surveyor
 
 
@@ -162,3 +164,23 @@ def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(stored_r
     ])  # fmt: skip
     assert sum(isinstance(answer, AlreadyExists) for answer in answers) == 7
     assert names(stored_realm.services()) == sorted(["same", *(f"t{n}" for n in range(8))])
+
+
+def test_i10_a_lake_that_moved_is_relocated(
+    stored_realm: StoredRealm, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    services = stored_realm.services()
+    id = create(services, "t")
+    services.externals.register(*MAIN, "ext", location=stored_realm.old, format="delta", about=External())
+    root, new = stored_realm.lake.removesuffix("/lake"), f"file://{tmp_path_factory.mktemp('moved')}/new"
+    shutil.copytree(root.removeprefix("file://"), new.removeprefix("file://"))
+    for left in (False, True):
+        relocator = Relocator(services.world, stored_realm.services().reader)
+        plan = relocator.plan(root, new)
+        assert (plan.problems, plan.empty) == ((), left)
+        relocator.apply(plan)
+    assert head_of(services.world, id).location.startswith(f"{new}/lake/main/default/")
+    moved = stored_realm.services()
+    assert moved.reader.resolve("main", ("default",), "t").table_id == id
+    owners = [row["key"] for row in services.world.refs.scan("location") if row.get("table_id")]
+    assert len(owners) == 2 and all(f"/location/{new}/" in key for key in owners)

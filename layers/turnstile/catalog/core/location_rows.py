@@ -197,10 +197,15 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
         remedy = "drop the clones first; a drop that purges waits for them"
         raise StateConflict("TableHasClones", problem, field="table", remedy=remedy, clones=sorted(clones))
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
-    writes: list[Write] = [Erase(space.location(location), (own, uncloned()))]
+    return [Erase(space.location(location), (own, uncloned())), *_unmarked(space, location, rows)]
+
+
+def _unmarked(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]:
+    """The writes that count one claim less above ``location``; none in a zone."""
     higher = {key: Location.from_row(rows[key]) for key in keys_above(space, location)[1:] if key in rows}
     if any(row.zone for row in higher.values()):
-        return writes
+        return []
+    writes: list[Write] = []
     for key, row in higher.items():
         if row.below == 1:
             last = Clause("last", "I10", "nothing else lies below", Below(("below",), 2))
@@ -209,6 +214,30 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
             shared = Clause("shared", "I10", "something else lies below", AtLeast(("below",), 2))
             writes.append(Change(key, (shared,), (SetSum(("below",), ("below",), -1),)))
     return writes
+
+
+# -- a lake that moved ------------------------------------------------------------------------------------------------
+# The owner's row is copied to its new key before anything leads there, and erased after nothing leads to the old one: one
+# owner has both locations meanwhile, and no other can claim either.
+
+
+def copy_owner(space: Space, row: Row, to: str, rows: Mapping[str, Row], now: int) -> list[Write]:
+    """The writes that give the owner, or zone, of ``row`` the location ``to`` as well, with all that the row knows. ``rows``: those
+    under ``keys_above`` of ``to``."""
+    copy = Insert({**row, "key": space.location(to)}, (new_row("I10"),))
+    if any(Location.from_row(rows[key]).zone for key in keys_above(space, to)[1:] if key in rows):
+        return [copy]
+    return [copy, *claim(space, to, rows, table_id="", catalog="", now=now)[1:]]
+
+
+def vacate(space: Space, location: str, row: Row, rows: Mapping[str, Row]) -> list[Write]:
+    """The writes that end the ownership of ``location``, whose owner has another by now, if its row is still as it was copied: ``row``."""
+    own = Clause("own", "I10", "the location is still this owner's", Equals(("table_id",), row["table_id"]))
+    marks = Equals(("revision",), row["revision"]) if "revision" in row else Absent(("revision",))
+    clones = Equals(_CLONES, row["clones"]) if row.get("clones") else Absent(_CLONES)
+    same = Clause("same marks", "I10", "no reader or mark has come since it was copied", marks)
+    needed = Clause("same clones", "I10", "no clone has come or gone since it was copied", clones)
+    return [Erase(space.location(location), (own, same, needed)), *_unmarked(space, location, rows)]
 
 
 # -- import claims ----------------------------------------------------------------------------------------------------

@@ -250,6 +250,17 @@ class NewerFormat(StorageFault):
         super().__init__(message, remedy=remedy, row=key, format=format, known=known)
 
 
+class UnreadableObj(StorageFault):
+    """An obj is damaged: nothing is derived from it, and it is never taken for one that is not there. ``details`` has ``obj``."""
+
+    def __init__(self, space: str, id: str, why: str) -> None:
+        message = f"obj '{id}' of '{space}' cannot be read: {why}"
+        remedy = (
+            "restore this obj from a backup: docs/operations.md, A row that cannot be read; others are not affected"
+        )
+        super().__init__(message, remedy=remedy, obj=id)
+
+
 class UnreadableRow(StorageFault):
     """A row of refs is damaged: it is neither read nor changed, and never taken for one that is not there. ``details`` has ``row``."""
 

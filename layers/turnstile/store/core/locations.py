@@ -89,3 +89,10 @@ def is_root(location: str) -> bool:
 def overlap(first: str, second: str) -> bool:
     """Whether two normalised locations are equal, or one lies below the other."""
     return first == second or first in ancestors(second) or second in ancestors(first)
+
+
+def moved(location: str, old: str, new: str) -> str | None:
+    """Where a normalised location is after all below ``old`` has come to be below ``new``; None if it is neither ``old`` nor below."""
+    if location == old:
+        return new
+    return new + location.removeprefix(old) if location.startswith(f"{old}/") else None

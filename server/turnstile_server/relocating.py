@@ -1,0 +1,82 @@
+"""Relocates the tables of a store: ``turnstile relocate``. No server may run in the home, and no process may have the file open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from turnstile.adapters.sqlite.copies import is_open
+from turnstile.catalog.services import build
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.limits import Limits
+from turnstile.transfer.relocation import Relocator
+from turnstile_server.errors import ServerError
+from turnstile_server.home import Home, ServerState, take_lock
+from turnstile_server.settings import ServerSettings
+from turnstile_server.world import open_store
+
+_SHOWN = 10
+
+
+def settings_of(home: Path, store: str, store_endpoint: str, realm: str) -> ServerSettings:
+    """The settings of the store that is named, or of the home's."""
+    place = Home.at(home)
+    previous = ServerState.read(place)
+    if not store and previous is not None:
+        store, store_endpoint = previous.of_home(place).store, store_endpoint or previous.store_endpoint
+    return ServerSettings(str(place.path), store=store, store_endpoint=store_endpoint, realm=realm)
+
+
+def relocate(
+    home: Path, old: str, new: str, *, store: str = "", store_endpoint: str = "", realm: str = "default", dry_run: bool
+) -> dict[str, Any]:
+    """Gives all that the store has below ``old`` the same place below ``new``; returns what was found and whether it was done. With
+    ``dry_run`` nothing is changed, and problems are in the report.
+
+    Raises:
+        ServerError: a server runs in the home, a process has the file open, or there are problems; nothing was changed. Or the store
+            failed, or something else wrote to it: the same relocation goes on where it stopped.
+    """
+    settings, place = settings_of(home, store, store_endpoint, realm), Home.at(home)
+    lock = take_lock(place.lock) if place.path.is_dir() else None
+    try:
+        if place.path.is_dir() and lock is None:
+            raise ServerError(
+                f"a server is running in {place.path}; nothing was changed",
+                remedy=f"stop it with 'turnstile down --home {place.path}', and run the command again",
+                kind="AlreadyRunning",
+            )
+        if settings.store_kind == "sqlite" and is_open(Path(settings.store_place)):
+            raise ServerError(
+                f"a process has {settings.store_place} open; nothing was changed",
+                remedy="stop the server that uses it, and run the command again",
+                kind="AlreadyRunning",
+            )
+        return _relocated(settings, old, new, dry_run=dry_run)
+    except TurnstileError as error:
+        raise ServerError(error.message, remedy=error.remedy or "", kind=error.type) from error
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _relocated(settings: ServerSettings, old: str, new: str, *, dry_run: bool) -> dict[str, Any]:
+    opened = open_store(settings, create=False)
+    try:
+        world = opened.world
+        services = build(world, lake_root=settings.lake_root, limits=Limits())
+        relocator = Relocator(world, services.reader)
+        plan = relocator.plan(old, new)
+        if not dry_run:
+            if plan.problems:
+                more = f"; and {len(plan.problems) - _SHOWN} more" if len(plan.problems) > _SHOWN else ""
+                raise ServerError(
+                    f"nothing was changed: {'; '.join(plan.problems[:_SHOWN])}{more}",
+                    remedy="see to each of them, and run the command again; --dry-run shows all",
+                    kind="CannotRelocate",
+                )
+            relocator.apply(plan)
+        return {**plan.report(), "store": settings.store, "done": not dry_run}
+    finally:
+        opened.close()
