@@ -223,10 +223,10 @@ def former_stack(store: OpenStore, settings: ServerSettings) -> tuple[str, ...]:
 
 
 def forget_connections() -> None:
-    """Lets the next use of DynamoDB make connections of its own: two processes cannot share one."""
+    """Lets the next use of a client of AWS make connections of its own: two processes cannot share one."""
     from turnstile.adapters import opening
 
-    opening.dynamodb.cache_clear()
+    opening.forget_clients()
 
 
 # -- in the background --------------------------------------------------------------------------------------------------

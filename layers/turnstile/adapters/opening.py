@@ -200,6 +200,13 @@ def emr_serverless() -> Any:
     return _client("emr-serverless", None, attempts=2)
 
 
+def forget_clients() -> None:
+    """Forgets all clients of this process. Call it before the process forks: a connection that two
+    processes share mixes their requests."""
+    for client in (dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
+        client.cache_clear()
+
+
 def read_secret(arn: str) -> str:
     """The value of a secret of Secrets Manager, or of a parameter ``/path/name`` of Systems Manager's Parameter Store, deciphered. Raises
     what botocore raises."""

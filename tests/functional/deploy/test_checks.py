@@ -220,7 +220,7 @@ def test_many_tables_without_a_folder_are_a_lake_that_moved() -> None:
     check = run(table.world)["folders"]
     assert "5 of 6 tables" in check.message
     assert "and 2 more" in check.message
-    assert "below file:///lake/c/n " in check.remedy
+    assert "below file:///lake/c/n," in check.remedy
 
 
 def test_a_dropped_table_whose_files_were_removed_has_no_folder() -> None:

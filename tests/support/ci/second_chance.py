@@ -50,6 +50,7 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._pid = os.getpid()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -64,6 +65,8 @@ class Recorder:
         self._append({"exit": int(exitstatus)})
 
     def _append(self, line: dict[str, Any]) -> None:
+        if os.getpid() != self._pid:  # a fork that runs tests of its own, as those of mutants do
+            return
         with self._path.open("a") as file:
             file.write(json.dumps(line) + "\n")
 

@@ -169,3 +169,17 @@ def test_it_is_ready_again_when_the_store_is() -> None:
     assert probe.problem() == SAYS[StoreCause.GONE]
     broken[0] = False
     assert probe.problem() is None
+
+
+def test_a_process_that_forks_leaves_no_client_of_aws_to_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that share a connection read each other's answers."""
+    for name, value in (("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b"), ("DEFAULT_REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    kept = [one for one in vars(opening).values() if hasattr(one, "cache_clear")]
+    opening.forget_clients()
+    opening.s3("http://127.0.0.1:1")
+    opening.dynamodb("http://127.0.0.1:1")
+    opening.sts()
+    assert sum(one.cache_info().currsize for one in kept) >= 3
+    store_health.forget_connections()
+    assert [one.__name__ for one in kept if one.cache_info().currsize] == []
