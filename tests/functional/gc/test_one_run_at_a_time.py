@@ -86,6 +86,27 @@ def test_i10_a_long_run_keeps_its_lease_and_one_that_died_loses_it_within_minute
     assert isinstance(task.run(3_600_000, dry_run=False, until_ms=world.clock.now + 1), Report)
 
 
+def test_the_next_run_is_due_a_day_after_one_that_ended_and_at_once_where_none_did(world: FakeWorld) -> None:
+    task, tasks = CollectTask(world, Collector(world, GRACE)), Tasks(world)
+    world.clock.step = 0
+    assert task.rest_ms(DAY) == 0, "never was one"
+    attempt = tasks.begin(TASK, LEASE_MS)
+    assert isinstance(attempt, Attempt)
+    assert task.rest_ms(DAY) == 0, "it has not ended"
+    assert tasks.finish(attempt)
+    assert task.rest_ms(DAY) == DAY
+    world.clock.now += DAY - 1
+    assert task.rest_ms(DAY) == 1
+    world.clock.now += 2
+    assert task.rest_ms(DAY) == 0
+    world.clock.now -= 9 * DAY
+    assert task.rest_ms(DAY) == DAY, "the clock that wrote the end was ahead"
+    world.clock.now += 9 * DAY - 2
+    attempt = tasks.begin(TASK, LEASE_MS)
+    assert isinstance(attempt, Attempt) and tasks.fail(attempt, "no answer")
+    assert task.rest_ms(DAY) == 0, "it failed"
+
+
 def test_i10_a_run_that_another_one_has_replaced_ends(world: FakeWorld) -> None:
     collector, scanned = Collector(world, GRACE), list[object]()
     for number in range(8, 12):
