@@ -135,7 +135,13 @@ MODULES: Final = {
         guards=True,
     ),
     "turnstile.catalog.core.location_rows": Mutated(
-        (_CLAUSES, *_CATALOG, "unit/gc/test_*.py", "functional/transfer/test_import*.py")
+        (
+            _CLAUSES,
+            *_CATALOG,
+            "unit/gc/test_*.py",
+            "functional/transfer/test_import*.py",
+            "functional/transfer/test_relocation.py",
+        )
     ),
     "turnstile.catalog.core.request_rows": Mutated(
         ("unit/coordination/test_reference_and_request_rows.py", "unit/catalog/test_*.py")
