@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.delta_table import Table
 from tests.support.fakes.world import fake_world
+from turnstile.adapters import opening
 from turnstile.adapters.sqlite.database import Database
 from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.core.writes import Insert, new_row
