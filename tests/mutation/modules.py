@@ -134,6 +134,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.transfer.relocation": Mutated(("functional/transfer/test_relocation.py",)),
     "turnstile.catalog.core.location_rows": Mutated(
         (
             _CLAUSES,
