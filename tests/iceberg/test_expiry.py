@@ -80,7 +80,9 @@ def moving(server_of_weeks: MovingServer) -> Moving:
     name = f"lake{next(CATALOGS)}"
     services = server_of_weeks.services
     ensure(services.world, name, lake_root=services.settings.lake_root)
-    return Moving(server_of_weeks, name)
+    moving = Moving(server_of_weeks, name)
+    server_of_weeks.before_request = moving.stamp  # a client's files are of the server's clock, too
+    return moving
 
 
 def connect(moving: Moving) -> RestCatalog:

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -165,7 +165,10 @@ class _Silent(WSGIRequestHandler):
 
 
 class MovingServer:
-    """What a test does with it: ``url``, ``clock``, ``services`` and ``publish``."""
+    """What a test does with it: ``url``, ``clock``, ``services`` and ``publish``; ``before_request`` is called before each request
+    is answered."""
+
+    before_request: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, url: str, clock: MovingClock, services: Services) -> None:
         self.url, self.clock, self.services = url, clock, services
@@ -209,15 +212,17 @@ def moving_server(
 
         def bounded(environ: dict[str, Any], start: Any) -> Any:
             """wsgiref's input does not end with the body."""
+            server.before_request()
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             return application({**environ, "wsgi.input": io.BytesIO(body)}, start)
 
         http = make_server("127.0.0.1", 0, bounded, _Threaded, _Silent)
+        url = f"http://127.0.0.1:{http.server_port}"
+        server = MovingServer(url, clock, Services(world, read_settings(settings)))
         thread = threading.Thread(target=http.serve_forever, daemon=True)
         thread.start()
         try:
-            services = Services(world, read_settings(settings))
-            yield MovingServer(f"http://127.0.0.1:{http.server_port}", clock, services)
+            yield server
         finally:
             http.shutdown()
             http.server_close()

@@ -33,10 +33,12 @@ class Writer:
         self._thread.start()
 
     def _write(self) -> None:
+        timestamp_ms = 0
         try:
             while not self._over.is_set():
                 version = len(self.acknowledged) + 1
-                content = delta.append(str(uuid.uuid4()), now_ms())
+                timestamp_ms = max(now_ms(), timestamp_ms + 1)  # two commits may take less than a millisecond
+                content = delta.append(str(uuid.uuid4()), timestamp_ms)
                 if self._commit(version, content):
                     self.acknowledged[version] = content
         except BaseException as fault:  # told by stop()
