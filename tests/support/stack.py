@@ -81,6 +81,7 @@ class Table:
 
     def __init__(self, stack: Stack, name: str | None = None, headers: dict[str, str] | None = None) -> None:
         self.name = name or f"t_{uuid.uuid4().hex[:12]}"
+        self._timestamp_ms = 0
         self.api: httpx.Client = stack.client()
         self.api.headers.update(headers or {})
         staged = self.ask("POST", f"{NAMESPACE}/staging-tables", {"name": self.name})
@@ -112,7 +113,7 @@ class Table:
 
     def propose(self, version: int | None, txn: str | None = None, **more: Any) -> httpx.Response:
         """An inline append, not judged."""
-        content = delta.append(txn or str(uuid.uuid4()), now_ms())
+        content = delta.append(txn or str(uuid.uuid4()), self._next_ms())
         body = {"version": version, "inline": {"content": content.decode()}, **more}
         return self.api.post(f"/v1/tables/{self.id}/commits", json=body)
 
@@ -124,10 +125,15 @@ class Table:
 
     def stage(self, version: int) -> dict[str, Any]:
         """A staged append that must be ratified."""
-        name, content = f"{version:020d}.{uuid.uuid4()}.json", delta.append(str(uuid.uuid4()), now_ms())
+        name, content = f"{version:020d}.{uuid.uuid4()}.json", delta.append(str(uuid.uuid4()), self._next_ms())
         self.storage.write(f"_delta_log/_staged_commits/{name}", content)
         staged = {"name": name, "size": len(content), "modified": now_ms()}
         return self.ask("POST", f"/v1/tables/{self.id}/commits", {"version": version, "staged": staged})
+
+    def _next_ms(self) -> int:
+        """A timestamp that is later than that of the commit before: two may take less than a millisecond."""
+        self._timestamp_ms = max(now_ms(), self._timestamp_ms + 1)
+        return self._timestamp_ms
 
     def published(self, version: int, seconds: float = WITHIN_S) -> bytes:
         """The bytes of a version as soon as they are in ``_delta_log``."""
