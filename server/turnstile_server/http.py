@@ -125,7 +125,7 @@ class Application:
         read = self._strangers.read if path in self._public else _read
         incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, functools.partial(read, environ))
         app = self._app(path, method)
-        closed = self._door.refusal(method, app.route_of(path)[0])
+        closed = self._door.refusal(method, app.route_of(path)[0]) if self._door.is_closed else None
         response = self._answer(app, incoming) if closed is None else app.refuse(incoming, closed)
         body = b"" if method == "HEAD" else response.body
         sent = [(name.lower(), value) for name, value in response.headers.items()]
