@@ -11,11 +11,11 @@ export TURNSTILE_EXAMPLES = $(EXAMPLES)
 # Compiled modules are kept: every Lambda worker and test process would compile the libraries anew without them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
-# A process for each core, at least two, a file in one of them; files with slow tests first (tests/conftest.py). A Spark
-# session, the server and the test keep two cores busy.
+# A process for each core, at least two, a file in one of them; files with slow tests first (tests/conftest.py). Two Spark
+# sessions on two cores take three quarters of the time of one: each often waits for its driver alone.
 CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 SPREAD := -n $(shell echo $$(( $(CORES) > 2 ? ($(CORES) < 8 ? $(CORES) : 8) : 2 ))) --dist loadfile --no-loadscope-reorder
-SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 0 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist loadfile --no-loadscope-reorder
+SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist loadfile --no-loadscope-reorder
 # Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/long.py.
 LONG := mutation clients iceberg spark histories
 # Kinds that have tests with a Spark session, less slow ones.

@@ -298,17 +298,19 @@ def _vector(column: str) -> Any:
 
 def vector_path(text: Any) -> Any:
     """The file of a deletion vector below the table's folder: a prefix and a uuid in Z85 (Delta protocol, "Deletion Vectors": ``u``).
-    An expression, because executors do not have this package."""
+    An expression, because executors do not have this package; with lambdas, because Spark's planner takes seconds for one
+    that repeats the arithmetic for each of the 20 digits."""
     before = F.length(text) - 20
-    parts = []
-    for at in range(0, 20, 5):
-        value = F.lit(0).cast("long")
-        for place in range(at, at + 5):
-            value = value * 85 + (F.position(F.substring(text, before + 1 + place, 1), F.lit(_Z85)) - 1)
-        parts.append(F.lpad(F.lower(F.hex(value)), 8, "0"))
-    digits = F.concat(*parts)
-    uuid = F.concat_ws(
-        "-", *(F.substring(digits, start, size) for start, size in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12)))
-    )
-    prefix = F.when(before > 0, F.concat(F.substring(text, 1, before), F.lit("/"))).otherwise("")
+
+    def with_digit(value: Any, place: Any) -> Any:
+        return value * 85 + (F.position(F.substring(text, before + place, F.lit(1)), F.lit(_Z85)) - 1)
+
+    def group(first: Any) -> Any:
+        """Eight hexadecimal digits for the five of Z85 that begin at ``first``."""
+        value = F.aggregate(F.sequence(first, first + 4), F.lit(0).cast("long"), with_digit)
+        return F.lpad(F.lower(F.hex(value)), 8, "0")
+
+    digits = F.array_join(F.transform(F.sequence(F.lit(1), F.lit(16), F.lit(5)), group), "")
+    uuid = F.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+    prefix = F.when(before > 0, F.concat(F.substring(text, F.lit(1), before), F.lit("/"))).otherwise("")
     return F.concat(prefix, F.lit("deletion_vector_"), uuid, F.lit(".bin"))
