@@ -30,3 +30,30 @@ def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
         sql(f"ALTER TABLE lake.{name} ADD CONSTRAINT small CHECK (id < 10000)")
         with pytest.raises(Unsupported, match="small"):
             table.append(more)
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "properties"),
+    [
+        ((), {}),
+        (("day",), {"delta.appendOnly": "true"}),
+        ((), {"delta.enableDeletionVectors": "true", "delta.dataSkippingNumIndexedCols": "1"}),
+    ],
+    ids=["plain", "partitioned, append-only", "deletion vectors"],
+)
+def test_spark_reads_describes_and_writes_a_table_that_plain_python_created(
+    lake: Any, sql: Any, name: str, file_server: Any, partition_by: tuple[str, ...], properties: dict[str, str]
+) -> None:
+    when = dt.datetime(2026, 1, 1, 12, 30)
+    rows = pa.table({"id": [1, 2], "day": [dt.date(2026, 1, 1)] * 2, "naive": [when] * 2, "names": [["a"], None]})
+    with connect(file_server.url, file_server.token) as client:
+        table = client.create(name, rows.schema, partition_by=partition_by, properties=properties)
+        table.append(rows)
+        assert sql.ids(f"lake.{name}") == [1, 2]
+        assert {row.col_name for row in sql(f"DESCRIBE lake.{name}")} >= set(rows.schema.names)
+        assert name.rpartition(".")[2] in {row.tableName for row in sql("SHOW TABLES IN lake.default")}
+        sql(f"INSERT INTO lake.{name} SELECT 3, day, naive, names FROM lake.{name} WHERE id = 1")
+        assert sorted(table.read()["id"].to_pylist()) == [1, 2, 3]
+        if "delta.appendOnly" not in properties:
+            sql(f"DELETE FROM lake.{name} WHERE id = 2")
+            assert sorted(table.read()["id"].to_pylist()) == [1, 3]

@@ -34,8 +34,9 @@ from turnstile.store.core.names import check_comment, check_identifier, check_na
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import Rejected, World
 
-REQUIRED_FEATURES: Final = ("catalogManaged", "inCommitTimestamp")
-"""Table features that version 0 must list; ``delta.core`` checks them."""
+REQUIRED_FEATURES: Final = ("catalogManaged", "vacuumProtocolCheck", "inCommitTimestamp")
+"""Table features that clients are told to list in version 0. ``delta.core`` refuses a table without the first or the last; one
+without ``vacuumProtocolCheck`` is accepted, but Delta's Spark cannot open it."""
 
 UUID_PROPERTY: Final = "io.unitycatalog.tableId"
 

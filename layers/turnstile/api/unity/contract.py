@@ -34,7 +34,7 @@ Policy = Literal["full", "lean"]
 
 _READER: Final = {
     "full": ("catalogManaged", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"),
-    "lean": ("catalogManaged",),
+    "lean": ("catalogManaged", "vacuumProtocolCheck"),
 }
 _PROPERTIES: Final[dict[str, dict[str, str]]] = {
     "full": {

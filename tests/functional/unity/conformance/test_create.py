@@ -97,7 +97,7 @@ def test_a_catalog_may_ask_for_lean_tables(unity: Unity) -> None:
         unity.call("PATCH", f"{B}/catalogs/main", {"properties": {"turnstile.create-contract": "lean"}}).status == 200
     )
     made = unity.stage()
-    assert made["required-protocol"]["reader-features"] == ["catalogManaged"]
+    assert made["required-protocol"]["reader-features"] == ["catalogManaged", "vacuumProtocolCheck"]
     assert made["suggested-properties"] == {} and len(made["required-properties"]) == 2
 
 
