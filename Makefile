@@ -49,8 +49,8 @@ $(STAMP): requirements/setup requirements/dev.txt requirements/bootstrap.txt pyp
 lock: setup ## Resolve requirements/*.in anew, keeping versions that fit (UPGRADE=1: newest)
 	requirements/lock $(if $(UPGRADE),--upgrade)
 
-clean: ## Remove what builds, tests and local stacks left behind (not .venv)
-	rm -rf .turnstile build dist *.egg-info layers/build layers/*.egg-info {http,python,spark}_client/build {http,python,spark}_client/*.egg-info .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove what builds and tests left behind (not .venv, and not .turnstile: catalog and lake of turnstile up)
+	rm -rf build dist *.egg-info layers/build layers/*.egg-info {http,python,spark}_client/build {http,python,spark}_client/*.egg-info .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log mutants states
 	find . -name __pycache__ -not -path './.venv/*' -type d -prune -exec rm -rf {} +
 

@@ -135,6 +135,11 @@ class Stack:
         return client_environment(self._state.url, self._state.aws_keys)
 
     @property
+    def authentication(self) -> str:
+        """``required`` or ``none``: whether it demands tokens."""
+        return "required" if self.token else "none"
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What users must know before they rely on this stack, and what its start found."""
         not_durable = (

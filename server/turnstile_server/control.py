@@ -164,6 +164,11 @@ class Server:
         return False
 
     @property
+    def authentication(self) -> str:
+        """``required`` or ``none``: whether it demands tokens, of whichever kind."""
+        return self.state.authentication or ("required" if self.state.token else "none")
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What a user has to know of this start."""
         return self.state.notices

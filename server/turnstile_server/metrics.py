@@ -25,10 +25,15 @@ log = logging.getLogger("turnstile.requests")
 
 
 def start(settings: ServerSettings) -> None:
-    """Says where the figures go; for every process, before ``prometheus_client`` is imported."""
+    """Says where the figures go; for every process, before anything counts. ``prometheus_client`` decides when it is imported
+    whether figures go into files, so that is decided again where somebody imported it before."""
+    from prometheus_client import values
+
     folder = Path(settings.runtime) / "metrics"
     folder.mkdir(exist_ok=True)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+    if values.ValueClass is values.MutexValue:
+        values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 def exposition() -> bytes:

@@ -336,7 +336,7 @@ def _document(service: Running) -> dict[str, Any]:
         "home": str(service.home),
         "lake_root": service.lake_root,
         "log": str(service.log),
-        "authentication": "required" if service.token else "none",
+        "authentication": service.authentication,
         "emulated": service.emulated,
         "notices": list(service.notices),
     }

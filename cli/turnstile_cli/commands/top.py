@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
@@ -78,6 +77,8 @@ def read(api: Api) -> Reading:
 
 def parse(exposition: str) -> Figures:
     """Returns the samples of Prometheus' text format by name and labels."""
+    from prometheus_client.parser import text_string_to_metric_families
+
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(exposition)

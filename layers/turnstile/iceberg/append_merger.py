@@ -10,6 +10,9 @@ refusing the commit. It does so only if
 * its manifest list is its parent's plus new data manifests that hold nothing but added files, which inherit their
   sequence numbers from the list.
 
+Each member of the snapshot that its writer computed from its base (parent, sequence number, time, schema, totals) is computed
+anew from the state it is put on, as a writer that tries again does it.
+
 Any other commit, and any file that cannot be read, is a conflict as if there were no merging.
 """
 
@@ -98,6 +101,7 @@ class AppendMerger:
             sequence_number=sequence,
             manifest_list=path,
             timestamp_ms=max(snapshot.timestamp_ms, current.timestamp_ms),
+            schema_id=base.current_schema_id,
             summary=_summary(snapshot, current),
         )
         return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)

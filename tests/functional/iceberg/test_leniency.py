@@ -34,6 +34,8 @@ def client() -> Iceberg:
         (f"{MAIN}/namespaces", {"namespace": ["n2"], "properties": None}),
         (f"{SALES}/properties", {"removals": None, "updates": {"a": "1"}}),
         (f"{SALES}/views", {**VIEW, "properties": None, "location": None}),
+        (T1, {"requirements": None, "updates": [{"action": "set-properties", "updates": {"a": "1"}}]}),
+        (T1, {"requirements": [], "updates": None}),
         (T1, {"identifier": None, "requirements": [], "updates": [
             {"action": "add-snapshot", "snapshot": {
                 "snapshot-id": 1, "parent-snapshot-id": None, "sequence-number": 1, "timestamp-ms": 1, "schema-id": None,

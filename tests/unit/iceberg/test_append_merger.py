@@ -96,6 +96,19 @@ def test_i9_an_append_is_no_older_than_the_one_that_it_follows(lake: Lake) -> No
     assert merged.updates[0].snapshot.timestamp_ms == NOW, "and not when it was merged"
 
 
+def test_i9_a_merged_append_has_the_schema_of_the_table_that_it_is_put_on(lake: Lake) -> None:
+    """Reading by snapshot, tag or time goes by the snapshot's schema: an older one would leave a column out."""
+    base = lake.append(1, None, 1)
+    slower = lake.append(2, base, 2, schema_id=0)
+    wider = {**SCHEMA, "schema-id": 1, "fields": [*SCHEMA["fields"], {"id": 9, "name": "x", "type": "long", "required": False}]}
+    now = applied(table(lake, base), (u.AddSchema(msgspec.convert(wider, Schema)), u.SetCurrentSchema(-1)), NOW)
+    faster = lake.append(3, base, 2, schema_id=1)
+    now = applied(now, commit(faster), NOW)
+    merged = merger().merge(now, requires(slower), commit(slower))
+    assert merged is not None and isinstance(merged.updates[0], u.AddSnapshot)
+    assert merged.updates[0].snapshot.schema_id == now.current_schema_id == 1
+
+
 def test_i9_appends_to_a_table_that_was_empty_follow_each_other_too(lake: Lake) -> None:
     snapshots = [lake.append(id, None, 1) for id in (1, 2, 3)]
     now = table(lake, snapshots[0])

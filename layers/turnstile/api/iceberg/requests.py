@@ -121,10 +121,11 @@ class RegisterView(Body, frozen=True):
 
 
 class CommitTable(Body, frozen=True):
-    """Changes of one table; ``identifier`` is compulsory in a transaction."""
+    """Changes of one table; ``identifier`` is compulsory in a transaction. A list that is left out, or null, is empty, as for Java's
+    parser: iceberg-go sends null."""
 
-    requirements: tuple[TableRequirement, ...]
-    updates: tuple[TableUpdate, ...]
+    requirements: tuple[TableRequirement, ...] = ()
+    updates: tuple[TableUpdate, ...] = ()
     identifier: Identifier | None = None
 
 

@@ -128,7 +128,8 @@ class NewCatalog(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """``PATCH /catalogs/{name}`` and ``/schemas/{full}``; members left out are kept, properties are replaced."""
+    """``PATCH /catalogs/{name}`` and ``/schemas/{full}``. Members left out are kept. Properties replace those that are there; none
+    at all keep them, since Unity's Java client sends an empty map with each change of a comment or name."""
 
     comment: str | UnsetType | None = UNSET
     properties: Map | None = None

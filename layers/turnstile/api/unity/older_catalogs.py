@@ -114,7 +114,7 @@ def update_unity_catalog(name: str) -> older_api.CatalogInfo:
     access = services().catalog.reader.current(name).commit.access
     if request.new_name is not None and request.new_name != services().catalog.catalogs.get(name).name:
         raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
-    changed = services().catalog.catalogs.update(name, comment=request.comment, properties=request.properties)
+    changed = services().catalog.catalogs.update(name, comment=request.comment, properties=request.properties or None)
     return _catalog(changed, access)
 
 
@@ -181,7 +181,7 @@ def _catalog(catalog: Catalog, access: Access) -> older_api.CatalogInfo:
 
 def _changed(request: older_api.Changed, old: Namespace) -> Namespace:
     """A schema as a request wants it, its name apart."""
-    properties = old.properties if request.properties is None else request.properties
+    properties = request.properties or old.properties
     comment = old.comment if request.comment is msgspec.UNSET else request.comment
     return check_properties(msgspec.structs.replace(old, properties=properties, comment=comment), old)
 
