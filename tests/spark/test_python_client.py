@@ -32,6 +32,7 @@ def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
             table.append(more)
 
 
+@pytest.mark.usefixtures("lake")
 @pytest.mark.parametrize(
     ("partition_by", "properties"),
     [
@@ -42,7 +43,7 @@ def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
     ids=["plain", "partitioned, append-only", "deletion vectors"],
 )
 def test_spark_reads_describes_and_writes_a_table_that_plain_python_created(
-    lake: Any, sql: Any, name: str, file_server: Any, partition_by: tuple[str, ...], properties: dict[str, str]
+    sql: Any, name: str, file_server: Any, partition_by: tuple[str, ...], properties: dict[str, str]
 ) -> None:
     when = dt.datetime(2026, 1, 1, 12, 30)
     rows = pa.table({"id": [1, 2], "day": [dt.date(2026, 1, 1)] * 2, "naive": [when] * 2, "names": [["a"], None]})

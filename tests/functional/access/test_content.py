@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from tests.support.access.operations import SALES
@@ -70,3 +72,23 @@ def test_i12_a_load_with_content_gives_names_to_those_who_may_not_read(realm: Re
 def test_a_writer_gets_the_bytes_of_its_own_ticket(realm: Realm) -> None:
     answer = commit(realm, realm.append(None, "own", base=1))
     assert answer.status == 200 and "own.parquet" in answer.json["commit"]["content"]
+
+
+def test_i12_a_predicate_is_not_read_for_a_principal_without_rights(realm: Realm) -> None:
+    """Reading it is work that grows with it: a stranger must not be able to ask for it."""
+    other = realm.create("other")
+    group = {
+        "id": str(uuid.uuid4()),
+        "commits": [{"table_id": realm.table, **realm.append(2, "mine")}],
+        "reads": [{"table_id": other, "version": 0, "predicate": "this is no predicate"}],
+    }
+    for user, statuses in (("bob", {403, 404}), ("ann", {403, 404}), ("root", {400})):
+        answer = realm.ask(user, "POST", "/v1/transactions", group)
+        assert answer.status in statuses, (user, answer.text)
+        assert (answer.error["field"] == "reads[0].predicate") is (user == "root"), answer.text
+
+
+def test_the_predicates_of_a_request_have_a_bound_together(realm: Realm) -> None:
+    predicates = ["id = 1" + " " * 15_000] * 7
+    answer = realm.ask("root", "POST", f"/v1/tables/{realm.table}/judge", {"after": 0, "predicates": predicates})
+    assert (answer.status, answer.error["field"]) == (400, "predicates[6]"), answer.text

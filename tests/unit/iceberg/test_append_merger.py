@@ -100,7 +100,11 @@ def test_i9_a_merged_append_has_the_schema_of_the_table_that_it_is_put_on(lake: 
     """Reading by snapshot, tag or time goes by the snapshot's schema: an older one would leave a column out."""
     base = lake.append(1, None, 1)
     slower = lake.append(2, base, 2, schema_id=0)
-    wider = {**SCHEMA, "schema-id": 1, "fields": [*SCHEMA["fields"], {"id": 9, "name": "x", "type": "long", "required": False}]}
+    wider = {
+        **SCHEMA,
+        "schema-id": 1,
+        "fields": [*SCHEMA["fields"], {"id": 9, "name": "x", "type": "long", "required": False}],
+    }
     now = applied(table(lake, base), (u.AddSchema(msgspec.convert(wider, Schema)), u.SetCurrentSchema(-1)), NOW)
     faster = lake.append(3, base, 2, schema_id=1)
     now = applied(now, commit(faster), NOW)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.support.examples import examples
+from turnstile.planning.core import sql
 from turnstile.planning.core.predicates import UNKNOWN, Comparison, TableColumns, Value
 from turnstile.planning.core.sql import parsed
 from turnstile.planning.core.statistics import narrowed
@@ -96,6 +101,7 @@ def test_what_is_understood(text, expected) -> None:
         "tags = 'a'", "address = 'a'", "tags LIKE 'a%'", "id = id", "abs(id) = 1", "id + 1 = 2", "id = (SELECT 1)", "id IN (SELECT 1)",
         "id BETWEEN SYMMETRIC 2 AND 1", "name ILIKE 'a%'", "name RLIKE 'a'", "name LIKE 'a!%' ESCAPE '!'", "name LIKE ANY ('a', 'b')",
         "ok IS TRUE", "tags[0] = 'a'", "EXISTS (SELECT 1)", "id = CAST('x' AS INT)", "price = 'NaN'", "id = 1e101", "id = 1e-101",
+        "DATE(" * 30 + "a" + ")" * 30, "STRUCT(" * 30 + "a" + ")" * 30, "MAP(" * 30 + "a" + ")" * 30, "DECIMAL(" * 30, "id = ARRAY(",
         "(" * 500 + "id = 1" + ")" * 500, "NOT " * 200 + "ok", "x" * 20_001,
     ],
 )  # fmt: skip
@@ -112,6 +118,26 @@ def test_what_is_not_understood_is_refused(text) -> None:
 def test_what_is_too_long_or_too_deep_is_refused_as_such(text, problem) -> None:
     with pytest.raises(InvalidRequest, match=problem):
         parsed(text)(COLUMNS)
+
+
+@given(st.lists(st.sampled_from([
+    "DATE", "STRUCT", "MAP", "ARRAY", "DECIMAL", "TIMESTAMP", "CAST", "CASE", "WHEN", "IN", "(", "(", "(", ")", "<", ">", ",", "id", "1",
+    "'a'", "=", "AND", "NOT", "[", "]", "->", "AS", ".",
+]), max_size=200))  # fmt: skip
+@settings(max_examples=examples(100))
+def test_reading_any_text_takes_a_bounded_number_of_steps(words: list[str]) -> None:
+    steps = 0
+
+    def count(self: object, times: int = 1) -> None:
+        nonlocal steps
+        steps += 1
+        advance(self, times)
+
+    advance = sql._Parser._advance
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(InvalidRequest):
+        patch.setattr(sql._Parser, "_advance", count)
+        parsed(" ".join(words))(COLUMNS)
+    assert steps <= 8 * len(words) + 101
 
 
 def test_the_longest_and_the_deepest_are_understood() -> None:

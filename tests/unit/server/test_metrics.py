@@ -29,4 +29,6 @@ def test_a_request_is_counted_also_where_the_library_was_imported_before(tmp_pat
     for number, first in enumerate(("", "import prometheus_client", "import turnstile_cli.main")):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert 'turnstile_requests_total{operation="GET /v1/catalogs",status="200"} 1.0' in exposition(first, folder), first
+        assert 'turnstile_requests_total{operation="GET /v1/catalogs",status="200"} 1.0' in exposition(first, folder), (
+            first
+        )

@@ -31,6 +31,7 @@ from turnstile.api.v1.transactions import (
     GroupGuards,
     Member,
     MemberBody,
+    authorized,
     conflict,
     group_of,
     note_refused,
@@ -223,8 +224,7 @@ def _guard_of(sent: _Sent) -> Guard:
 
 
 def _authorize(sent: _Sent, by: Guard) -> GroupGuards:
-    group = sent.group
-    guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    guards = authorized(sent.group)
     by.authorize_now()
     guard().mark_authorized()  # of the first; a later change that is not permitted refuses all
     return guards

@@ -16,7 +16,7 @@ from turnstile.access.core.rules import write_files
 from turnstile.api.http.authorization import authorized_by_view, guard
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
-from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, group_of
+from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, authorized, group_of
 from turnstile.catalog.paging import page_size
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
 from turnstile.delta.group_reads import ReadVersion
@@ -86,7 +86,7 @@ def announce(transaction_id: str) -> Entry:
     Query()
     sent = body(AnnouncementBody)
     group = group_of(check_uuid(transaction_id, "transaction_id"), sent.commits, sent.reads)
-    GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    authorized(group)
     guard().mark_authorized()
     owner = guard().principal.name
     row = services().journal.announce(Announcement(group, sent.attempt, sent.isolation, owner, sent.ttl_ms))

@@ -132,11 +132,11 @@ class Judged(msgspec.Struct, frozen=True):
 @routes.route(TABLE_BY_ID + "/judge", methods=["POST"])
 @needs_table(read_table, of=uuid_of_path)
 def judge(table_id: str) -> Judged:
-    from turnstile.planning.reads import IndexedFiles, checked_predicate  # with the parser, which takes long to import
+    from turnstile.planning.reads import IndexedFiles, check_predicates  # with the parser, which takes long to import
 
     Query()
     request, here = body(JudgeRequest), services()
-    predicates = [text and checked_predicate(text, f"predicates[{at}]") for at, text in enumerate(request.predicates)]
+    check_predicates({f"predicates[{at}]": text for at, text in enumerate(request.predicates) if text})
     table = here.commits.head(check_uuid(table_id))
     check_readable(table)
     version = table.latest if request.version is None else request.version
@@ -148,7 +148,7 @@ def judge(table_id: str) -> Judged:
         )
         raise NotFound("commit", problem, field=field, remedy=remedy)
     files, changes = IndexedFiles(here.planner, table, request.after), list[ShownChange | None]()
-    for at, text in enumerate(predicates):
+    for at, text in enumerate(request.predicates):
         try:
             change = here.commit_judge(text, request.after, files.was_read).change(table, version)
         except InvalidRequest as error:

@@ -72,7 +72,7 @@ def transact() -> Transaction:
     sent = body(TransactionBody)
     group = group_of(sent.id, sent.commits, sent.reads, sent.reservation)
     check_group(group)
-    guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    guards = authorized(group)
     guard().mark_authorized()
     decision = services().journal.commit(group) if sent.journal else services().groups.commit(group)
     return answer_of(group, decision, guards)
@@ -87,16 +87,8 @@ def group_of(
     return GroupRequest(
         check_uuid(id, "id"),
         tuple(msgspec.structs.replace(request, holder=holder) for request in requests),
-        tuple(_read(index, read) for index, read in enumerate(reads)),
+        tuple(msgspec.structs.replace(read, table_id=check_uuid(read.table_id)) for read in reads),
     )
-
-
-def _read(index: int, read: ReadVersion) -> ReadVersion:
-    if read.predicate:
-        from turnstile.planning.reads import checked_predicate  # with the parser, which takes long to import
-
-        checked_predicate(read.predicate, f"reads[{index}].predicate")
-    return msgspec.structs.replace(read, table_id=check_uuid(read.table_id))
 
 
 class GroupGuards(msgspec.Struct, frozen=True):
@@ -112,6 +104,20 @@ class GroupGuards(msgspec.Struct, frozen=True):
             dict(zip(written, table_guards([modify_table], written), strict=True)),
             dict(zip(read, table_guards([read_table], read), strict=True)),
         )
+
+
+def authorized(group: GroupRequest) -> GroupGuards:
+    """Returns the guards of a group's tables. Its predicates are read only after that: it is work for those that may read the tables.
+    Raises PermissionDenied, NotFound; InvalidRequest for a predicate that is none."""
+    guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    predicates = {
+        f"reads[{index}].predicate": read.predicate for index, read in enumerate(group.reads) if read.predicate
+    }
+    if predicates:
+        from turnstile.planning.reads import check_predicates  # with the parser, which takes long to import
+
+        check_predicates(predicates)
+    return guards
 
 
 def answer_of(group: GroupRequest, decision: GroupRatified | GroupRefused, guards: GroupGuards) -> Transaction:

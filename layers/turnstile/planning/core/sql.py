@@ -14,9 +14,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, cast
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.spark import SparkParser
 
 from turnstile.planning.core.files import AnyColumns, FileColumns
 from turnstile.planning.core.predicates import (
@@ -34,6 +35,10 @@ from turnstile.store.core.errors import InvalidRequest
 MAX_CHARACTERS: Final = 20_000
 MAX_DEPTH: Final = 50
 """Of nested expressions; AND and OR of any number of parts are flat."""
+
+_SPARK: Final = Spark()
+_STEPS_A_TOKEN: Final = 8
+_STEPS_MORE: Final = 100
 
 _COMPARISONS: Final[dict[type[exp.Expression], tuple[Operator, Operator]]] = {
     exp.EQ: ("=", "="),
@@ -60,14 +65,52 @@ def parsed(text: str) -> Callable[[TableColumns], Predicate]:
     text that is no predicate, or has a part that is not understood."""
     if len(text) > MAX_CHARACTERS:
         raise _refused(f"the predicate has {len(text)} characters", f"use at most {MAX_CHARACTERS}")
+    tree = _tree(text)
+    return lambda columns: _Reader(columns).predicate(tree, 0)
+
+
+class _TooManySteps(Exception):
+    """The parser goes back and forth."""
+
+
+class _Parser(SparkParser):
+    """Spark's parser with a bound on its work. It tries types before functions, and goes back where one is none: for names in front
+    of parentheses within each other (``DATE(DATE(...``) each level doubles the work. A predicate that is understood takes a step
+    for each token."""
+
+    _left = 0
+
+    def reset(self) -> None:
+        super().reset()
+        self._left = -1
+
+    def _advance(self, times: int = 1) -> None:
+        if self._left < 0:
+            self._left = _STEPS_MORE + _STEPS_A_TOKEN * self._tokens_size
+        self._left -= 1
+        if self._left <= 0:
+            raise _TooManySteps
+        super()._advance(times)
+
+
+def _tree(text: str) -> exp.Expression:
+    """Returns the expression that ``text`` is; raises InvalidRequest. Whatever the parser raises is the text's fault."""
     try:
-        tree = sqlglot.parse_one(text, read="spark", into=exp.Condition)
-    except (SqlglotError, RecursionError, ValueError) as error:
-        reason = str(error).partition("\n")[0][:200]
+        tokens = _SPARK.tokenize(text)
+        (tree,) = _Parser(dialect=_SPARK).parse_into(exp.Condition, tokens, text)
+    except (_TooManySteps, RecursionError):
         raise _refused(
-            f"the predicate cannot be read: {reason}", "write it as in SQL: day = '2026-11-01' AND id < 5"
+            "the predicate is nested too deeply", f"use at most {MAX_DEPTH} levels, and no functions within each other"
         ) from None
-    return lambda columns: _Reader(columns).predicate(cast(exp.Expression, tree), 0)
+    except Exception as error:  # the parser meets any text, and fails in many ways
+        reason = str(error).partition("\n")[0][:200] if isinstance(error, SqlglotError | ValueError) else ""
+        raise _refused(
+            f"the predicate cannot be read{reason and ': '}{reason}",
+            "write it as in SQL: day = '2026-11-01' AND id < 5",
+        ) from None
+    if tree is None:
+        raise _refused("the predicate is empty", "write it as in SQL: day = '2026-11-01' AND id < 5")
+    return cast(exp.Expression, tree)
 
 
 def parsed_of_files(text: str) -> Callable[[TableColumns], Predicate]:

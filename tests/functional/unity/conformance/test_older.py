@@ -89,7 +89,9 @@ def test_a_schema_as_the_recording_has_it(unity: Unity) -> None:
     changed = unity.call("PATCH", f"{B}/schemas/main.s1", {"properties": {"b": "2"}, "comment": "c"}).json
     assert (changed["properties"], changed["comment"]) == ({"b": "2"}, "c")
     changed = unity.call("PATCH", f"{B}/schemas/main.s1", {"properties": {}, "comment": "d"}).json
-    assert (changed["properties"], changed["comment"]) == ({"b": "2"}, "d"), "Unity's Java client sends {} with each change"
+    assert (changed["properties"], changed["comment"]) == ({"b": "2"}, "d"), (
+        "Unity's Java client sends {} with each change"
+    )
     for properties in ({"k": "v"}, {}):
         assert unity.call("PATCH", f"{B}/catalogs/main", {"properties": properties, "comment": "e"}).status == 200
     assert unity.get(f"{B}/catalogs/main").json["properties"] == {"k": "v"}
