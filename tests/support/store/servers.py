@@ -90,7 +90,7 @@ def ministack(folder: Path) -> Iterator[str]:
 def moto(folder: Path) -> Iterator[str]:
     """moto's emulation of AWS, with nothing in it."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, str(Path(__file__).with_name("moto_server.py")), str(port)]
     with serving(command, port, folder, dict(os.environ)) as url:
         yield url
 
