@@ -1,8 +1,13 @@
-"""Reading the files of a plan: whole ones by Arrow's datasets, several at once; those with a deletion vector one by one."""
+"""Reading the files of a plan: whole ones by Arrow's datasets, several at once; those with a deletion vector, and those with columns that
+are named otherwise than the table's but for case, one by one.
+
+Arrow leaves out groups of rows by ``Filter.pruning``; ``Filter.expression`` alone decides on rows, so that it is the same for every file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,6 +18,7 @@ import pyarrow.parquet as pq
 from turnstile_client.core.definitions import Definition
 from turnstile_client.core.filters import Filter
 from turnstile_client.core.partitions import partition_value
+from turnstile_client.core.shapes import is_named_alike, place_of, shaped
 from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
 from turnstile_client.storage import Storage
 
@@ -20,6 +26,7 @@ File = Mapping[str, Any]
 #: Spark writes times as INT96, which are nanoseconds where nothing else is said.
 _FORMAT: Final = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 _ROWS: Final = 131_072
+_FOOTERS_AT_ONCE: Final = 16
 
 
 class FileReader:
@@ -36,17 +43,40 @@ class FileReader:
     def rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The rows of files, in no particular order. Raises :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
         :class:`OSError`."""
-        whole = [file for file in files if not file.get("deletionVector")]
-        if whole:
-            fragments = [self._fragment(file) for file in whole]
+        needed = self._needed()
+        fragments, others = self._fragments([file for file in files if not file.get("deletionVector")], needed)
+        if fragments:
             dataset = ds.FileSystemDataset(fragments, self._whole, _FORMAT, self._storage.system())
-            expression = None if self._filter is None else self._filter.expression
-            for batch in dataset.to_batches(columns=self._names, filter=expression, batch_size=_ROWS):
-                if batch.num_rows:
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
-        for file in files:
-            if file.get("deletionVector"):
-                yield from self._without_deleted(file)
+            pruning = None if self._filter is None else self._filter.pruning
+            columns = [column.name for column in needed]
+            for batch in dataset.to_batches(columns=columns, filter=pruning, batch_size=_ROWS):
+                yield from self._wanted(pa.RecordBatch.from_arrays(batch.columns, schema=needed))
+        for file in [*others, *(file for file in files if file.get("deletionVector"))]:
+            yield from self._one_by_one(file, needed)
+
+    def _needed(self) -> pa.Schema:
+        """The columns that are read: those that are asked for, and those of the filter."""
+        names = {*self._names, *(() if self._filter is None else self._filter.columns)}
+        return pa.schema([column for column in self._whole if column.name in names])
+
+    def _fragments(self, files: Sequence[File], needed: pa.Schema) -> tuple[list[Any], list[File]]:
+        """The files that Arrow's dataset reads as fragments, and those whose columns it would not find. Their footers are read at once."""
+        stored = [column for column in needed if column.name not in self._partitions]
+        self._storage.system()
+        fragments = [self._fragment(file) for file in files]
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            schemas = list(pool.map(lambda fragment: fragment.physical_schema, fragments))
+        alike = [all(is_named_alike(schema, column) for column in stored) for schema in schemas]
+        whole = [fragment for fragment, is_alike in zip(fragments, alike, strict=True) if is_alike]
+        return whole, [file for file, is_alike in zip(files, alike, strict=True) if not is_alike]
+
+    def _wanted(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches([batch])
+        if self._filter is not None:
+            rows = rows.filter(self._filter.expression)
+        for part in rows.select(self._names).to_batches():
+            if part.num_rows:
+                yield pa.RecordBatch.from_arrays(part.columns, schema=self.schema)
 
     def _values(self, file: File) -> dict[str, pa.Scalar]:
         given = file["partitionValues"]
@@ -60,32 +90,27 @@ class FileReader:
         path = self._storage.path_of_uri(file["path"])
         return _FORMAT.make_fragment(path, self._storage.system(), partition_expression=condition)
 
-    def _without_deleted(self, file: File) -> Iterator[pa.RecordBatch]:
-        deleted = self._vector(file["deletionVector"])
+    def _one_by_one(self, file: File, needed: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of one file, less those that its deletion vector names."""
+        deleted = self._vector(file["deletionVector"]) if file.get("deletionVector") else None
         values, first = self._values(file), 0
-        needed = {*self._names, *(() if self._filter is None else self._filter.columns)}
-        schema = pa.schema([column for column in self._whole if column.name in needed])
         path = self._storage.path_of_uri(file["path"])
         with self._storage.system().open_input_file(path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-            stored = [name for name in parquet.schema_arrow.names if name in needed and name not in values]
+            wanted = {column.name.lower() for column in needed if column.name not in values}
+            stored = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
             for batch in parquet.iter_batches(_ROWS, columns=stored):
-                kept = kept_rows(deleted, first, batch.num_rows)
+                rows = batch if deleted is None else batch.take(kept_rows(deleted, first, batch.num_rows))
                 first += batch.num_rows
-                rows = pa.table([self._column(batch, kept, column, values) for column in schema], schema=schema)
-                if self._filter is not None:
-                    rows = rows.filter(self._filter.expression)
-                for part in rows.select(self._names).to_batches():
-                    if part.num_rows:
-                        yield part
+                columns = [self._column(rows, column, values) for column in needed]
+                yield from self._wanted(pa.RecordBatch.from_arrays(columns, schema=needed))
 
     @staticmethod
-    def _column(batch: pa.RecordBatch, kept: pa.Array, column: pa.Field, values: Mapping[str, pa.Scalar]) -> pa.Array:
+    def _column(rows: pa.RecordBatch, column: pa.Field, values: Mapping[str, pa.Scalar]) -> pa.Array:
         if column.name in values:
-            return pa.repeat(values[column.name], len(kept))
-        if column.name not in batch.schema.names:
-            return pa.nulls(len(kept), column.type)
-        return batch.column(column.name).take(kept).cast(column.type)
+            return pa.repeat(values[column.name], rows.num_rows)
+        place = place_of(rows.schema, column.name)
+        return pa.nulls(rows.num_rows, column.type) if place is None else shaped(rows.column(place), column.type)
 
     def _vector(self, vector: Mapping[str, Any]) -> Any:
         path = vector_path(vector)

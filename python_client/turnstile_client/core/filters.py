@@ -1,7 +1,8 @@
 """Filters as pyarrow, pandas and Polars' readers write them: ``[("day", ">=", date(2026, 11, 1)), ("city", "in", ["Bern", "Basel"])]``.
 
 A list of conditions that all hold, or a list of such lists, of which one holds. A condition on a value that is null does not hold, whatever it is,
-but ``("day", "=", None)`` and ``("day", "!=", None)``, which ask for it.
+but ``("day", "=", None)`` and ``("day", "!=", None)``, which ask for it. Numbers compare as in Spark's SQL and in the server's plans: NaN equals
+NaN and is greater than every other number, and the two zeros are equal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from turnstile_client.errors import DataMismatch
 from turnstile_predicates.file_stats import kind_of
@@ -50,6 +52,11 @@ class Filter:
         self.columns = frozenset(name for conditions in parts for name, _, _ in conditions)
         #: What Arrow judges rows by.
         self.expression = _any([_all([expression for _, expression, _ in conditions]) for conditions in parts])
+        prunable = [
+            [one for name, one, _ in conditions if _has_exact_bounds(schema.field(name).type)] for conditions in parts
+        ]
+        #: What Arrow may leave out groups of rows by: true wherever the filter is. None: nothing can be left out.
+        self.pruning = _any([_all(conditions) for conditions in prunable]) if all(prunable) else None
         self._predicate: Predicate = Or(
             tuple(And(tuple(predicate for _, _, predicate in conditions)) for conditions in parts)
         )
@@ -86,7 +93,8 @@ class Filter:
             return (field.name, is_null, null) if operator == "=" else (field.name, ~is_null, Not(null))
         [scalar] = _scalars([value], field)
         [literal] = _values(column["type"], [value], field)
-        return field.name, _compared(pc.field(field.name), operator, scalar), _comparison(field.name, operator, literal)
+        compared = _compared_as_float if types.is_floating(field.type) else _compared
+        return field.name, compared(pc.field(field.name), operator, scalar), _comparison(field.name, operator, literal)
 
 
 def _scalars(values: list[Any], field: pa.Field) -> pa.Array:
@@ -126,6 +134,30 @@ def _compared(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expr
     return column >= value
 
 
+def _compared_as_float(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expression:
+    """NaN equals NaN, and is greater than all else (Spark SQL, "NaN Semantics")."""
+    is_nan, is_number = pc.is_nan(column), column.is_valid() & ~pc.is_nan(column)
+    if math.isnan(value.as_py()):
+        nothing = column.is_valid() & ~column.is_valid()
+        by_operator = {
+            "=": is_nan,
+            "!=": is_number,
+            "<": is_number,
+            "<=": column.is_valid(),
+            ">": nothing,
+            ">=": is_nan,
+        }
+        return by_operator[operator]
+    compared = _compared(column, operator, value)
+    return compared | is_nan if operator in (">", ">=") else compared
+
+
+def _has_exact_bounds(type: pa.DataType) -> bool:
+    """Whether Parquet's bounds of a column of this type hold for all its values, in whatever unit a file has them. Those of floating-point
+    numbers leave NaN out, and times and decimals may be stored otherwise than the table has them."""
+    return bool(types.is_integer(type) or types.is_boolean(type) or types.is_string(type) or types.is_date32(type))
+
+
 def _comparison(name: str, operator: str, value: Value | None) -> Predicate:
     if value is None:
         return UNKNOWN
@@ -138,10 +170,18 @@ def _membership(
     field: pa.Field, operator: str, values: pa.Array, literals: list[Value | None]
 ) -> tuple[pc.Expression, Predicate]:
     column = pc.field(field.name)
+    is_member = _is_one_of_floats(column, values) if types.is_floating(field.type) else column.isin(values)
     member: Predicate = UNKNOWN if None in literals or not literals else In((field.name,), tuple(literals))
     if operator == "in":
-        return column.isin(values), member
-    return column.is_valid() & ~column.isin(values), UNKNOWN if member is UNKNOWN else Not(member)
+        return is_member, member
+    return column.is_valid() & ~is_member, UNKNOWN if member is UNKNOWN else Not(member)
+
+
+def _is_one_of_floats(column: pc.Expression, values: pa.Array) -> pc.Expression:
+    numbers = [value for value in values.to_pylist() if not math.isnan(value)]
+    both_zeros = [0.0, -0.0] if 0.0 in numbers else []
+    is_number = column.isin(pa.array([*numbers, *both_zeros], values.type))
+    return is_number | pc.is_nan(column) if len(numbers) < len(values) else is_number
 
 
 def _all(parts: list[pc.Expression]) -> pc.Expression:

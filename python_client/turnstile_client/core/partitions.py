@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,9 @@ from pyarrow import types
 from turnstile_client.errors import DataMismatch, Unsupported
 
 Texts = tuple[str | None, ...]
+
+#: As many digits as a decimal of Delta's can have. Python's usual 28 are too few.
+_DIGITS: Final = Context(prec=38)
 
 
 def partition_text(value: Any, name: str) -> str | None:
@@ -63,7 +66,7 @@ def _parsed(text: str, type: pa.DataType) -> Any:
     if types.is_floating(type):
         return float(text)
     if types.is_decimal(type):
-        return Decimal(text).quantize(Decimal(1).scaleb(-type.scale))
+        return _DIGITS.quantize(Decimal(text), Decimal(1).scaleb(-type.scale))
     if types.is_date(type):
         return date.fromisoformat(text)
     if types.is_timestamp(type):

@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +50,8 @@ _TYPES: Final = {
     "timestamp_ntz": "timestamp",
 }  # fmt: skip
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+#: As many digits as a decimal can have. Python's usual 28 are too few.
+_DIGITS: Final = Context(prec=38)
 _SIZED_TEXT: Final = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)")
 _WIDENED: Final = frozenset({("integer", "long"), ("short", "integer"), ("byte", "short"), ("byte", "integer"),
                              ("short", "long"), ("byte", "long"), ("float", "double")})  # fmt: skip
@@ -364,7 +366,7 @@ def _floating(text: str, _: str) -> float:
 
 def _decimal(text: str, kind: str) -> str:
     scale = int(kind.rstrip(")").rpartition(",")[2])
-    exact = Decimal(text).quantize(Decimal(1).scaleb(-scale))
+    exact = _DIGITS.quantize(Decimal(text), Decimal(1).scaleb(-scale))
     if exact != Decimal(text):
         raise ValueError
     return f"{exact:f}"

@@ -17,7 +17,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import msgspec
@@ -48,6 +48,8 @@ _KINDS: Final[dict[str, Kind]] = {
 _DELTA_TYPES: Final = {"int": "integer", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
 """Types that Delta, whose names ``TableColumns`` reads, calls otherwise."""
 
+#: As many digits as a decimal can have. Python's usual 28 would round a bound.
+_DIGITS: Final = Context(prec=40)
 _DAY_US: Final = 24 * 3600 * 1_000_000
 _HOUR_US: Final = 3600 * 1_000_000
 _EPOCH: Final = date(1970, 1, 1)
@@ -162,7 +164,7 @@ def single_value(type: str, raw: bytes) -> Any:
 def decimal_of(type: str, raw: bytes) -> Decimal:
     """Returns a decimal from its unscaled value (two's complement, big-endian)."""
     scale = int(type.rstrip(")").rpartition(",")[2])
-    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale)
+    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _DIGITS)
 
 
 def _named(fields: Sequence[Field], above: Column) -> Iterator[tuple[Column, Field]]:

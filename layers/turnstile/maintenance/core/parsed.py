@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,8 @@ from turnstile.delta.core.schemas import PHYSICAL_NAME
 from turnstile.maintenance.core.upkeep import Upkeep
 from turnstile.store.core.errors import UnsupportedTable
 
+#: More digits than a decimal can have. Python's usual 28 would round.
+_DIGITS: Final = Context(prec=80)
 _INTEGERS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 BOUNDED: Final = frozenset({*_INTEGERS, "float", "double", "decimal", "date", "timestamp", "timestamp_ntz", "string"})
 """Types that have least and greatest values."""
@@ -183,8 +185,8 @@ def _decimal(value: Any, column: str) -> Decimal | None:
     number = Decimal(str(value))
     if not number.is_finite() or number.adjusted() >= precision - scale:
         return None
-    exact = number.scaleb(scale)
-    return number if exact == exact.to_integral_value() else None
+    exact = number.scaleb(scale, _DIGITS)
+    return number if exact == exact.to_integral_value(context=_DIGITS) else None
 
 
 def _date(value: Any, _: str) -> date:
