@@ -114,7 +114,14 @@ MODULES: Final = {
     "turnstile.delta.core.definition": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.schemas": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.state_writes": Mutated(
-        (_CLAUSES, "unit/delta/test_publish*.py", "unit/repair/test_*.py", "unit/delta/test_*.py", *_CATALOG)
+        (
+            _CLAUSES,
+            "unit/delta/test_publish*.py",
+            "unit/repair/test_*.py",
+            "unit/delta/test_*.py",
+            *_CATALOG,
+            "unit/gc/test_t*.py",
+        )
     ),
     "turnstile.store.core.terms": Mutated(("unit/store/test_terms.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
@@ -169,6 +176,15 @@ MODULES: Final = {
         writes=False,
         decides=True,
         guards=True,
+    ),
+    "turnstile.delta.soundness.judge": Mutated(
+        ("unit/delta/test_soundness.py", "unit/repair/test_verify.py", "functional/damage/*.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.coordination.heartbeat": Mutated(
+        ("unit/coordination/test_heartbeat.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.reliance": Mutated(
         ("unit/gc/test_log.py", "functional/damage/*.py"), writes=False, decides=True, guards=True
@@ -249,7 +265,9 @@ MODULES: Final = {
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
-    "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
+    "turnstile.events.core.rows": Mutated(
+        ("unit/events/test_event_log.py", "unit/gc/test_tombstones.py", "simulation/test_events.py")
+    ),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
     "turnstile.events.core.run_events": Mutated(("unit/events/test_run_events.py",), writes=False, decides=True),
     "turnstile.catalog.core.follow_ups": Mutated(("unit/events/test_follow_ups.py",), writes=False, decides=True),
@@ -355,6 +373,7 @@ MODULES: Final = {
     "turnstile.iceberg.expiry": Mutated(
         ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.gc.kinds.tombstones": Mutated(("unit/gc/test_tombstones.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.file_index": Mutated(("unit/gc/test_file_index.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
