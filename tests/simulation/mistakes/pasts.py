@@ -16,7 +16,6 @@ from turnstile.catalog.history.log import History, KeptTree
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.retry import PriorityClaim
 from turnstile.gc.collector import CollectTask
-from turnstile.gc.core import Grace
 from turnstile.gc.kinds.dropped import DroppedCatalogScanner
 from turnstile.gc.kinds.tombstones import TombstoneCollector
 from turnstile.gc.trees import KeptTrees
@@ -204,7 +203,11 @@ def _gone_by_age() -> Any:
 
 def _ended_by_age() -> Any:
     """The HEAD of a table that is gone goes at once."""
-    return patch.object(Grace, "tombstone_ms", 0)
+
+    def wrong(scan: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, head, now: scan(self, head, now + 1_000 * HOUR)
+
+    return patch.object(TombstoneCollector, "scan", wrong(TombstoneCollector.scan))
 
 
 def _ends_with_its_files_there() -> Any:
