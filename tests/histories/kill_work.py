@@ -107,10 +107,10 @@ class Work(ABC):
     def check(self) -> Iterator[str]:
         """Yields what is wrong once all is done."""
 
-    def down(self, *, last: bool) -> None:
+    def down(self, *, last: bool) -> None:  # noqa: B027 - for those that need it
         """Called while the server is down after a kill."""
 
-    def begun(self) -> None:
+    def begun(self) -> None:  # noqa: B027 - likewise
         """Returns when the work has begun."""
 
     def close(self) -> None:
@@ -125,14 +125,10 @@ class Work(ABC):
         """Changes rows of the store while no server has it open; None leaves a row as it is."""
         database = Database(self.server.home / "turnstile.db", create=False)
         try:
-            for key, data in database.rows("SELECT key, row FROM refs"):
-                changed = change(decode(key, data))
-                if changed is not None:
-                    database.write(
-                        lambda connection, key=key, row=encode(changed): connection.execute(  # type: ignore[misc]
-                            "UPDATE refs SET row = ? WHERE key = ?", (row, key)
-                        ).fetchall()
-                    )
+            found = {key: change(decode(key, data)) for key, data in database.rows("SELECT key, row FROM refs")}
+            changed = [(encode(row), key) for key, row in found.items() if row is not None]
+            statement = "UPDATE refs SET row = ? WHERE key = ?"
+            database.write(lambda connection: connection.executemany(statement, changed).fetchall())
         finally:
             database.close()
 
@@ -264,7 +260,7 @@ class Gc(Work):
     def whole(self) -> bool:
         answer = self.api.post("/v1/gc", json={"dry_run": False})
         if answer.status_code == 409:
-            assert answer.json()["type"] == "GcRunning", answer.text
+            assert answer.json()["error"]["type"] == "GcRunning", answer.text
             return False
         report = answer.json()
         assert answer.status_code == 200, answer.text
