@@ -178,7 +178,12 @@ MODULES: Final = {
         guards=True,
     ),
     "turnstile.delta.soundness.judge": Mutated(
-        ("unit/delta/test_soundness.py", "unit/repair/test_verify.py", "functional/damage/*.py"),
+        (
+            "unit/delta/test_log_judge.py",
+            "unit/delta/test_soundness.py",
+            "unit/repair/test_verify.py",
+            "functional/damage/*.py",
+        ),
         writes=False,
         decides=True,
         guards=True,
@@ -187,7 +192,10 @@ MODULES: Final = {
         ("unit/coordination/test_heartbeat.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.reliance": Mutated(
-        ("unit/gc/test_log.py", "functional/damage/*.py"), writes=False, decides=True, guards=True
+        ("unit/maintenance/test_reliance.py", "unit/gc/test_log.py", "functional/damage/*.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.delta.core.segments": Mutated(
         ("unit/maintenance/test_state.py",), writes=False, decides=True, guards=True
@@ -489,6 +497,8 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.catalog.query.reads: _differences: branch read.head.head == tree.head": (
         "one HEAD has one tree, which is not different from itself: it saves the two walks"
     ),
+    "turnstile.maintenance.reliance: unreliable: edge state.start >= 0": "words: a checkpoint of version 0 says what version 0 says",
+    "turnstile.delta.soundness.judge: _start: branch at < 0": "there is no checkpoint of version -1, so none has a fault",
     "turnstile.gc.kinds.log: scan: operand oldest is not None": "a log has the commit of its floor at least",
     "turnstile.gc.kinds.log: scan: operand files.commits[oldest].modified_ms <= now - upkeep.log_ms": (
         "the log's retention is among the pins, too: it saves reading them"

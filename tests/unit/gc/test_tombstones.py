@@ -14,7 +14,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.tasks import Tasks
 from turnstile.delta.core.head import EXPORTED
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.core.state_writes import drop_head, leave_head, left_head
+from turnstile.delta.core.state_writes import drop_head, forget_head, leave_head, left_head
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
@@ -24,7 +24,7 @@ from turnstile.maintenance.core.candidates import runs_task
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.rows import FILE_INDEX, INLINE
-from turnstile.store.ports import Accepted, Obj
+from turnstile.store.ports import Accepted, Obj, Rejected
 
 TERM = 31
 """Days."""
@@ -238,3 +238,12 @@ def test_i10_a_clone_that_comes_back_between_look_and_removal_keeps_its_row_and_
     report = collect(world, "dropped")
     assert (report.deleted, len(report.problems)) == (0, 1)
     assert left_of(world, copy) == snapshots
+
+
+def test_i10_a_row_whose_purge_has_begun_since_it_was_read_stays(world: FakeWorld) -> None:
+    table = purged(world)
+    head = table.head
+    table.row["reason"] = "purging"
+    assert isinstance(world.refs.write(forget_head(head)), Rejected)
+    table.row["reason"] = head.reason
+    assert isinstance(world.refs.write(forget_head(head)), Accepted)
