@@ -151,3 +151,26 @@ def test_readyz_and_requests_say_that_the_file_is_damaged(tmp_path: Path) -> Non
             response = api.post("/v1/catalogs/main/namespaces", json={"name": "refused"})
         error = response.json()["error"]
         assert (error["type"], error["cause"]) == ("StoreUnavailable", "damaged") and error["remedy"]
+
+
+# -- a table's folder -----------------------------------------------------------------------------------------------------
+
+
+def test_i24_after_a_folder_was_removed_the_table_is_stopped_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    with Server.start(tmp_path / "home", 0) as server:
+        table = Table(server)
+        table.append(1)
+        table.published(1)
+        table.settled(60)
+        folder = Path(table.storage.root)
+        folder.rename(tmp_path / "elsewhere")
+        assert table.propose(2).status_code == 200, "nobody has looked yet: the commit is in the store"
+        until(lambda: table.get("head")["state"] == "stuck", "the publisher has looked")
+        refused = table.propose(3)
+        assert refused.status_code == 409 and refused.json()["error"]["type"] == "TableNotActive", refused.text
+        assert "was published, and is not there" in refused.text
+        shutil.rmtree(folder, ignore_errors=True)
+        (tmp_path / "elsewhere").rename(folder)
+        until(lambda: table.get("head")["state"] == "active", "the next sweep publishes it")
+        assert table.append(3)["outcome"] == "ratified"
+        assert table.published(2) and table.published(3)

@@ -114,7 +114,14 @@ MODULES: Final = {
     "turnstile.delta.core.definition": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.schemas": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.state_writes": Mutated(
-        (_CLAUSES, "unit/delta/test_publish*.py", "unit/repair/test_*.py", "unit/delta/test_*.py", *_CATALOG)
+        (
+            _CLAUSES,
+            "unit/delta/test_publish*.py",
+            "unit/repair/test_*.py",
+            "unit/delta/test_*.py",
+            *_CATALOG,
+            "unit/gc/test_t*.py",
+        )
     ),
     "turnstile.store.core.terms": Mutated(("unit/store/test_terms.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.rows": Mutated((_CLAUSES, "unit/catalog/test_clauses.py", *_CATALOG, "unit/gc/test_*.py")),
@@ -170,8 +177,25 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.delta.soundness.judge": Mutated(
+        (
+            "unit/delta/test_log_judge.py",
+            "unit/delta/test_soundness.py",
+            "unit/repair/test_verify.py",
+            "functional/damage/*.py",
+        ),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.coordination.heartbeat": Mutated(
+        ("unit/coordination/test_heartbeat.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.maintenance.reliance": Mutated(
-        ("unit/gc/test_log.py", "functional/damage/*.py"), writes=False, decides=True, guards=True
+        ("unit/maintenance/test_reliance.py", "unit/gc/test_log.py", "functional/damage/*.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.delta.core.segments": Mutated(
         ("unit/maintenance/test_state.py",), writes=False, decides=True, guards=True
@@ -249,7 +273,9 @@ MODULES: Final = {
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
-    "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
+    "turnstile.events.core.rows": Mutated(
+        ("unit/events/test_event_log.py", "unit/gc/test_tombstones.py", "simulation/test_events.py")
+    ),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
     "turnstile.events.core.run_events": Mutated(("unit/events/test_run_events.py",), writes=False, decides=True),
     "turnstile.catalog.core.follow_ups": Mutated(("unit/events/test_follow_ups.py",), writes=False, decides=True),
@@ -355,6 +381,7 @@ MODULES: Final = {
     "turnstile.iceberg.expiry": Mutated(
         ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.gc.kinds.tombstones": Mutated(("unit/gc/test_tombstones.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.file_index": Mutated(("unit/gc/test_file_index.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
@@ -470,6 +497,8 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.catalog.query.reads: _differences: branch read.head.head == tree.head": (
         "one HEAD has one tree, which is not different from itself: it saves the two walks"
     ),
+    "turnstile.maintenance.reliance: unreliable: edge state.start >= 0": "words: a checkpoint of version 0 says what version 0 says",
+    "turnstile.delta.soundness.judge: _start: branch at < 0": "there is no checkpoint of version -1, so none has a fault",
     "turnstile.gc.kinds.log: scan: operand oldest is not None": "a log has the commit of its floor at least",
     "turnstile.gc.kinds.log: scan: operand files.commits[oldest].modified_ms <= now - upkeep.log_ms": (
         "the log's retention is among the pins, too: it saves reading them"

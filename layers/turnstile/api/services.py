@@ -166,7 +166,13 @@ class Services:
         from turnstile.delta.publish import Publisher
 
         settings = self.settings
-        return Publisher(self.world, settings.limits, faults=settings.faults, keep=settings.keep_published)
+        return Publisher(
+            self.world,
+            settings.limits,
+            faults=settings.faults,
+            keep=settings.keep_published,
+            looks=settings.looks_at_logs,
+        )
 
     @cached_property
     def sweeper(self) -> Sweeper:

@@ -29,6 +29,7 @@ from turnstile.delta.commits import (
 )
 from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
 from turnstile.delta.core.ratify_writes import Keep, evicted, raise_floor
+from turnstile.delta.core.soundness import BRING_FOLDER_BACK
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.recover import Recoverer
@@ -40,6 +41,10 @@ from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import Accepted, World
 
 _TRIES = 3
+
+
+class LogGone(StorageFault):
+    """The commit of the floor is not in ``_delta_log`` any more: the table's folder, or its log, was removed or moved."""
 
 
 class LogDiffers(StorageFault):
@@ -166,6 +171,8 @@ class Publisher:
         step: versions between two floor writes.
         patience_ms: how long missing content counts as late.
         keep: how many published entries stay; by default as few as suit a store whose writes are charged by size.
+        looks: whether the file of the floor is looked for before anything is copied behind it: one request a batch. A table of
+            which it is gone, since its folder or its log was removed, becomes stuck instead of going on in a log that nobody can read.
     """
 
     def __init__(
@@ -177,7 +184,9 @@ class Publisher:
         step: int = STEP,
         patience_ms: int = PATIENCE_MS,
         keep: Keep | None = None,
+        looks: bool = False,
     ) -> None:
+        self._looks = looks
         self._world, self._clock, self._faults = world, world.clock, faults
         self._step, self._patience, self._keep = step, patience_ms, keep
         self._recoverer = Recoverer(world, limits, faults=faults)
@@ -242,6 +251,8 @@ class Publisher:
         if head.tail_from > head.floor + 1:
             raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
         due = [place for place in positioned(head) if run.seen < place.version <= head.floor + self._step]
+        if due and (gone := self._gone(head)) is not None:
+            return due[0], gone
         for place in due[self._copy_carried(head, due, run) :]:
             now = self._clock.now_ms()
             if run.over(now) or now - run.read_ms > FRESH_MS:
@@ -252,6 +263,17 @@ class Publisher:
                 return place, fault
             run.copied(place, now)
         return None
+
+    def _gone(self, head: TableHead) -> LogGone | None:
+        """The fault of a log that has lost the version of the floor, which no clean-up removes; None if nobody looks, or it is there."""
+        if not self._looks:
+            return None
+        storage, path = self._world.storages.open(head.location), published_path(head.floor)
+        if (
+            storage.stat(path) is not None or self._read(head.table_id).floor != head.floor
+        ):  # or it was cleaned up since then
+            return None
+        return LogGone(f"{path} was published, and is not there", remedy=BRING_FOLDER_BACK, path=path)
 
     def _copy_carried(self, head: TableHead, due: list[Positioned], run: _Run) -> int:
         """Copies the first versions, if the HEAD carries the bytes of several, by one call of the storage; returns how many.
@@ -294,7 +316,7 @@ class Publisher:
     def _give_up(self, head: TableHead, place: Positioned, fault: StorageFault) -> tuple[TableHead, Problem]:
         """Marks the HEAD as stuck, if waiting cannot help; the next call tries again in any case."""
         now = self._clock.now_ms()
-        lost = isinstance(fault, ContentMissing | ContentChanged | LogDiffers)
+        lost = isinstance(fault, ContentMissing | ContentChanged | LogDiffers | LogGone)
         late = isinstance(fault, ContentMissing) or fault.details.get("growing", False)
         if not lost or (late and now - place.entry.ratified_ms < self._patience):
             return head, _problem(fault, place.version)

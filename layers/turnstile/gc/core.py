@@ -30,7 +30,7 @@ class Grace(msgspec.Struct, frozen=True):
     ``files_ms``: data files and manifests of Iceberg tables that nothing names, since they were written, and as long as
     ``history_ms`` at least: a writer may be about to commit them.
     ``refs_ms``: a deleted reference, an entry of the journal of transactions, and the row of a large group answer late
-    repetitions of requests."""
+    repetitions of requests. ``ended_ms``: so does the HEAD of a table that is gone for good."""
 
     staged_ms: int = 24 * HOUR_MS
     staging_ms: int = 24 * HOUR_MS
@@ -39,6 +39,13 @@ class Grace(msgspec.Struct, frozen=True):
     history_ms: int = 168 * HOUR_MS
     files_ms: int = 72 * HOUR_MS
     refs_ms: int = 720 * HOUR_MS
+    ended_ms: int = 744 * HOUR_MS
+
+    @property
+    def tombstone_ms(self) -> int:
+        """How long the HEAD of a table that is gone for good stays after the drop: a day longer than identities of commits are kept,
+        unless told otherwise, and until no HEAD of the kept history names the table."""
+        return max(self.ended_ms, self.dropped_ms, self.history_ms + 2 * SETTLED_MS)
 
     @property
     def unnamed_ms(self) -> int:

@@ -162,8 +162,7 @@ class Maintainer:
 
     def forget(self, table_id: str) -> None:
         """Removes the tasks of a table that is gone: this one, and that of runs by policy."""
-        self._tasks.forget(_task(table_id))
-        self._tasks.forget(runs_task(table_id))
+        forget_tasks(self._tasks, table_id)
 
     def due_among(self, rows: Sequence[Row]) -> list[str]:
         """The tables that may have something due, of these HEADs: finds what no event named, tables whose pause is over, and those whose
@@ -302,6 +301,12 @@ def _upkept(task: Task | None) -> Upkept:
 def _may_be_due(head: TableHead, last: Upkept) -> bool:
     """Whether the floor is one at which something is due, or the table may ask for other things than it did."""
     return head.floor >= last.next or head.epoch != last.epoch
+
+
+def forget_tasks(tasks: Tasks, table_id: str) -> None:
+    """Removes what is known of the light work and of the runs of a table that is gone, unless one is under way."""
+    tasks.forget(_task(table_id))
+    tasks.forget(runs_task(table_id))
 
 
 def _task(table_id: str) -> str:

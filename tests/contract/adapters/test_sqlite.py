@@ -45,6 +45,7 @@ def step(latest: int, key: str = KEY) -> Write:
 def test_a_row_comes_back_as_it_was_written() -> None:
     row = {
         "key": KEY,
+        "kind": "table",
         "n": -(2**63),
         "b": b"\0\xff",
         "flag": True,
@@ -52,7 +53,7 @@ def test_a_row_comes_back_as_it_was_written() -> None:
         "set": {"x", "y"},
         "map": {},
     }
-    assert decode(encode(row)) == row
+    assert decode(KEY, encode(row)) == row
 
 
 _WRITER = """

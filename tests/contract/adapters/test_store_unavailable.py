@@ -26,6 +26,7 @@ from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs
 from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.core.writes import Set
+from turnstile.store.ports import Accepted
 from turnstile.store.retry import Patience
 
 pytestmark = pytest.mark.filterwarnings(
@@ -134,6 +135,29 @@ def test_i6_a_table_of_sqlite_that_is_gone_is_told_as_damage(tmp_path: Path) -> 
     assert _told(lambda: _refs(database).read(KEY)).cause is StoreCause.DAMAGED
     assert _told(lambda: _refs(database).read_cut([KEY])).cause is StoreCause.DAMAGED
     assert _told(lambda: _refs(database).write(step(KEY, 0, "t", b"x"))).cause is StoreCause.DAMAGED
+    database.close()
+
+
+def test_i6_a_column_of_sqlite_that_is_gone_is_told_as_damage(tmp_path: Path) -> None:
+    database = _opened(tmp_path)
+    database.write(lambda connection: connection.execute("ALTER TABLE refs RENAME COLUMN row TO other").fetchall())
+    assert _told(lambda: _refs(database).read(KEY)).cause is StoreCause.DAMAGED
+    assert database.damage is not None
+    database.close()
+
+
+@pytest.mark.parametrize("statement", ["SELECT nothing FROM refs", "SELEKT", "INSERT INTO refs VALUES (1, 2, 3)"])
+def test_i11_a_statement_that_sqlite_refuses_is_no_damage_and_the_store_takes_the_next_write(
+    tmp_path: Path, statement: str
+) -> None:
+    database = _opened(tmp_path)
+    for call in (database.rows, lambda text: database.write(lambda connection: connection.execute(text).fetchall())):
+        refusal = _told(lambda call=call: call(statement))  # type: ignore[misc]
+        assert (refusal.cause, database.damage) == (StoreCause.FAILED, None)
+        assert "the file is whole" in refusal.message
+    before = _refs(database).read(KEY)
+    assert before is not None
+    assert isinstance(_refs(database).write(step(KEY, before["latest"], "t", b"x")), Accepted)
     database.close()
 
 

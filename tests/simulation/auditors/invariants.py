@@ -192,6 +192,8 @@ class Auditor:
             if any(other.location.startswith(location) for other in self.tables.values()):
                 raise Violation("I10", f"{location}/{path} was deleted")
             return
+        if self._state.has_ended(history.table_id):
+            return
         head = TableHead.from_row(self._state.row(history.table_id))
         if head.state == "dropped":
             if now - head.changed_at < self._state.grace.dropped_ms - SLACK:
@@ -292,6 +294,8 @@ class Auditor:
     def at_rest(self) -> None:
         """Liveness: faults have stopped and the publisher had its turns (I11)."""
         for table_id, history in self.tables.items():
+            if self._state.has_ended(table_id):
+                continue
             head = TableHead.from_row(self._state.row(table_id))
             if head.state in ("dropped", PINNED):
                 continue

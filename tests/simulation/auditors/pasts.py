@@ -18,9 +18,10 @@ from turnstile.catalog.clone.core import needs_of
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import Path, key_of, path_of
 from turnstile.catalog.history.core import SNAPSHOT
-from turnstile.delta.core.head import PINNED
+from turnstile.delta.core.head import PINNED, TableHead
 from turnstile.iceberg.core.metadata import parse
 from turnstile.store.core.names import LOG, STAGED
+from turnstile.store.core.writes import Row
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State
@@ -191,6 +192,22 @@ class CloneAuditor:
         self._state, self._trees, self._together = state, state.trees, past.together
         state.trees.listeners.append(self._changed)
         state.file_watchers.append(self._file_deleted)
+        state.watchers.setdefault("table", []).append(self._ended)
+
+    @audits
+    def _ended(self, before: Row | None, after: Row | None) -> None:
+        """A HEAD goes when nothing is left that a name, a clone or a late question can be about."""
+        if before is None or after is not None:
+            return
+        self._state.auditor.seen["ended table"] += 1
+        head, grace = TableHead.from_row(before), self._state.grace
+        if head.state != "dropped" or not (head.reason == "purged" or head.source):
+            raise Violation("I10", f"the HEAD of {head.table_id} went, which is {head.state}: {head.reason}")
+        if self._state.scheduler.now - head.changed_at < grace.tombstone_ms - SLACK:
+            raise Violation("I3", f"the HEAD of {head.table_id} went too soon after its drop")
+        left = [id for _, id in self._state.objs.rows if head.table_id in id and not id.startswith("identity/")]
+        if left:
+            raise Violation("I10", f"nothing collects {left}, which the HEAD that is gone led to")
 
     @audits
     def _changed(self, head: SeenHead, _: SeenHead | None) -> None:

@@ -174,6 +174,10 @@ class State:
         self.ids += 1
         return f"{self.ids:020d}"
 
+    def has_ended(self, table_id: str) -> bool:
+        """Whether the table is so long gone that its HEAD was removed; an auditor looked at it then."""
+        return self.space.table(table_id) not in self.refs.rows
+
     def row(self, table_id: str) -> dict[str, Any]:
         """A copy of a HEAD, without a step."""
         copied: dict[str, Any] = clone(self.refs.rows[self.space.table(table_id)])

@@ -17,6 +17,7 @@ from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.retry import PriorityClaim
 from turnstile.gc.collector import CollectTask
 from turnstile.gc.kinds.dropped import DroppedCatalogScanner
+from turnstile.gc.kinds.tombstones import TombstoneCollector
 from turnstile.gc.trees import KeptTrees
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
@@ -200,6 +201,24 @@ def _gone_by_age() -> Any:
     return patch.object(DroppedCatalogScanner, "scan", wrong(DroppedCatalogScanner.scan))
 
 
+def _ended_by_age() -> Any:
+    """The HEAD of a table that is gone goes at once."""
+
+    def wrong(scan: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, head, now: scan(self, head, now + 1_000 * HOUR)
+
+    return patch.object(TombstoneCollector, "scan", wrong(TombstoneCollector.scan))
+
+
+def _ends_with_its_files_there() -> Any:
+    """The HEAD of a table goes without a look at what is left of it."""
+
+    def wrong(is_over: Callable[..., bool]) -> Callable[..., bool]:
+        return lambda head: is_over(head) or head.state == "dropped"
+
+    return swapped("turnstile.gc.kinds.dropped.is_over", wrong)
+
+
 PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "gc: the edge is now": (all_of(_edge(4 * HOUR), _old_at_once), "I10"),
     "gc: no margin at the edge": (_edge(HOUR), "I10"),
@@ -209,6 +228,15 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "gc: recent HEADs are not marked": (never(KeptTrees, "_recent"), "I10"),
     "gc: a dropped catalog's objs by their age": (_gone_by_age, "I10"),
     "gc: a catalog created again is not seen": (never(DroppedCatalogScanner, "_again", answer=False), "I10"),
+    "gc: a HEAD at once after its files": (_ended_by_age, "I3"),
+    "gc: a HEAD whose files are there": (
+        all_of(
+            _ends_with_its_files_there,
+            lambda: swapped("turnstile.gc.kinds.tombstones.is_over", lambda _: lambda head: head.state == "dropped"),
+        ),
+        "I10",
+    ),
+    "gc: a HEAD before its objs": (never(TombstoneCollector, "_objs", answer=()), "I10"),
     "reset: does not say that it restores": (_edits(RESET, restores=False), "I10"),
     "reset: leaves the HEADs of tables": (_edits(RESET, writes=()), "I9"),
     "reset: restores what is purged": (without(RESET + "restore_head", "unpurged"), "I10"),

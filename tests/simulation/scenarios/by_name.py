@@ -104,6 +104,8 @@ LIKELY: Final = {
     "gc: recent HEADs are not marked": 3,
     "gc: a dropped catalog's objs by their age": 144,
     "gc: a catalog created again is not seen": 418,
+    "gc: a HEAD whose files are there": 16,
+    "gc: a HEAD before its objs": 3,
     "reset: does not say that it restores": 98,
     "reset: leaves the HEADs of tables": 2,
     "reset: restores what is purged": 277,

@@ -64,7 +64,7 @@ class Frozen(Pasts):
     long as a swap is frozen on its way, the HEAD before it has been replaced already, by the log."""
 
     name = "frozen"
-    grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR)
+    grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
     changers, users, times, grid = CHANGERS, USERS, 16, HOUR // 2
     busy, quiet = (1, 1, 1, 50, SECOND, HOUR, 2 * HOUR), (1, 50, 3 * HOUR, 7 * HOUR, 12 * HOUR)
     collects = (20 * MINUTE, HOUR, 2 * HOUR)

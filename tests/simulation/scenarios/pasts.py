@@ -88,7 +88,7 @@ class Pasts:
     """
 
     name = "pasts"
-    grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR)
+    grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
     changers, users = CHANGERS, USERS
     busy, quiet = BUSY, QUIET
     collects: tuple[int, ...] = (5 * MINUTE, 20 * MINUTE, HOUR, 3 * HOUR)

@@ -26,6 +26,7 @@ import msgspec
 from turnstile.adapters.sqlite.file import IN_USE, VERSION, problem_of
 from turnstile.adapters.sqlite.refs import decode
 from turnstile.store.core.errors import StorageFault, StoreCause, StoreUnavailable
+from turnstile.store.core.rows import is_damaged
 
 STORE_FILE: Final = "turnstile.db"
 MANIFEST_FILE: Final = "manifest.json"
@@ -252,7 +253,8 @@ def _checked(copy: Path) -> tuple[int, int, int]:
                 raise _damaged(copy, problem)
             refs = tables = 0
             for key, row in connection.execute("SELECT key, row FROM refs"):
-                decode(row)
+                if is_damaged(decode(key, row)):
+                    raise _damaged(copy, f"row {key!r} cannot be read")
                 refs += 1
                 tables += key.split("/")[1:2] == ["table"]
             counted: Any = connection.execute("SELECT count(*) FROM objs").fetchone()

@@ -7,6 +7,7 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,9 @@ _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _CUT: Final = {apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_DATA}
 RESTORE: Final = "stop the server and put a backup back ('turnstile restore'), then 'turnstile repair --all'"
 """What to do about a damaged file."""
+
+_REFUSED: Final = (apsw.SQLError, apsw.SchemaChangeError)
+"""Errors of a statement that SQLite cannot make a program of."""
 
 _NO_SQLITE_LOCKS: Final = {
     apsw.SQLITE_IOERR_LOCK,
@@ -165,8 +169,24 @@ class StoreFile:
         )
 
     def fault(self, error: Exception, what: str) -> StoreUnavailable:
-        """The error of the store for one of SQLite or of the system; ``what`` could not be done to the file."""
-        return fault_of(self.path, error, what)
+        """The error of the store for one of SQLite or of the system; ``what`` could not be done to the file.
+
+        A statement that SQLite refuses means damage only where a table or column of the store is gone: else the statement is wrong.
+        """
+        fault = fault_of(self.path, error, what)
+        if fault.cause is not StoreCause.DAMAGED or not isinstance(error, _REFUSED):
+            return fault
+        try:
+            with contextlib.closing(self.connect(read_only=True)) as connection:
+                if not _columns(connection) >= _known_columns():
+                    return fault
+        except (apsw.Error, UnicodeDecodeError) as unreadable:
+            return fault_of(self.path, unreadable, what)
+        return StoreUnavailable(
+            StoreCause.FAILED,
+            f"{self.path} could not be {what}: SQLite refuses a statement of this release ({error}); the file is whole",
+            remedy="report this error; nothing was written, and other requests go on",
+        )
 
     def _identify(self) -> tuple[int, int]:
         stat = os.stat(self.path)  # noqa: PTH116 - for every group; Path.stat takes three times as long
@@ -241,7 +261,7 @@ def _cause(path: Path, error: Exception) -> tuple[StoreCause, str, str]:
             return StoreCause.DAMAGED, f"it is damaged, or no SQLite file ({error})", RESTORE
         case (
             apsw.SQLError() | apsw.SchemaChangeError()
-        ):  # the statements are constants: a table or column of theirs is gone
+        ):  # a table or column is gone, unless ``StoreFile.fault`` finds it
             return StoreCause.DAMAGED, f"it is damaged, or no store ({error})", RESTORE
         case apsw.BusyError() | apsw.LockedError():
             return StoreCause.LOCKED, "another program has locked it", "end the program that uses the file"
@@ -256,6 +276,23 @@ def _cause(path: Path, error: Exception) -> tuple[StoreCause, str, str]:
         case OSError(errno=number) if number in _NO_LOCKS:
             return StoreCause.FAILED, "its filesystem has no locks", local
     return StoreCause.FAILED, str(error), check
+
+
+def _columns(connection: apsw.Connection) -> frozenset[tuple[str, str]]:
+    """The columns of all tables, each behind the name of its table."""
+    found = connection.execute(
+        "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns"
+        " WHERE tables.type = 'table'"
+    )
+    return frozenset((str(table), str(column)) for table, column in found)
+
+
+@cache
+def _known_columns() -> frozenset[tuple[str, str]]:
+    """The columns that a file of this format has."""
+    with contextlib.closing(apsw.Connection(":memory:")) as connection:
+        connection.execute(_SCHEMA)
+        return _columns(connection)
 
 
 def problem_of(connection: apsw.Connection, *, thorough: bool = False) -> str | None:

@@ -10,8 +10,6 @@ import apsw
 import msgspec
 
 from turnstile.adapters.sqlite.database import Database, note_change
-from turnstile.adapters.sqlite.file import RESTORE
-from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.core.evaluate import accepts, written
 from turnstile.store.core.rows import damaged_row, is_damaged, require_known, require_readable
 from turnstile.store.core.writes import Check, Row, Write
@@ -45,23 +43,8 @@ def encode(row: Row) -> bytes:
     return _ENCODER.encode(plain)
 
 
-def decode(data: bytes) -> Row:
-    """The row of ``encode``. Raises StoreUnavailable for bytes that are none."""
-    try:
-        row: Row = _DECODER.decode(data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise _damaged(f"a row cannot be read ({error})") from error
-    if not isinstance(row, dict):
-        raise _damaged(f"a row cannot be read (it is a {type(row).__name__})")
-    return row
-
-
-def _damaged(problem: str) -> StoreUnavailable:
-    return StoreUnavailable(StoreCause.DAMAGED, f"the store is damaged: {problem}", remedy=RESTORE)
-
-
-def _decoded(key: str, data: bytes) -> Row:
-    """The row under ``key``, or what stands for it if it is damaged."""
+def decode(key: str, data: bytes) -> Row:
+    """The row of ``encode`` under ``key``, or what stands for it if it is damaged (``is_damaged``)."""
     try:
         row: Any = _DECODER.decode(data)
     except Exception as error:  # whatever bytes lead to that are no row
@@ -84,11 +67,11 @@ class SqliteRefs:
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))
-        return require_readable(_decoded(key, stored[0][0])) if stored else None
+        return require_readable(decode(key, stored[0][0])) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = ((key, self._database.rows(_SELECT, (key,))) for key in dict.fromkeys(keys))
-        return {key: _decoded(key, stored[0][0]) for key, stored in rows if stored}
+        return {key: decode(key, stored[0][0]) for key, stored in rows if stored}
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         different = list(dict.fromkeys(keys))
@@ -97,7 +80,7 @@ class SqliteRefs:
         # One statement is one read transaction: all its rows are of the same commit.
         places = ", ".join("?" * len(different))
         statement = f"SELECT key, row FROM refs WHERE key IN ({places})"  # noqa: S608 - question marks alone
-        return {key: require_readable(_decoded(key, data)) for key, data in self._database.rows(statement, different)}
+        return {key: require_readable(decode(key, data)) for key, data in self._database.rows(statement, different)}
 
     def write(self, write: Write) -> Accepted | Rejected:
         def run(connection: apsw.Connection) -> Accepted | Rejected:
@@ -154,7 +137,7 @@ class SqliteRefs:
                 "SELECT key, row FROM refs WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
                 (last, prefix + "\U0010ffff", _PAGE),
             )
-            yield from (_decoded(key, data) for key, data in page)
+            yield from (decode(key, data) for key, data in page)
             if len(page) < _PAGE:
                 return
             last = page[-1][0]
@@ -165,7 +148,7 @@ class SqliteRefs:
             "SELECT key, row FROM refs WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
             (max(after, prefixes[0]), prefixes[-1] + "\U0010ffff", limit),
         )
-        rows = [_decoded(key, data) for key, data in page if key.startswith(prefixes)]
+        rows = [decode(key, data) for key, data in page if key.startswith(prefixes)]
         return rows, page[-1][0] if len(page) == limit else ""
 
     def clock_ms(self) -> int | None:
@@ -192,7 +175,7 @@ class SqliteRefs:
 
 def _read(connection: apsw.Connection, key: str) -> Row | None:
     stored: Any = connection.execute(_SELECT, (key,)).fetchone()
-    return None if stored is None else require_readable(_decoded(key, stored[0]))
+    return None if stored is None else require_readable(decode(key, stored[0]))
 
 
 def _store(connection: apsw.Connection, write: Write, row: Row | None) -> None:

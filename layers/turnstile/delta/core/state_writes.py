@@ -9,6 +9,7 @@
     active               ->  leaving, and back          an export
     leaving              ->  dropped                    the export is done
     dropped              ->  dropped                    purging, purged: gc removes the files
+    dropped              ->  no row                     a month after the drop
 
 Each carries clauses on what it was computed from, so any number of processes may work side by side.
 """
@@ -43,6 +44,7 @@ from turnstile.store.core.writes import (
     Drop,
     Either,
     Equals,
+    Erase,
     Exclude,
     Set,
     SetSum,
@@ -302,6 +304,13 @@ def mark_purged(head: TableHead) -> Change:
     """The tombstone: the HEAD stays, its files and its location do not."""
     announced = Clause("purging", "I10", "its removal was announced", Equals(("reason",), PURGING))
     return Change(head.key, (*_still_dropped(head), announced), (Set(("reason",), PURGED),))
+
+
+def forget_head(head: TableHead) -> Erase:
+    """Erases the HEAD of a table of which nothing else is left, a grace period after all late questions about it."""
+    same = Equals(("reason",), head.reason) if head.reason else Absent(("reason",))
+    ended = Clause("same reason", "I10", "it was purged, exported, or never had files of its own", same)
+    return Erase(head.key, (*_still_dropped(head), ended))
 
 
 def _still_dropped(head: TableHead) -> tuple[Clause, ...]:

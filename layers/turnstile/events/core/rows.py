@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from turnstile.store.core.rows import StoredRow
-from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, new_row
+from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, new_row
 
 CHUNK_BYTES: Final = 1_024
 """A chunk of at least this size is full. The row is paid for with every append, twice because it is a transaction, so it is small;
@@ -91,3 +91,9 @@ def move_mark(before: EventMark | None, after: EventMark) -> Insert | Change:
     same = Clause("same mark", "I13", "nobody has made events of these changes since", Equals(("count",), before.count))
     names = ("count", "state", "latest", "floor", "name", "head", "created", "rewound")
     return Change(after.key, (same,), tuple(Set((name,), getattr(after, name)) for name in names))
+
+
+def forget_mark(mark: EventMark) -> Erase:
+    """Erases the mark of a HEAD that is erased in the same transaction."""
+    same = Clause("same mark", "I13", "no events were made since it was read", Equals(("count",), mark.count))
+    return Erase(mark.key, (same,))

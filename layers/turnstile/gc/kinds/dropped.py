@@ -12,9 +12,10 @@ from turnstile.catalog.core.rows import forget_catalog
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
-from turnstile.delta.core.head import PURGED, PURGING, TableHead
+from turnstile.delta.core.head import PURGING, TableHead
 from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
+from turnstile.gc.kinds.tombstones import TombstoneCollector, is_over
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, bytes_of, ids_in, lost_parts
 from turnstile.maintenance.holders import holders_of
 from turnstile.store.core.errors import NotFound
@@ -30,8 +31,8 @@ _CATALOG_OBJS: Final = prefixes("history")
 class DroppedTableScanner(Scanner):
     """Kind ``dropped``.
 
-    - Collects: all files of dropped tables, then the owner of the location. The HEAD stays as a tombstone. Imported
-      tables are left out unless their ids were given: their files were there before the catalog.
+    - Collects: all files of dropped tables, then the owner of the location. The HEAD stays as a tombstone, for a month
+      (``tombstones``). Imported tables are left out unless their ids were given: their files were there before the catalog.
     - Unreachable since: the drop.
     - Announced by: the HEAD, in one transaction with the location's owner row, which must name this table and no clone
       or reader that needs the files. Named snapshots that show it are looked for before: none can come that does.
@@ -43,10 +44,14 @@ class DroppedTableScanner(Scanner):
     def __init__(self, context: GcContext) -> None:
         super().__init__(context)
         self._reader, self._trees = CatalogReader(context.world), dict[str, Tree]()
+        self._tombstones = TombstoneCollector(context)
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head, context = TableHead.from_row(row), self._context
-        if head.state != "dropped" or head.reason == PURGED:
+        if is_over(head):
+            yield from self._tombstones.scan(head, now)
+            return
+        if head.state != "dropped":
             return
         if not head.managed and head.table_id not in context.imported:
             return
