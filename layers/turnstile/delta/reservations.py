@@ -16,6 +16,7 @@ from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.reservations import (
     LEASE_LEAST_MS,
     LEASE_MOST_MS,
+    RESERVATIONS_MAX,
     TABLES_MAX,
     Answer,
     Register,
@@ -25,6 +26,7 @@ from turnstile.delta.core.reservations import (
     holder_of,
     keep,
     mark,
+    owner_of,
     release,
     unmark,
 )
@@ -41,9 +43,12 @@ class Reservations:
     def __init__(self, world: World) -> None:
         self._world, self._key = world, world.space.reservations()
 
-    def ask(self, principal: str, id: str, tables: Sequence[str], lease_ms: int) -> tuple[Answer, Reservation | None]:
+    def ask(
+        self, principal: str, id: str, tables: Sequence[str], lease_ms: int, *, has_share: bool = True
+    ) -> tuple[Answer, Reservation | None]:
         """Reserves ``tables`` (uuids) for the transaction ``id`` of ``principal``, or gives it a place in line; again, it gets a longer
-        lease. Returns what became of it, and the reservation (None: it has none any more).
+        lease. Returns what became of it, and the reservation (None: it has none any more). ``has_share``: whether the principal may have
+        ``SHARE_MAX`` reservations only, once half of all places are taken.
 
         Raises:
             InvalidRequest: too many tables, or a lease that is none.
@@ -60,7 +65,8 @@ class Reservations:
         holder, register = holder_of(principal, id), self.register()
         for _ in range(_ATTEMPTS):
             now = self._world.clock.now_ms()
-            wanted = Reservation(holder, id, 0, wanted=tuple(sorted(set(tables))), until=now + lease_ms)
+            owner = owner_of(principal) if has_share else ""
+            wanted = Reservation(holder, id, 0, wanted=tuple(sorted(set(tables))), until=now + lease_ms, owner=owner)
             answer = ask(register, wanted, now)
             mine = answer.register.of(holder)
             held = mine.held if mine else ()
@@ -78,7 +84,17 @@ class Reservations:
 
     def release(self, principal: str, id: str) -> bool:
         """Gives up a reservation, or the place in line; False when there was none. Raises Throttled."""
-        holder, register = holder_of(principal, id), self.register()
+        return self._released(holder_of(principal, id))
+
+    def release_all(self, id: str) -> int:
+        """Gives up every reservation that a principal calls ``id``; for administrators. Returns how many there were. Raises Throttled."""
+        count = 0
+        while (found := self.register().called(id)) is not None and count < RESERVATIONS_MAX:
+            count += self._released(found.holder)
+        return count
+
+    def _released(self, holder: str) -> bool:
+        register = self.register()
         for _ in range(_ATTEMPTS):
             if register.of(holder) is None:
                 return False

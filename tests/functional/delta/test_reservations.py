@@ -111,3 +111,18 @@ def test_i12_a_reservation_is_of_use_to_its_principal_only_and_shown_to_those_wh
     assert [[each["id"] for each in listed] for listed in seen] == [[ID], [ID], []]
     assert realm.ask("member", "PUT", f"/v1/reservations/{OTHER}", {"tables": [realm.table]}).status == 403
     assert realm.ask("ann", "POST", "/v1/transactions", transaction).status == 200
+    assert realm.ask("root", "DELETE", f"/v1/reservations/{ID}").status == 204
+    assert realm.ask("bob", "PUT", f"/v1/reservations/{OTHER}", {"tables": [realm.table]}).json["state"] == "held"
+
+
+def test_i18_a_principal_alone_does_not_take_all_places() -> None:
+    realm = Realm()
+    for kind, name, right in (("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA")):
+        for user in ("ann", "bob"):
+            realm.grant(kind, name, user, right)
+    for user in ("ann", "bob"):
+        realm.grant("table", "main.sales.t1", user, "MODIFY")
+    asked = [realm.ask("ann", "PUT", f"/v1/reservations/{uuid.uuid4()}", {"tables": [realm.table]}) for _ in range(40)]
+    assert {answer.status for answer in asked[:32]} == {200} and {answer.status for answer in asked[32:]} == {429}
+    assert "'ann' has its share of reservations, which is 16" in asked[-1].error["message"]
+    assert realm.ask("bob", "PUT", f"/v1/reservations/{ID}", {"tables": [realm.table]}).status == 200

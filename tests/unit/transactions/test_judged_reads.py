@@ -20,7 +20,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.planning import reads
 from turnstile.planning.core.plans import Plan, PlannedFile, PlanStatistics
-from turnstile.planning.reads import CommitJudge, checked_predicate
+from turnstile.planning.reads import CommitJudge, check_predicates
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, UnsupportedTable
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import AllAccepted, SomeRejected
@@ -190,9 +190,9 @@ def test_a_predicate_that_is_none_of_the_tables_is_refused_by_its_place(world: F
     assert error.value.field == "reads[0].predicate" and latest(tables) == [0, 0, 1]
     for text in ("id =", "upper(id) = 'A'", "id = other"):
         with pytest.raises(InvalidRequest) as error:
-            checked_predicate(text, "reads[3].predicate")
+            check_predicates({"reads[3].predicate": text})
         assert error.value.field == "reads[3].predicate"
-    assert checked_predicate("anything = 5", "x") == "anything = 5"
+    check_predicates({"x": "anything = 5"})
 
 
 def test_i20_a_read_of_long_ago_counts_as_changed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.reservations import (
     LEASE_MOST_MS,
     RESERVATIONS_MAX,
+    SHARE_MAX,
     Register,
     Reservation,
     ask,
@@ -148,6 +150,28 @@ def test_i18_there_is_an_end_to_how_many_wait(line: Line) -> None:
     assert line.ask("3", "x").startswith("waiting")
     line.release("5")
     assert line.ask("one more", "y") == "held"
+
+
+def test_i18_a_principal_has_a_share_once_half_of_the_places_are_taken() -> None:
+    def asked(register: Register, who: str, owner: str) -> str:
+        answer = ask(register, Reservation(who, who, 0, wanted=(who,), until=NOW + LEASE, owner=owner), NOW)
+        registers.append(answer.register)
+        return answer.outcome
+
+    registers = [empty_register("k")]
+    taken = [asked(registers[-1], f"ann{number}", "ann") for number in range(RESERVATIONS_MAX)]
+    assert taken == ["held"] * (RESERVATIONS_MAX // 2) + ["share"] * (RESERVATIONS_MAX // 2)
+    assert asked(registers[-1], "ann0", "ann") == "held", "again, which makes its lease longer"
+    assert [asked(registers[-1], f"bob{number}", "bob") for number in range(SHARE_MAX + 1)] == ["held"] * SHARE_MAX + [
+        "share"
+    ]
+    left = RESERVATIONS_MAX // 2 - SHARE_MAX
+    assert [asked(registers[-1], f"root{number}", "") for number in range(left + 1)] == ["held"] * left + ["full"]
+
+
+def test_i18_a_reservation_of_an_earlier_version_has_no_owner() -> None:
+    packed = msgspec.msgpack.encode(["h", "i", 1, ["t"], [], 0, NOW, False])
+    assert msgspec.msgpack.decode(packed, type=Reservation) == Reservation("h", "i", 1, ("t",), until=NOW)
 
 
 def test_i12_i18_a_holder_is_its_principals() -> None:

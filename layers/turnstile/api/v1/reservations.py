@@ -15,7 +15,7 @@ from turnstile.access.core.rules import modify_table
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
-from turnstile.delta.core.reservations import ASK_AGAIN_MS, LEASE_USUAL_MS, RESERVATIONS_MAX, Reservation
+from turnstile.delta.core.reservations import ASK_AGAIN_MS, LEASE_USUAL_MS, RESERVATIONS_MAX, SHARE_MAX, Reservation
 from turnstile.store.core.errors import NotFound, PermissionDenied, Throttled
 from turnstile.store.core.names import check_uuid
 
@@ -58,10 +58,14 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
     tables = [check_uuid(table_id, "tables") for table_id in sent.tables]
     table_guards([modify_table], tables)
     guard().mark_authorized()
-    answer, mine = services().reservations.ask(guard().principal.name, id, tables, sent.lease_ms)
+    principal = guard().principal
+    answer, mine = services().reservations.ask(principal.name, id, tables, sent.lease_ms, has_share=not principal.admin)
     note(reservation=id, tables=len(tables), outcome=answer.outcome)
     if answer.outcome == "full":
         raise Throttled(f"there are {RESERVATIONS_MAX} reservations", retry_after_ms=ASK_AGAIN_MS)
+    if answer.outcome == "share":
+        problem = f"'{principal.name}' has its share of reservations, which is {SHARE_MAX} while half of all places are taken"
+        raise Throttled(problem, retry_after_ms=ASK_AGAIN_MS)
     if mine is None:
         return ShownReservation(id, "victim", [], [])
     shown = _shown(mine)
@@ -71,13 +75,17 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
 
 
 @routes.route(BY_ID, methods=["DELETE"])
-@authorized_by_view("nothing: it is the caller's own")
+@authorized_by_view("nothing: it is the caller's own, or anybody's for administrators")
 def release_tables(reservation_id: str) -> None:
-    """Also of one that is over, or never was."""
+    """Also of one that is over, or never was. An administrator releases whoever's it is."""
     Query()
     id = check_uuid(reservation_id, "reservation_id")
     guard().mark_authorized()
-    services().reservations.release(guard().principal.name, id)
+    principal = guard().principal
+    if principal.admin:
+        services().reservations.release_all(id)
+    else:
+        services().reservations.release(principal.name, id)
     note(reservation=id)
 
 

@@ -34,6 +34,9 @@ TABLES_MAX: Final = 32
 RESERVATIONS_MAX: Final = 64
 """Of a realm, with those that wait. Each takes up to 1.5 kB of the register's row."""
 
+SHARE_MAX: Final = 16
+"""Of one principal, once half of all places are taken, so that nobody alone keeps all others out. Administrators have no share."""
+
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 120_000
 LEASE_USUAL_MS: Final = 15_000
@@ -48,6 +51,11 @@ def holder_of(principal: str, id: str) -> str:
     return hashlib.sha256(f"{len(principal)}/{principal}/{id}".encode()).hexdigest()[:32]
 
 
+def owner_of(principal: str) -> str:
+    """How the register names a principal, by which its reservations are counted."""
+    return hashlib.sha256(principal.encode()).hexdigest()[:16]
+
+
 class Reservation(msgspec.Struct, frozen=True, array_like=True):
     """One transaction's.
 
@@ -60,6 +68,7 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True):
         place: its place in all lines, rising with every wait that is begun; 0 while it waits for nothing.
         until: the end of its lease (ms).
         is_victim: whether it lost its tables because of a circle, which it is told when it asks again.
+        owner: of which principal it is, a digest; empty for an administrator's, and for those of earlier versions.
     """
 
     holder: str
@@ -70,6 +79,7 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True):
     place: int = 0
     until: int = 0
     is_victim: bool = False
+    owner: str = ""
 
     def pack(self) -> bytes:
         return _ENCODER.encode(self)
@@ -103,15 +113,20 @@ class Register(StoredRow, frozen=True):
         """The reservation of ``holder``."""
         return next((each for each in self.reservations if each.holder == holder), None)
 
+    def called(self, id: str) -> Reservation | None:
+        """The first reservation that some principal calls ``id``."""
+        return next((each for each in self.reservations if each.id == id), None)
+
 
 class Answer(msgspec.Struct, frozen=True):
     """What became of a request: the register after it, and the tables of victims, whose marks go.
 
     ``outcome``: ``held``: all tables are its own; ``waiting``: behind those in ``blockers``, their transactions' ids; ``victim``: it was
-    in a circle, and has nothing any more; ``full``: there are as many reservations as there may be.
+    in a circle, and has nothing any more; ``full``: there are as many reservations as there may be; ``share``: its principal has as many
+    as it may have.
     """
 
-    outcome: Literal["held", "waiting", "victim", "full"]
+    outcome: Literal["held", "waiting", "victim", "full", "share"]
     register: Register
     blockers: tuple[str, ...] = ()
     freed: tuple[str, ...] = ()
@@ -131,6 +146,8 @@ def ask(register: Register, reservation: Reservation, now: int) -> Answer:
         return Answer("victim", _changed(register, others, begun, now))
     if before is None and len(others) >= RESERVATIONS_MAX:
         return Answer("full", _changed(register, others, begun, now))
+    if before is None and _has_its_share(reservation.owner, others):
+        return Answer("share", _changed(register, others, begun, now))
     held = before.held if before else ()
     wanted = tuple(sorted(set(reservation.wanted) - set(held)))
     number, place = (before.number, before.place) if before else (0, 0)
@@ -152,6 +169,12 @@ def ask(register: Register, reservation: Reservation, now: int) -> Answer:
     after = _changed(register, [*others, mine], begun, now)
     gone = tuple(table for table in freed if table not in mine.held)
     return Answer("waiting" if blockers else "held", after, blockers, gone)
+
+
+def _has_its_share(owner: str, others: Sequence[Reservation]) -> bool:
+    if not owner or len(others) < RESERVATIONS_MAX // 2:
+        return False
+    return sum(each.owner == owner for each in others) >= SHARE_MAX
 
 
 def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[str, ...]]:
