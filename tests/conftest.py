@@ -36,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.support.examples import load_profile
 
     load_profile()
-    if (records := os.environ.get(VARIABLE)) and not hasattr(config, "workerinput"):
+    # Sessions that tests start, as those of mutants do, must not record their failures as this session's.
+    if (records := os.environ.pop(VARIABLE, None)) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(Path(records)), "failures")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -36,6 +36,8 @@ INLINE_BYTES: Final = 200_000
 _PAGE: Final = 5000
 #: How often an append by a staged file is written for another version, after others were faster.
 _REBASES: Final = 30
+#: How often a plan is begun whose pages end before the last one.
+_PLANS: Final = 3
 _CONFLICTS: Final = frozenset({"CommitVersionConflict", "CommitConflict", "ConcurrentChange"})
 
 
@@ -218,10 +220,22 @@ class Table:
             question["predicate"] = filter.sql
         if version is not None:
             question["version"] = version
+        attempts = 0
+        while True:
+            try:
+                return self._all_pages(table_id, question)
+            except (
+                ApiError
+            ) as e:  # what the pages were made from is gone: an index was replaced, or a log was cleaned up
+                attempts += 1
+                if e.body.get("field") != "page_token" or attempts == _PLANS:
+                    raise
+
+    def _all_pages(self, table_id: str, question: dict[str, Any]) -> tuple[int, Definition, list[Mapping[str, Any]]]:
         page = self._api.plan(table_id, question)
         files, first = list(page["files"]), page
-        while page.get("next_page_token"):
-            page = self._api.plan(table_id, {**question, "definition": False, "page_token": page["next_page_token"]})
+        while token := page.get("next_page_token"):
+            page = self._api.plan(table_id, {**question, "definition": False, "page_token": token})
             files += page["files"]
         return int(first["version"]), Definition.of_actions(first["definition"]), files
 

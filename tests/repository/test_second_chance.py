@@ -102,6 +102,18 @@ def test_a_test_without_processes_gets_no_second_chance(tmp_path: Path) -> None:
     assert again.returncode == 1
 
 
+def test_a_session_that_a_test_starts_records_nothing(tmp_path: Path) -> None:
+    """The tests of mutants fail on purpose, in sessions of their own."""
+    options = ["-q", "-p", "no:cacheprovider", "--collect-only", "tests/repository/test_licences.py"]
+    environment = {**os.environ, VARIABLE: str(tmp_path / "records")}
+    program = f"import os, sys, pytest; pytest.main({options!r}); print('inherited', os.environ.get({VARIABLE!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, check=False, capture_output=True, text=True
+    )
+    assert "inherited None" in done.stdout, done.stdout + done.stderr
+    assert Records.read(tmp_path / "records").exits == [0]
+
+
 @pytest.mark.parametrize(("exits", "expected"), [([0, 1], True), ([0, 2], False), ([5], False), ([], False)])
 def test_a_session_that_did_not_come_to_its_end_fails_the_run(exits: list[int], expected: bool, tmp_path: Path) -> None:
     path = tmp_path / "records"

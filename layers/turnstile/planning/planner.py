@@ -11,6 +11,7 @@ gone, the log is read (I16). What may be believed of the log is decided by ``tur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -56,6 +57,7 @@ NEAR: Final = 16
 """Versions that a remembered root may be behind before the newest one is asked for: more than upkeep lets it fall behind (``Sizes.every``), few
 enough that their commits are read at once."""
 _LOG: Final = "log"
+_LOG_SOURCE: Final = re.compile(rf"{_LOG}:(\d{{1,18}}):[0-9a-f]+")
 
 
 class _View(msgspec.Struct):
@@ -164,9 +166,11 @@ class Planner:
 
     def _by_log(self, table: TableHead, version: int, question: Question) -> Plan:
         """The page by checkpoint and log. A first page begins with the newest start that turns out to be whole, and the pages after it with the
-        same one."""
+        same one, and with the state of the same version: what was published since is read as what was changed after it."""
         storage, published = self._world.storages.open(table.location), min(version, table.floor)
         ratified = ratified_sizes(table)
+        if question.position is not None:
+            published = _version_of(question.position.source, published)
 
         def page(state: TableState) -> Plan:
             changes = changes_of(self._world, table, state.version + 1, version, self._readers)
@@ -385,6 +389,14 @@ def _chosen(root: Root, schema: TableSchema, predicate: Predicate | None) -> lis
 def source_of(state: TableState) -> str:
     """How a page names the state that it is of."""
     return f"{_LOG}:{state.version}:{state.identity}"
+
+
+def _version_of(source: str, most: int) -> int:
+    """Returns the version of the state that a page of ``_LogPage`` is of. Raises InvalidRequest for one that is none up to ``most``."""
+    match = _LOG_SOURCE.fullmatch(source)
+    if match is None or int(match[1]) > most:
+        raise expired()
+    return int(match[1])
 
 
 class _LogPage:
