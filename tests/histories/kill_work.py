@@ -573,7 +573,7 @@ class Checkpoints(Work):
 
         yield from self._due()
         for table in self.tables:
-            found = self.ask("GET", f"/v1/tables/{table.id}/verify")
+            found = self.ask("GET", f"/v1/tables/{table.id}/verification")
             yield from (f"{table.id}: {each}" for each in found.get("deviations", ()))
             for path in (Path(table.storage.root) / "_delta_log").glob("*.checkpoint.parquet"):
                 adds = pq.read_table(path, columns=["add"])["add"].drop_null()  # type: ignore[no-untyped-call]

@@ -72,6 +72,10 @@ class Marks:
             path = record.get(manifests.PATH)
             if not isinstance(path, str) or record.get(manifests.KEY_METADATA) is not None:
                 raise NotKnown(f"{snapshot.manifest_list} has a manifest without a path, or an encrypted one")
+            try:
+                normalise(path)
+            except TurnstileError as error:
+                raise NotKnown(f"{snapshot.manifest_list} names a manifest at no location: {error.message}") from error
             yield path
 
     def _add_manifest(self, path: str, present: bool) -> None:  # noqa: FBT001 - private

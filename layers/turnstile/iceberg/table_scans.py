@@ -11,7 +11,7 @@ and as many of data files as it takes for a page, at most ``MANIFESTS``: files o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -221,7 +221,7 @@ class _Scan:
                 )
             yield from ({manifests.PATH: path, manifests.SPEC_ID: min(self._specs)} for path in snapshot.manifests)
             return
-        for record in avro.select(self._read(snapshot.manifest_list), _ListWanted()):
+        for record in self._records(snapshot.manifest_list, _ListWanted()):
             if not isinstance(record.get(manifests.PATH), str) or record.get(manifests.KEY_METADATA) is not None:
                 raise unserved(f"{snapshot.manifest_list[:200]} has a manifest without a path, or an encrypted one")
             yield record
@@ -253,13 +253,20 @@ class _Scan:
     def _read_deletes(self, listed: Iterable[dict[int, Any]], deletes: DeleteFiles) -> None:
         for manifest in listed:
             if manifest.get(manifests.CONTENT):
-                entries = avro.select(self._read(manifest[manifests.PATH]), _Wanted(statistics=True))
+                entries = self._records(manifest[manifests.PATH], _Wanted(statistics=True))
                 for file in files_of(manifest, entries):
                     if file is not None:
                         deletes.add(file)
 
     def _entries(self, manifest: dict[int, Any]) -> Iterator[dict[int, Any]]:
-        return avro.select(self._read(manifest[manifests.PATH]), self._wanted)
+        return self._records(manifest[manifests.PATH], self._wanted)
+
+    def _records(self, path: str, wanted: Container[int]) -> Iterator[dict[int, Any]]:
+        """The records of a manifest or manifest list. Raises UnsupportedTable, which names the file, if it cannot be read."""
+        try:
+            yield from avro.select(self._read(path), wanted)
+        except avro.Unreadable as error:
+            raise unserved(f"{normalise(path)[:300]} is damaged: {error.message}") from error
 
     def _read(self, path: str) -> bytes:
         """The content of a manifest or manifest list, which clients name (I12)."""

@@ -78,9 +78,10 @@ def test_i24_how_far_a_log_was_let_expire_is_asked_only_where_it_begins_late() -
         return upto
 
     assert faults(table, expired_upto=lambda: expired(0)) == [] and asked == []
-    table.remove_before(22)
-    assert faults(table, expired_upto=lambda: expired(22)) == [] and asked == [22]
-    assert faults(table, expired_upto=lambda: expired(5)) == [(22, "begins late")]
+    table.remove_before(15)
+    assert faults(table, expired_upto=lambda: expired(15)) == [] and asked == [15]
+    assert faults(table, expired_upto=lambda: expired(5)) == [(14, "missing")]
+    assert faults(table) == [], "nobody says how far"
 
 
 def test_i24_what_is_not_read_for_its_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
