@@ -172,15 +172,15 @@ MODULES: Final = {
         ("unit/maintenance/test_core.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.delta.core.soundness": Mutated(
-        ("unit/delta/test_soundness.py", "unit/repair/test_verify.py", "functional/damage/*.py"),
+        ("unit/soundness/test_soundness.py", "unit/repair/test_verify.py", "functional/damage/*.py"),
         writes=False,
         decides=True,
         guards=True,
     ),
     "turnstile.delta.soundness.judge": Mutated(
         (
-            "unit/delta/test_log_judge.py",
-            "unit/delta/test_soundness.py",
+            "unit/soundness/test_log_judge.py",
+            "unit/soundness/test_soundness.py",
             "unit/repair/test_verify.py",
             "functional/damage/*.py",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.checkpointed import Checkpointed
+from tests.support.damage.checkpointed import Checkpointed
 from tests.support.clones import clone, commit
 from tests.support.delta_table import Table
 from tests.support.fakes.world import fake_world
