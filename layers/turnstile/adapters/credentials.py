@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import msgspec
@@ -37,6 +39,9 @@ SESSION_CHARACTERS: Final = 64
 """Of the name of a session. Source: STS, ``AssumeRole``, parameter ``RoleSessionName``."""
 _NOT_IN_SESSIONS: Final = re.compile(r"[^A-Za-z0-9_=,.@-]")
 _OURS: Final = "turnstile-"
+CLIENT_ENDPOINT: Final = "TURNSTILE_CLIENT_S3_ENDPOINT"
+_ANY_REGION: Final = "us-east-1"
+"""What clients sign with for a store that has no regions."""
 
 
 def open_credential_vendor(
@@ -50,11 +55,28 @@ def open_credential_vendor(
 ) -> VendorByLocation:
     """Returns the vendor that a deployment's settings ask for: a ``role``, whose sessions may use the KMS ``key``, or
     ``static`` credentials, or none. ``who``: the name of the principal that asks."""
+    place = place_of_s3(os.environ)
     if role:
         from turnstile.adapters.opening import sts
 
-        return VendorByLocation(StsCredentialVendor(sts().assume_role, role, clock, ids, key=key, who=who))
-    return VendorByLocation(StaticCredentialVendor(static, clock) if static is not None else None)
+        sessions = StsCredentialVendor(sts().assume_role, role, clock, ids, key=key, who=who, place=place)
+        return VendorByLocation(sessions)
+    return VendorByLocation(StaticCredentialVendor(static, clock, place) if static is not None else None)
+
+
+def place_of_s3(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns where this deployment's S3 is, as Iceberg's clients are told: without it they go to AWS, or ask for a region. An
+    endpoint is that of another store than AWS's, which is addressed by path; ``CLIENT_ENDPOINT`` says it where clients reach
+    it by another address than the server does (empty: they are told none)."""
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
+    own = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
+    endpoint = environment.get(CLIENT_ENDPOINT, own)
+    place: dict[str, str] = {}
+    if region or endpoint:
+        place = {"client.region": region or _ANY_REGION, "s3.region": region or _ANY_REGION}
+    if endpoint:
+        place |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+    return place
 
 
 def credentials_for(
@@ -97,13 +119,15 @@ class StaticCredentials(msgspec.Struct, frozen=True):
 class StaticCredentialVendor:
     """The same credentials for every client: only for stores that have nothing better."""
 
-    def __init__(self, static: StaticCredentials, clock: Clock) -> None:
-        self._static, self._clock = static, clock
+    def __init__(
+        self, static: StaticCredentials, clock: Clock, place: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._static, self._clock, self._place = static, clock, place
 
     def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
         static, expires_ms = self._static, self._clock.now_ms() + self._static.minutes * 60_000
         config = _config(static.id, static.secret, static.token)
-        return (VendedCredentials(location, operation, expires_ms, config),)
+        return (VendedCredentials(location, operation, expires_ms, config, self._place),)
 
 
 class StsCredentialVendor:
@@ -121,7 +145,9 @@ class StsCredentialVendor:
         key: str = "",
         life_s: int = 3600,
         who: Callable[[], str] = str,
+        place: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._place = place
         self._assume, self._role, self._clock, self._ids, self._who = assume, role, clock, ids, who
         self._key, self._life_s = key, life_s
         self._partition = role.split(":")[1]
@@ -159,7 +185,7 @@ class StsCredentialVendor:
             raise _not_vended(error, location) from error
         expires_ms = int(response["Expiration"].timestamp() * 1000)
         config = _config(response["AccessKeyId"], response["SecretAccessKey"], response["SessionToken"])
-        return VendedCredentials(location, operation, expires_ms, config)
+        return VendedCredentials(location, operation, expires_ms, config, self._place)
 
 
 def session_name(principal: str) -> str:

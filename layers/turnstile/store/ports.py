@@ -218,13 +218,15 @@ class VendedCredentials(msgspec.Struct, frozen=True):
     """Storage credentials for everything below ``prefix`` until ``expires_ms``.
 
     ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's credentials: ``s3.access-key-id`` and so on,
-    ``azure.sas-token``, or ``gcs.oauth-token``.
+    ``azure.sas-token``, or ``gcs.oauth-token``. ``place`` says where the store is (region, endpoint), by the names that Iceberg's
+    clients have for it.
     """
 
     prefix: str
     operation: Literal["READ", "READ_WRITE"]
     expires_ms: int
     config: Mapping[str, str]
+    place: Mapping[str, str] = {}
 
 
 class CredentialVendor(Protocol):

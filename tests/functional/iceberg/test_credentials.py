@@ -70,6 +70,9 @@ def test_a_table_that_is_only_staged_has_nowhere_to_fetch_other_keys(client: Ice
 def test_keys_without_a_session_do_not_end(client: Iceberg) -> None:
     fixed = opened(StaticCredentialVendor(StaticCredentials("k", "s"), client.world.clock))
     assert given(fixed) == (SECRETS, [SECRETS])
+    place = {"client.region": "eu-central-1", "s3.region": "eu-central-1"}
+    placed = opened(StaticCredentialVendor(StaticCredentials("k", "s"), client.world.clock, place))
+    assert given(placed) == (SECRETS | place, [SECRETS | place])
 
 
 def test_keys_of_several_locations_are_told_by_their_prefixes_alone(client: Iceberg) -> None:

@@ -20,6 +20,7 @@ from turnstile.adapters.credentials import (
     StsCredentialVendor,
     VendorByLocation,
     narrowest_policy,
+    place_of_s3,
     session_name,
     session_policy,
 )
@@ -264,3 +265,24 @@ def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_nobody
     odd = [session_name(name) for name in ("a b", "a-b", "a/b", "é", "x" * 54, "x" * 55, "x" * 56)]
     assert len(set(odd)) == len(odd) and all(re.fullmatch(r"[\w+=,.@-]{2,64}", name, re.ASCII) for name in odd)
     assert session_name("x" * 54) == "turnstile-" + "x" * 54 and session_name("") == ""
+
+
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        ({}, {}),
+        ({"AWS_REGION": "eu-central-1"}, {"client.region": "eu-central-1", "s3.region": "eu-central-1"}),
+        (
+            {"AWS_ENDPOINT_URL_S3": "http://minio:9000"},
+            {
+                "client.region": "us-east-1",
+                "s3.region": "us-east-1",
+                "s3.endpoint": "http://minio:9000",
+                "s3.path-style-access": "true",
+            },
+        ),
+        ({"AWS_ENDPOINT_URL": "http://minio:9000", "TURNSTILE_CLIENT_S3_ENDPOINT": ""}, {}),
+    ],
+)
+def test_clients_are_told_where_the_store_is(environment: dict[str, str], place: dict[str, str]) -> None:
+    assert place_of_s3(environment) == place

@@ -176,9 +176,9 @@ def credentials(issued: Credentials) -> dict[str, Any]:
 
 
 def _config(each: VendedCredentials, issued: Credentials) -> dict[str, str]:
-    """A client's properties, with the credentials' expiry and the endpoint for new ones. Java's ``VendedCredentialsProvider``
+    """A client's properties: where the store is, and the credentials with their expiry and the endpoint for new ones. Java's ``VendedCredentialsProvider``
     requires both, only with session tokens, and only for a single location: it accepts nothing else when it refreshes."""
-    config = dict(each.config)
+    config = {**each.place, **each.config}
     if SESSION not in config:
         return config
     config[SESSION_EXPIRY] = str(each.expires_ms)
