@@ -179,7 +179,7 @@ MODULES: Final = {
     ),
     "turnstile.delta.soundness.judge": Mutated(
         (
-            "unit/delta/test_log_judge.py",
+            "unit/repair/test_log_judge.py",
             "unit/delta/test_soundness.py",
             "unit/repair/test_verify.py",
             "functional/damage/*.py",

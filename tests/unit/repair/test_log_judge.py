@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.checkpointed import Checkpointed
 from tests.support.clones import clone, commit
+from tests.support.damage.checkpointed import Checkpointed
 from tests.support.delta_table import Table
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.head import positioned
