@@ -498,6 +498,9 @@ SURVIVORS: Final[dict[str, str]] = {
         "one HEAD has one tree, which is not different from itself: it saves the two walks"
     ),
     "turnstile.maintenance.reliance: unreliable: edge state.start >= 0": "words: a checkpoint of version 0 says what version 0 says",
+    "turnstile.delta.soundness.judge: judge: branch floor not in files.commits": (
+        "nothing starts a log that lacks the commit of the floor (segments.starts)"
+    ),
     "turnstile.delta.soundness.judge: _start: branch at < 0": "there is no checkpoint of version -1, so none has a fault",
     "turnstile.gc.kinds.log: scan: operand oldest is not None": "a log has the commit of its floor at least",
     "turnstile.gc.kinds.log: scan: operand files.commits[oldest].modified_ms <= now - upkeep.log_ms": (

@@ -25,6 +25,7 @@ import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, positioned
+from turnstile.delta.core.soundness import missing
 from turnstile.delta.core.state_writes import may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
@@ -39,7 +40,7 @@ from turnstile.delta.sides import (
     with_later,
     without_content,
 )
-from turnstile.delta.soundness.judge import expired_upto, judge, ratified_sizes
+from turnstile.delta.soundness.judge import expired_upto, folder_fault, judge, ratified_sizes
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
 from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.ports import World
@@ -202,6 +203,10 @@ class Repairer:
         storage = self._world.storages.open(head.location)
         published = Commit(place.version, place.version)
         try:
+            if storage.stat(published_path(head.floor)) is None:  # nothing may be published behind it
+                fault = folder_fault(storage, head.floor) or missing(head.floor)
+                damaged = _diagnosis(head, "damaged", fault.version, f"the log is damaged: {fault.message}", facts)
+                return msgspec.structs.replace(damaged, remedy=fault.remedy)
             published = with_later(storage, published_as(storage, place.version))
             ratified = ratified_from(self._world, head, place)
         except (ContentMissing, ContentChanged) as fault:

@@ -8,6 +8,7 @@ from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.state_writes import stuck_at
 from turnstile.delta.publish import Publisher
+from turnstile.delta.repair import Repairer
 from turnstile.store.core.names import published_path
 
 
@@ -82,3 +83,27 @@ def test_i24_who_does_not_look_sends_no_request_more(world: FakeWorld, table: Ta
     remove(world, table)
     table.mixed(1)
     assert Publisher(world).publish(TABLE).problem is None
+
+
+def test_i24_a_repair_of_a_table_whose_folder_is_gone_says_so_and_publishes_nothing(
+    world: FakeWorld, table: Table
+) -> None:
+    gone, publisher = remove(world, table), Publisher(world, looks=True)
+    table.mixed(2)
+    repairer = Repairer(world, publisher)
+    for _ in range(2):
+        diagnosis = repairer.diagnose(TABLE)
+        assert (diagnosis.finding, diagnosis.version) == ("damaged", 3)
+        assert "the table's folder is gone" in diagnosis.message and "folder back" in diagnosis.remedy
+        published, diagnosis = repairer.repair(TABLE)
+        assert (published.count, diagnosis.finding, table.head.state) == (0, "damaged", "stuck")
+    world.storages.files |= gone
+    table.storage.delete(published_path(3))
+    assert "version 3 is missing" in repairer.diagnose(TABLE).message
+    world.storages.files |= gone
+    assert repairer.repair(TABLE)[1].finding == "healthy" and table.head.state == "active"
+
+
+def test_i24_whether_the_log_can_be_looked_at_is_part_of_a_diagnosis(world: FakeWorld, table: Table) -> None:
+    table.mixed(1)
+    assert Repairer(world, Publisher(world)).diagnose(TABLE).finding == "behind"
