@@ -109,7 +109,7 @@ def make() -> Root:
     if not shutil.which("unshare"):
         raise Missing("there is no unshare: install util-linux")
     home = cache("python3.13-root")
-    folder = home / SUITE
+    folder = home / f"{SUITE}-{hashlib.sha256(PACKAGES.encode()).hexdigest()[:8]}"
     with alone(home):
         if not folder.exists():
             _bootstrap(home, folder)
