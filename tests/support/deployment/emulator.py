@@ -39,6 +39,9 @@ class Emulator:
     seconds: dict[str, float] = field(default_factory=dict)
     """How long each command of SAM took."""
 
+    version: str = ""
+    """Of the code that was built."""
+
     @property
     def built(self) -> Path:
         """What ``sam build`` makes."""
@@ -50,7 +53,8 @@ class Emulator:
 
     def build(self) -> None:
         """``sam build``, for this machine's architecture, with the version that git knows: the root has no git."""
-        variables = {"ARCHITECTURE": own_architecture(), "VERSION": version()}
+        self.version = version()
+        variables = {"ARCHITECTURE": own_architecture(), "VERSION": self.version}
         self.sam(
             "build",
             "--no-cached",
