@@ -23,7 +23,7 @@ SPARK := clients iceberg spark
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # -- use --------------------------------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-slow test-slow-spark sweep flaky dynoxide downloads simulate mutate bench
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-slow test-slow-spark sweep flaky dynoxide downloads simulate mutate bench
 test: test-core test-mutants test-spark ## Tests of every kind, in ten minutes on two cores (EXAMPLES=10: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; and make sweep)
@@ -129,6 +129,9 @@ test-spark: setup ## Only the tests with a Spark session
 
 test-artefacts: setup ## Build both layers for this machine, deploy them with template.yaml to an emulator in an environment of its own, use it
 	$(PYTEST) -rP tests/artefacts
+
+test-deployment: setup ## Deploy by SAM to an emulator, functions run by Lambda's Python; needs root and Debian's debootstrap
+	$(PYTEST) -rP tests/deployment
 
 test-slow: setup
 	$(PYTEST) -m "slow and not spark" $(SPREAD) --ignore tests/mutation tests

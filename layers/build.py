@@ -46,13 +46,20 @@ class BuildError(Exception):
 
 
 def build(
-    layer: str, folder: Path, architecture: str, *, compiled: bool = True, python: tuple[int, ...] = PYTHON
+    layer: str,
+    folder: Path,
+    architecture: str,
+    *,
+    compiled: bool = True,
+    python: tuple[int, ...] = PYTHON,
+    release: str = "",
 ) -> None:
     """Fills ``folder``, which must not have anything in it.
 
     Args:
         compiled: whether modules are compiled; needs ``python`` to run this.
         python: by which the functions run; another one than Lambda's for an emulator.
+        release: version of the code; that of the checkout if it is empty.
 
     Raises:
         BuildError: another Python runs this, ``folder`` is not empty, or pip could not install a package.
@@ -67,7 +74,7 @@ def build(
     if layer == "shared":
         for package in OWN:
             shutil.copytree(_HERE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "turnstile_release" / BUILT).write_text(version() + "\n")
+        (folder / "turnstile_release" / BUILT).write_text((release or version()) + "\n")
         leave_out_services(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)
@@ -126,10 +133,18 @@ def main() -> None:
     parser.add_argument(
         "--python", default=".".join(map(str, PYTHON)), help="version; another one only for an emulator"
     )
+    parser.add_argument("--version", default="", help="of the code, where there is no checkout with git to say it")
     options = parser.parse_args()
     try:
         python = tuple(map(int, options.python.split(".")))
-        build(options.layer, options.folder, options.architecture, compiled=not options.uncompiled, python=python)
+        build(
+            options.layer,
+            options.folder,
+            options.architecture,
+            compiled=not options.uncompiled,
+            python=python,
+            release=options.version,
+        )
     except BuildError as error:
         sys.exit(f"error: {error}")
 

@@ -69,6 +69,8 @@ def direct() -> set[str]:
     """The packages of all lists of direct dependencies, and of the console's package.json."""
     files = (
         *(ROOT / "requirements").glob("*.in"),
+        ROOT / "infra/lambda.in",
+        ROOT / "infra/localemu.in",
         ROOT / "infra/sam.in",
         ROOT / "infra/site.in",
         ROOT / "benchmarks/fleet/peers.in",

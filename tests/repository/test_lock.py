@@ -8,6 +8,8 @@ from tests.support.repository import ROOT
 
 LISTS = sorted((ROOT / "requirements").glob("*.txt"))
 ELSEWHERE = [
+    ROOT / "infra" / "lambda.txt",
+    ROOT / "infra" / "localemu.txt",
     ROOT / "infra" / "sam.txt",
     ROOT / "infra" / "site.txt",
     ROOT / "benchmarks" / "fleet" / "peers.txt",

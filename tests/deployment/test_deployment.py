@@ -1,0 +1,223 @@
+"""template.yaml as users deploy it: by SAM's command line, with functions that Lambda's own Python and runtime client run.
+
+The tests are one story in the order of this file: each leaves the stack as the next finds it, and the last removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+import turnstile_spark
+from tests.support.deployment.stack import LAKE, PARAMETERS, Deployment, errors_in, figures
+from tests.support.iceberg.pyarrow_tables import SCHEMA, ids, rows
+from tests.support.repository import ROOT
+from tests.support.stack import NAMESPACE, Table, eventually
+from turnstile_client import connect
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+TRIPS: Final = "default.trips"
+ORDERS: Final = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+EXPIRING: Final = {
+    "turnstile.maintenance.expire-snapshots": "true",
+    "turnstile.maintenance.remove-orphan-files": "true",
+    "history.expire.max-snapshot-age-ms": "0",
+    "history.expire.min-snapshots-to-keep": "2",
+}
+
+
+def turnstile(stack: Deployment, *words: str) -> Any:
+    """What a command of the installed command line prints as JSON."""
+    command = [str(Path(sys.executable).with_name("turnstile")), *words, "--url", stack.url, "--token", stack.token]
+    done = subprocess.run([*command, "--output", "json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def test_the_template_is_valid_for_sam_and_for_cfn_lint(stack: Deployment) -> None:
+    template = str(ROOT / "template.yaml")
+    assert "is a valid SAM Template" in stack.emulator.sam("validate", "--lint", "--template-file", template)
+    stack.emulator.run("sam", ["cfn-lint", template], label="cfn-lint")
+
+
+def test_the_deployed_service_says_its_version_and_asks_for_a_token(stack: Deployment) -> None:
+    with stack.client() as api:
+        assert api.get("/v1").json()["version"] == stack.emulator.version
+        assert api.get("/v1/catalogs", headers={"authorization": ""}).status_code == 401
+        assert api.get("/v1/catalogs", headers={"authorization": "Bearer another"}).status_code in (401, 403)
+
+
+def test_commits_are_published_from_the_stream_and_told_as_events(stack: Deployment) -> None:
+    table = Table(stack)  # type: ignore[arg-type]
+    assert table.append(1)["commit"]["kind"] == "inline"
+    assert table.stage(2)["commit"]["kind"] == "staged"
+    assert table.published(2)
+    assert eventually(lambda: table.get("head")["floor"] == 2)
+
+    def told() -> bool:
+        events = table.ask("GET", "/v1/events?catalog=main")["events"]
+        return any(table.id in json.dumps(event) for event in events)
+
+    assert eventually(told)
+
+
+def test_plain_python_appends_and_reads(stack: Deployment) -> None:
+    with connect(stack.url, stack.token, s3=stack.s3) as lake:
+        table = lake.create("default.orders", ORDERS.schema)
+        for _ in range(5):
+            table.append(ORDERS)
+        assert sorted(table.read()["id"].to_pylist()) == sorted([1, 2, 3] * 5)
+
+
+def test_pyiceberg_creates_appends_and_reads_and_collection_expires_its_snapshots(stack: Deployment) -> None:
+    files = {f"s3.{name.replace('_', '-')}": value for name, value in stack.s3.items()}
+    files |= {"s3.access-key-id": stack.s3["access_key"], "s3.secret-access-key": stack.s3["secret_key"]}
+    catalog = RestCatalog("main", uri=f"{stack.url}/iceberg", warehouse="main", token=stack.token, **files)
+    table = catalog.create_table(TRIPS, SCHEMA, properties=EXPIRING)
+    for number in range(4):
+        table.append(rows(number))
+    assert ids(catalog.load_table(TRIPS)) == [0, 1, 2, 3]
+    report = stack.invoke("CollectFunction", {})
+    assert report["problems"] == [], report
+    kept = catalog.load_table(TRIPS)
+    assert ids(kept) == [0, 1, 2, 3] and len(kept.metadata.snapshots) == 2
+
+
+def test_spark_creates_changes_and_compacts_tables_and_commits_two_at_once(stack: Deployment, spark: Any) -> None:
+    conf = spark._jsparkSession.sparkContext().hadoopConfiguration()
+    settings = {
+        "endpoint": stack.s3["endpoint"], "path.style.access": "true", "connection.ssl.enabled": "false",
+        "access.key": stack.s3["access_key"], "secret.key": stack.s3["secret_key"],
+    }  # fmt: skip
+    for name, value in settings.items():
+        conf.set(f"fs.s3a.bucket.{LAKE}.{name}", value)
+    lake = turnstile_spark.attach(spark, "deployed", stack.url, token=stack.token)
+    try:
+        for name in ("a", "b"):
+            spark.sql(f"CREATE TABLE deployed.default.{name} (id BIGINT, amount BIGINT)")
+        for number in range(4):
+            spark.sql(f"INSERT INTO deployed.default.a VALUES ({number}, 100)")
+        spark.sql("UPDATE deployed.default.a SET amount = 50 WHERE id = 1")
+        spark.sql("DELETE FROM deployed.default.a WHERE id = 0")
+        with lake.transaction():
+            spark.sql("DELETE FROM deployed.default.a WHERE id = 2")
+            spark.sql("INSERT INTO deployed.default.b VALUES (2, 100)")
+        lake.table("default.a").optimize()
+        found = {
+            name: sorted(tuple(row) for row in spark.table(f"deployed.default.{name}").collect()) for name in ("a", "b")
+        }
+        assert found == {"a": [(1, 50), (3, 100)], "b": [(2, 100)]}
+    finally:
+        lake.detach()
+
+
+def test_a_scan_is_planned_and_light_work_writes_a_checkpoint(stack: Deployment) -> None:
+    with stack.client() as api:
+        table = api.get(f"{NAMESPACE}/tables/a").json()
+        planned = api.post(f"/v1/tables/{table['table_id']}/plan", json={"predicate": "id = 3"})
+        assert planned.status_code == 200 and len(planned.json()["files"]) == 1, planned.text
+        assert api.get(f"/v1/tables/{table['table_id']}/maintenance").status_code == 200
+    stack.invoke("MaintainFunction", {"full": True})
+
+
+def test_the_command_line_lists_tables_and_finds_nothing_wrong(stack: Deployment) -> None:
+    names = {table["name"] for table in turnstile(stack, "tables")["tables"]}
+    assert {"main.default.orders", "main.default.a", "main.default.b"} <= names
+    turnstile(stack, "status")
+    checks = turnstile(stack, "doctor")["checks"]
+    wrong = [check for check in checks if check["result"] == "failed" or check["name"] in ("version", "tables")]
+    assert [check for check in wrong if check["result"] != "ok"] == [], checks
+
+
+def test_the_console_is_served(stack: Deployment) -> None:
+    with stack.client() as api:
+        page = api.get("/ui", headers={"authorization": ""})
+    assert page.status_code == 200 and "<html" in page.text
+
+
+def test_a_sweep_looks_at_every_table_and_finds_nothing_to_publish(stack: Deployment) -> None:
+    report = stack.invoke("SweepFunction", {"full": True})
+    assert not report.get("failed"), report
+
+
+class Load:
+    """Appends to a table, one after the other, until it is stopped; keeps how long each took and what was refused."""
+
+    def __init__(self, stack: Deployment) -> None:
+        self.table = Table(stack)  # type: ignore[arg-type]
+        self.taken_s: list[float] = []
+        self.refused: list[str] = []
+        self.versions: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        version = 1
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                answer = self.table.propose(version)
+                if answer.status_code == 200:
+                    version += 1
+                else:
+                    self.refused.append(f"{answer.status_code} {answer.text[:300]}")
+                self.versions.add(self.table.api.get("/v1").json().get("version", "none"))
+            except httpx.HTTPError as error:
+                self.refused.append(repr(error))
+            self.taken_s.append(time.monotonic() - began)
+
+
+def test_new_code_is_deployed_under_load_and_no_request_is_refused(stack: Deployment) -> None:
+    new = "9.9.9"
+    built = stack.emulator.built / "SharedLayer/python/turnstile_release/built.txt"
+    with Load(stack) as load:
+        eventually(lambda: len(load.taken_s) > 3)
+        built.write_text(f"{new}\n")
+        stack.update()
+        eventually(lambda: new in load.versions)
+    print(f"{len(load.taken_s)} requests while new code came; the longest took {max(load.taken_s):.1f} s")
+    assert load.refused == []
+    latest = load.table.get("head")["latest"]
+    assert eventually(lambda: load.table.get("head")["floor"] == latest)
+
+
+def test_a_changed_parameter_reaches_the_functions(stack: Deployment) -> None:
+    stack.update(StagedGraceHours="48")
+    found = stack.aws("lambda").get_function_configuration(FunctionName=stack.function("CollectFunction"))
+    assert found["Environment"]["Variables"]["TURNSTILE_STAGED_GRACE_HOURS"] == "48"
+    with stack.client() as api:
+        assert api.get(f"{NAMESPACE}/tables/orders").status_code == 200
+
+
+def test_no_function_logged_an_error(stack: Deployment) -> None:
+    assert errors_in(stack.emulator.work / "logs") == {}
+    print("\n".join(figures(stack.emulator.work / "figures.jsonl")))
+
+
+def test_sam_deletes_the_stack_and_leaves_the_tables_and_the_lake(stack: Deployment) -> None:
+    kept = [stack.function(name) for name in ("RefsTable", "ObjsTable")]
+    stack.emulator.sam("delete", "--no-prompts", "--region", "us-east-1")
+    assert stack.emulator.stack_status() in (None, "DELETE_COMPLETE")
+    assert set(kept) <= set(stack.aws("dynamodb").list_tables()["TableNames"])
+    assert stack.aws("s3").list_objects_v2(Bucket=LAKE, MaxKeys=1)["KeyCount"] == 1
+    assert PARAMETERS["LakeRoot"].startswith(f"s3://{LAKE}/")
+    print({name: f"{seconds:.0f} s" for name, seconds in stack.emulator.seconds.items()})

@@ -1,0 +1,128 @@
+"""The deployed stack as clients see it, and what its functions logged and cost."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from tests.support.deployment.emulator import KEYS, Emulator, started
+from tests.support.deployment.root import Root
+from turnstile_local.deployment import keep_secret
+from turnstile_local.routes import deployed, make_routes
+from turnstile_local.settings import REGION, SECRET_ARN, STACK_NAME
+
+TOKEN: Final = "a-token-for-tests"
+LAKE: Final = "lake"
+PARAMETERS: Final = {
+    "LakeRoot": f"s3://{LAKE}/warehouse",
+    "Secret": SECRET_ARN,
+    "IssueTokens": "true",
+    "Console": "true",
+    "DeletionProtection": "false",
+}
+_SECRET: Final = {"token": TOKEN, "token_keys": "local:a-key-for-tests-that-is-long-enough-by-far"}
+
+
+@dataclass
+class Deployment:
+    """``url`` is that of the HTTP API, ``parameters`` are those it was deployed with last."""
+
+    emulator: Emulator
+    url: str
+    parameters: dict[str, str]
+    token: str = TOKEN
+
+    def client(self) -> httpx.Client:
+        """A client of the API."""
+        headers = {"authorization": f"Bearer {self.token}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)
+
+    def aws(self, service: str) -> Any:
+        """A client of the emulated AWS."""
+        return self.emulator.aws(service)
+
+    @property
+    def s3(self) -> dict[str, str]:
+        """Where the lake's files are, as the clients of this project take it."""
+        return {
+            "endpoint": self.emulator.address, "region": REGION,
+            "access_key": KEYS.access_key, "secret_key": KEYS.secret_key,
+        }  # fmt: skip
+
+    def update(self, **parameters: str) -> None:
+        """Deploys what is built, with these parameters changed."""
+        self.parameters |= parameters
+        self.emulator.deploy(self.parameters)
+
+    def function(self, logical: str) -> str:
+        """The name of a function by that in the template."""
+        formation = self.aws("cloudformation")
+        found = formation.describe_stack_resource(StackName=STACK_NAME, LogicalResourceId=logical)
+        return str(found["StackResourceDetail"]["PhysicalResourceId"])
+
+    def invoke(self, logical: str, event: dict[str, Any]) -> dict[str, Any]:
+        """What a function answers to an event. Fails if it raises."""
+        answer = self.aws("lambda").invoke(FunctionName=self.function(logical), Payload=json.dumps(event))
+        payload = answer["Payload"].read()
+        assert "FunctionError" not in answer, payload
+        return dict(json.loads(payload))
+
+
+@contextmanager
+def deployment(root: Root, work: Path) -> Iterator[Deployment]:
+    """An emulator with the stack and a namespace. Ends with the block."""
+    with started(root, work) as emulator:
+        emulator.build()
+        emulator.aws("s3").create_bucket(Bucket=LAKE)
+        keep_secret(emulator.address, KEYS, _SECRET)
+        emulator.deploy(PARAMETERS)
+        began = time.monotonic()
+        url = make_routes(emulator.address, deployed(emulator.address, STACK_NAME, emulator.built / "template.yaml"))
+        emulator.seconds["routes"] = time.monotonic() - began
+        stack = Deployment(emulator, url, dict(PARAMETERS))
+        with stack.client() as api:
+            api.post("/v1/catalogs", json={"name": "main"}).raise_for_status()
+            api.post("/v1/catalogs/main/namespaces", json={"name": "default"}).raise_for_status()
+        yield stack
+
+
+def errors_in(logs: Path) -> dict[str, list[str]]:
+    """The lines of each log that tell of an error: records of that level, and what is no record and not empty."""
+    found: dict[str, list[str]] = {}
+    for log in sorted(logs.glob("*.log")):
+        if wrong := [line for line in log.read_text(errors="replace").splitlines() if _is_error(line)]:
+            found[log.stem] = wrong
+    return found
+
+
+def _is_error(line: str) -> bool:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return bool(line.strip())
+    return not isinstance(record, dict) or record.get("level") in ("ERROR", "CRITICAL") or "errorType" in record
+
+
+def figures(file: Path) -> list[str]:
+    """A table of what starts and calls of each function took: median, and how much of a processor."""
+    measured: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in file.read_text().splitlines():
+        one = json.loads(line)
+        measured[one["function"], one["event"]].append(one)
+    lines = [f"{'function':<12}{'event':<13}{'count':>6}{'p50 ms':>10}{'p50 CPU ms':>12}{'max ms':>10}"]
+    for (name, event), each in sorted(measured.items()):
+        taken = [one["ms"] for one in each]
+        cpu = [one["cpu_ms"] for one in each]
+        lines.append(
+            f"{name:<12}{event:<13}{len(each):>6}{statistics.median(taken):>10.0f}{statistics.median(cpu):>12.1f}{max(taken):>10.0f}"
+        )
+    return lines
