@@ -87,8 +87,8 @@ class FileReader:
         for name, value in self._values(file).items():
             part = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
             condition = part if condition is None else condition & part
-        path = self._storage.path_of_uri(file["path"])
-        return _FORMAT.make_fragment(path, self._storage.system(), partition_expression=condition)
+        path, size = self._storage.path_of_uri(file["path"]), int(file["size"])  # with the size no request asks for it
+        return _FORMAT.make_fragment(path, self._storage.system(), partition_expression=condition, file_size=size)
 
     def _one_by_one(self, file: File, needed: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of one file, less those that its deletion vector names."""

@@ -62,7 +62,7 @@ class Storage:
         return self._system
 
     def _connected(self) -> fs.FileSystem:
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"allow_delayed_open": True}  # a small file is one PUT, and not an upload in parts
         endpoint = (
             self._s3.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         )

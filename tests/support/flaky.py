@@ -7,10 +7,13 @@ import http.server
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+_NOT_PASSED_ON = frozenset(("host", "connection", "content-length", "transfer-encoding", "expect"))
+_OF_A_CONNECTION = frozenset(("connection", "keep-alive", "transfer-encoding", "server", "date"))
 
 
 @dataclass
@@ -42,7 +45,7 @@ class Flaky:
             def handle_any(self) -> None:
                 proxy._handle(self)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+            do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
             def log_message(self, *_: Any) -> None:
                 """Quiet."""
@@ -83,8 +86,7 @@ class Flaky:
         return None
 
     def _handle(self, request: http.server.BaseHTTPRequestHandler) -> None:
-        length = int(request.headers.get("Content-Length") or 0)
-        body = request.rfile.read(length)
+        body = _body(request)
         rule = self._take(f"{request.command} {request.path}")
         if rule and rule.answer:
             self._reply(request, rule.answer[0], json.dumps(rule.answer[1]).encode())
@@ -94,7 +96,7 @@ class Flaky:
         target = urlsplit(self.target)
         connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
         try:
-            headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "connection")}
+            headers = {k: v for k, v in request.headers.items() if k.lower() not in _NOT_PASSED_ON}
             connection.request(request.command, target.path + request.path, body or None, headers)
             answer = connection.getresponse()
             content = answer.read()
@@ -104,12 +106,33 @@ class Flaky:
             request.close_connection = True
             request.connection.shutdown(socket.SHUT_RDWR)
             return
-        self._reply(request, answer.status, content)
+        self._reply(request, answer.status, content, answer.headers.items())
 
     @staticmethod
-    def _reply(request: http.server.BaseHTTPRequestHandler, status: int, content: bytes) -> None:
+    def _reply(
+        request: http.server.BaseHTTPRequestHandler,
+        status: int,
+        content: bytes,
+        headers: Iterable[tuple[str, str]] = (("Content-Type", "application/json"),),
+    ) -> None:
+        given = {name.lower(): value for name, value in headers if name.lower() not in _OF_A_CONNECTION}
+        size = given.pop("content-length", None)  # of an answer to HEAD it is the file's
         request.send_response(status)
-        request.send_header("Content-Type", "application/json")
-        request.send_header("Content-Length", str(len(content)))
+        for name, value in given.items():
+            request.send_header(name, value)
+        request.send_header("Content-Length", size if request.command == "HEAD" and size else str(len(content)))
         request.end_headers()
         request.wfile.write(content)
+
+
+def _body(request: http.server.BaseHTTPRequestHandler) -> bytes:
+    """The body, also of a request that sends it in chunks."""
+    if request.headers.get("Transfer-Encoding", "").lower() != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length") or 0))
+    parts = []
+    while size := int(request.rfile.readline().partition(b";")[0], 16):
+        parts.append(request.rfile.read(size))
+        request.rfile.readline()
+    while request.rfile.readline().strip():
+        pass
+    return b"".join(parts)

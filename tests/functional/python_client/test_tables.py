@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tests.support.flaky import Flaky
 from tests.support.server import ServerOnS3
 from tests.support.server import server_on_s3 as running_on_s3
 from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
@@ -325,6 +327,19 @@ def test_files_on_s3_are_written_and_read_with_the_callers_keys(server_on_s3: Se
             table.append(rows(5, day=TWO).append_column("nope", [[1]]))
         listed = server_on_s3.aws("s3").list_objects_v2(Bucket="lake", Prefix="warehouse/")["Contents"]
         assert sum(table_file(each["Key"], lake, table) for each in listed) == 3
+
+
+def test_a_small_append_on_s3_is_one_request_for_the_file_and_a_read_two(server_on_s3: ServerOnS3) -> None:
+    env, proxy = server_on_s3.env, Flaky(server_on_s3.s3_endpoint)
+    keys = {"endpoint": proxy.url, "access_key": env["AWS_ACCESS_KEY_ID"], "secret_key": env["AWS_SECRET_ACCESS_KEY"]}
+    with contextlib.closing(proxy), connect(server_on_s3.url, s3=keys) as lake:
+        table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA)
+        proxy.seen.clear()
+        table.append(rows(1, 2))
+        assert [one.split()[0] for one in proxy.seen] == ["PUT"], proxy.seen
+        proxy.seen.clear()
+        assert ids(table) == [1, 2]
+        assert [one.split()[0] for one in proxy.seen] == ["GET", "GET"], proxy.seen
 
 
 def table_file(key: str, lake: Lake, table: Table) -> bool:

@@ -93,7 +93,7 @@ class Files:
     def write(self, number: int, table: pa.Table, partition: dict[str, str | None], **options: Any) -> dict[str, Any]:
         path = self._folder / f"{number}.parquet"
         pq.write_table(table, path, **options)
-        return {"path": path.as_uri(), "partitionValues": partition}
+        return {"path": path.as_uri(), "partitionValues": partition, "size": path.stat().st_size}
 
 
 def stored(rows: list[Row], way: int) -> pa.Table:
