@@ -507,7 +507,7 @@ class IcebergAppends(Work):
 
 
 class Checkpoints(Work):
-    """Tables of which each version that is divisible by ten gets a checkpoint."""
+    """Tables that get a checkpoint when ten versions came after the newest one."""
 
     kind = "checkpoints"
     moments_s = (0.0, 0.4)
@@ -560,13 +560,14 @@ class Checkpoints(Work):
         self.ends = last
 
     def _due(self) -> list[str]:
-        """The newest checkpoint that each table lacks."""
-        newest = [(table, version // 10 * 10) for table, version in zip(self.tables, self.versions, strict=True)]
-        return [
-            f"{table.id} has no checkpoint of version {version}"
-            for table, version in newest
-            if version and table.storage.read(f"_delta_log/{version:020d}.checkpoint.parquet") is None
-        ]
+        """Tables that have as many versions since their newest checkpoint as ask for another."""
+        found = []
+        for table, latest in zip(self.tables, self.versions, strict=True):
+            there = (Path(table.storage.root) / "_delta_log").glob("*.checkpoint.parquet")
+            newest = max((int(path.name.split(".")[0]) for path in there), default=0)
+            if latest - newest >= self.each:
+                found.append(f"{table.id} has {latest} versions, and its newest checkpoint is of {newest}")
+        return found
 
     def check(self) -> Iterator[str]:
         import pyarrow.parquet as pq
