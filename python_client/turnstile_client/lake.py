@@ -64,6 +64,9 @@ class Lake:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"Lake({self._api.http.url}, {self._api.catalog})"
+
     def close(self) -> None:
         """Ends the connections. Idempotent."""
         self._api.http.close()
@@ -75,6 +78,26 @@ class Lake:
     def tables(self, namespace: str) -> list[str]:
         """The names of the Delta tables in a namespace. Raises :class:`ApiError`."""
         return [name for name, _ in self._api.delta_tables(namespace)]
+
+    def namespaces(self) -> list[str]:
+        """The names of all namespaces, levels joined by dots. Raises :class:`ApiError`."""
+        return self._api.namespaces()
+
+    def create_namespace(
+        self, name: str, comment: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Creates a namespace in one that is there. Raises :class:`ApiError`: ``AlreadyExists``, ``NoSuchNamespace``, ..."""
+        self._api.create_namespace(name, comment, dict(properties or {}))
+
+    def drop_namespace(self, name: str) -> bool:
+        """Drops an empty namespace; False where there is none. Raises :class:`ApiError`, such as ``NamespaceNotEmpty``."""
+        return self._api.drop_namespace(name, cascade=False)
+
+    def drop(self, name: str) -> bool:
+        """Drops the table ``namespace.table``, which can be brought back for a while; False where there is none. Raises
+        :class:`ApiError`."""
+        namespace, _, table = _full_name(name).rpartition(".")
+        return self._api.drop(namespace, table)
 
     def create(
         self,

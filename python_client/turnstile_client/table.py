@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from turnstile_client.core import commits
 from turnstile_client.core.conforming import Conformer
@@ -21,7 +22,7 @@ from turnstile_client.core.definitions import (
 )
 from turnstile_client.core.filters import Filter, Where
 from turnstile_client.core.partitions import partition_value
-from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown
+from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, batches, target_bytes
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
@@ -66,6 +67,17 @@ class Table:
     def __init__(self, api: Api, name: str, storage: Callable[[str, str], Storage], deadline: float) -> None:
         self._api, self.name, self._open, self._deadline = api, name, storage, deadline
         self._storage: tuple[str, Storage] | None = None
+
+    def __repr__(self) -> str:
+        return f"Table({self._api.catalog}.{self.name})"
+
+    def version(self) -> int:
+        """The latest version. Raises :class:`ApiError`."""
+        return int(self._loaded().tail.latest)
+
+    def schema(self) -> pa.Schema:
+        """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for a type that is not known."""
+        return Definition.of_loaded(self._loaded().metadata).schema
 
     def append(self, data: Any, *, id: str | None = None) -> int:
         """Adds rows, whoever else adds some at the same time.
@@ -140,6 +152,59 @@ class Table:
             partitions=definition.partitions,
             where=shown,
         )
+        body = self._body(storage, version + 1, content)
+        return int(self._proposed(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
+
+    def delete(self, where: Where) -> int:
+        """Removes the rows that ``where`` is true of. A file of which all rows are removed is removed whole; others are written anew, one
+        after the other, each in memory.
+
+        Args:
+            where: conditions on any columns (:mod:`turnstile_client.core.filters`).
+
+        Returns:
+            The version without the rows; the latest one where there were none.
+
+        Raises:
+            Conflict: another commit came first. Nothing was changed; decide again.
+            Unsupported: also of a table with a change feed (``delta.enableChangeDataFeed``), where files would have to be written anew.
+            DataMismatch, OutcomeUnknown, ApiError: as :meth:`append`.
+        """
+        id, state = str(uuid.uuid4()), self._loaded()
+        check_overwritable(Definition.of_loaded(state.metadata))
+        filter = Filter(where, *_columns_of(state))
+        version, definition, planned = self._planned(state.table_id, filter, None)
+        check_overwritable(definition)
+        filter = Filter(where, definition.fields, definition.schema)
+        rewrites = not filter.columns <= set(definition.partitions)
+        if rewrites and definition.is_set("delta.enableChangeDataFeed"):
+            raise Unsupported(
+                "the table has a change feed, for which this client writes no files: use an engine that does, such as Spark"
+            )
+        storage = self._storage_of(state.table_id, state.location)
+        reader = FileReader(storage, definition, definition.schema.names, None)
+        writer = Writer(storage, definition, target_bytes(definition))
+        removed = []
+        try:
+            for file in planned:
+                if not rewrites:
+                    removed += [file] if _is_in(file, filter, definition) else []
+                    continue
+                rows = pa.Table.from_batches(reader.rows([file]), reader.schema)
+                kept = rows.filter(~pc.coalesce(filter.expression, pc.scalar(value=False)))
+                if kept.num_rows == rows.num_rows:
+                    continue
+                removed.append(file)
+                for batch in kept.to_batches():
+                    writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=definition.schema))
+            writer.close()
+        except BaseException:
+            writer.discard()
+            raise
+        if not removed:
+            return version
+        shown = filter.sql or str(where)
+        content = commits.delete(id, self._now_ms(), version, files=writer.files, removed=removed, where=shown)
         body = self._body(storage, version + 1, content)
         return int(self._proposed(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
 
@@ -335,6 +400,11 @@ class Table:
 
 def _shown(commit: Any) -> dict[str, Any]:
     return {"version": commit.version}
+
+
+def _columns_of(state: Any) -> tuple[Sequence[Mapping[str, Any]], pa.Schema]:
+    definition = Definition.of_loaded(state.metadata)
+    return definition.fields, definition.schema
 
 
 def _columns(columns: Sequence[str] | None, definition: Definition) -> list[str]:

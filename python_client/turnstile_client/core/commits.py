@@ -61,7 +61,28 @@ def overwrite(
     parameters = {"mode": "Overwrite", "partitionBy": _json(list(partitions))} | (
         {} if where is None else {"predicate": where}
     )
-    info = _info(id, now_ms, "WRITE", parameters) | {"readVersion": base, "isBlindAppend": False}
+    return _replacing(id, now_ms, base, "WRITE", parameters, files=files, removed=removed)
+
+
+def delete(
+    id: str, now_ms: int, base: int, *, files: Iterable[DataFile], removed: Iterable[Mapping[str, Any]], where: str
+) -> str:
+    """The content of a commit that removes rows of version ``base``: ``files`` have those that stay of the files ``removed``. ``where``: the filter,
+    for people."""
+    return _replacing(id, now_ms, base, "DELETE", {"predicate": _json([where])}, files=files, removed=removed)
+
+
+def _replacing(
+    id: str,
+    now_ms: int,
+    base: int,
+    operation: str,
+    parameters: dict[str, str],
+    *,
+    files: Iterable[DataFile],
+    removed: Iterable[Mapping[str, Any]],
+) -> str:
+    info = _info(id, now_ms, operation, parameters) | {"readVersion": base, "isBlindAppend": False}
     return _lines([{"commitInfo": info}, *(_remove(file, now_ms) for file in removed), *(file.add() for file in files)])
 
 

@@ -20,6 +20,7 @@ from tests.support.flaky import Flaky
 from tests.support.server import ServerOnS3
 from tests.support.server import server_on_s3 as running_on_s3
 from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
+from turnstile_client.core.definitions import Definition
 from turnstile_server import Server
 
 ONE, TWO = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
@@ -135,6 +136,66 @@ def test_partitions_or_all_rows_are_overwritten(table: Table) -> None:
     assert ids(table) == [9]
     table.overwrite(rows())
     assert ids(table) == []
+
+
+def test_rows_are_deleted_by_partition_and_by_value_and_the_others_stay(server: Server, table: Table) -> None:
+    table.append(rows(1, 2, 3))
+    table.append(rows(4, 5, day=TWO, city=None))
+    table.append(rows(6, day=None, city="Basel"))
+    assert table.delete([("id", "=", 2)]) == 4
+    assert ids(table) == [1, 3, 4, 5, 6]
+    assert table.delete([("city", "!=", "Bern")]) == 5, "a city that is null is no other one than Bern"
+    assert ids(table) == [1, 3, 4, 5]
+    assert table.delete([("day", "=", TWO)]) == 6
+    assert ids(table) == [1, 3]
+    before = files(server, table)
+    assert table.delete([("id", ">", 100)]) == 6, "nothing to delete is no version"
+    assert files(server, table) == before
+    assert table.version() == 6 and table.schema().names == SCHEMA.names and ids(table, version=3) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_delete_that_was_overtaken_is_a_conflict_and_leaves_no_files(
+    server: Server, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append(rows(1, 2))
+    before = files(server, table)
+    planned = table._planned
+
+    def overtaken(*given: Any) -> Any:
+        found = planned(*given)
+        monkeypatch.setattr(table, "_planned", planned)
+        Table(table._api, table.name, table._open, table._deadline).append(rows(3))
+        return found
+
+    monkeypatch.setattr(table, "_planned", overtaken)
+    with pytest.raises(Conflict):
+        table.delete([("id", "=", 1)])
+    assert ids(table) == [1, 2, 3] and len(files(server, table)) == len(before) + 1
+
+
+def test_a_table_with_a_change_feed_is_deleted_from_by_partition_only(lake: Lake) -> None:
+    table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, partition_by=["day"])
+    table.append(rows(1))
+    definition = Definition.of_loaded(table._loaded().metadata)
+    assert not definition.is_set("delta.enableChangeDataFeed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Definition, "is_set", lambda _self, name: name == "delta.enableChangeDataFeed")
+        with pytest.raises(Unsupported, match="change feed"):
+            table.delete([("id", "=", 1)])
+        assert table.delete([("day", "=", ONE)]) == 2
+    assert ids(table) == []
+
+
+def test_namespaces_are_made_listed_and_dropped_with_their_tables(lake: Lake) -> None:
+    name = f"n_{uuid4().hex[:12]}"
+    lake.create_namespace(name, "for this test", {"a": "1"})
+    assert name in lake.namespaces()
+    table = lake.create(f"{name}.t", SCHEMA)
+    assert repr(table) == f"Table(main.{name}.t)" and repr(lake).endswith(", main)")
+    with pytest.raises(ApiError, match=r"NamespaceNotEmpty|not empty"):
+        lake.drop_namespace(name)
+    assert lake.drop(f"{name}.t") and not lake.drop(f"{name}.t")
+    assert lake.drop_namespace(name) and not lake.drop_namespace(name)
 
 
 def test_an_overwrite_that_was_overtaken_is_a_conflict_and_leaves_no_files(
