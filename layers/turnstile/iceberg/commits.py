@@ -30,7 +30,7 @@ from turnstile.iceberg.files import StoredFile
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.manifest_lists import ManifestLists
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest, StorageFault
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row, Write
 
@@ -129,9 +129,19 @@ class _Run:
         self._results: dict[int, _Result] = {}
         self.written: list[str] = []
         self.latest: list[_Result] = []
+        self._is_first = True
 
     def change(self, view: View) -> Edit | None:
-        """All changes, computed from one tree; None when they change nothing."""
+        """All changes, computed from one tree; None when they change nothing. A StorageFault of the first attempt says that nothing
+        was applied: no swap was sent yet."""
+        is_first, self._is_first = self._is_first, False
+        try:
+            return self._edit(view)
+        except StorageFault as fault:
+            fault.nothing_applied = is_first
+            raise
+
+    def _edit(self, view: View) -> Edit | None:
         writes: list[Write] = []
         self.latest, self._first_writes = [], []
         for position, (change, claim) in enumerate(zip(self._changes, self._claims, strict=True)):

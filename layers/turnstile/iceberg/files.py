@@ -122,13 +122,15 @@ class MetadataFiles:
     ) -> StoredFile:
         """Writes ``content`` below ``location``. Nothing names the file yet.
 
+        A file of this name that has these bytes is the same one: the answer to an earlier attempt of this very write was lost.
         Raises TooLarge over ``MAX_BYTES``, unless it is smaller than the file of ``previous`` that it replaces; StorageFault
         when storage did not respond: perhaps there is a file now that nothing names.
         """
         raw = self.encode(content, previous)
         number = _number(previous.metadata) + 1 if previous is not None else 0
         name = f"metadata/{number:05d}-{self._ids.uuid()}.metadata.json"
-        if not self._storages.open(location).put_if_absent(name, raw):
+        storage = self._storages.open(location)
+        if not storage.put_if_absent(name, raw) and (storage.read(name, len(raw) + 1) or (b"",))[0] != raw:
             raise StorageFault(f"{name} exists", remedy="send the same request again")
         file = StoredFile(f"{location}/{name}", _digest(raw))
         self._cache.put((file.path, file.digest), (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)

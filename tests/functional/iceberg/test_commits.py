@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes.storage import FakeStorage
 from tests.support.faults import Crash, Faulty
 from tests.support.functions import Answer
 from tests.support.iceberg.client import (
@@ -27,7 +28,7 @@ from tests.support.iceberg.client import (
 )
 from tests.support.queries import finder
 from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
-from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Rejected
 
@@ -407,3 +408,21 @@ def test_a_row_that_is_refused_is_one_of_refs(client: Iceberg) -> None:
     between(client, lambda other: other.commit(set_properties(b="2"), path=T2))
     client.commit(set_properties(a="1"))
     assert [isinstance(one, Rejected) for one in seen] == [False, True, False]
+
+
+def test_a_commit_whose_file_cannot_be_written_is_refused_for_certain_and_nothing_is_changed(
+    client: Iceberg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 503 means "commit state unknown" to Java's clients: nobody tries again, and a person has to look."""
+    before = client.load()
+
+    def refused_by_storage(*_: Any) -> bool:
+        raise StorageFault("metadata/1.metadata.json was not written: AccessDenied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeStorage, "put_if_absent", refused_by_storage)
+        answer = client.commit({"action": "set-properties", "updates": {"a": "1"}})
+    assert (answer.status, answer.json["error"]["type"]) == (409, "CommitFailedException"), answer.text
+    assert "AccessDenied" in answer.json["error"]["message"]
+    assert client.load() == before
+    assert client.commit({"action": "set-properties", "updates": {"a": "1"}}).status == 200

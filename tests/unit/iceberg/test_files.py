@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorages
+from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorage, FakeStorages
 from tests.support.iceberg.client import SCHEMA
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.iceberg import files as module
@@ -135,6 +135,20 @@ def test_i2_a_file_that_is_there_is_never_written_over(storages: FakeStorages) -
     with pytest.raises(StorageFault, match="exists"):
         sandbox(storages).write(PLACE, table(note="x"))  # with ids that begin anew
     assert storages.files == before and first.path in before
+
+
+def test_a_file_whose_answer_was_lost_is_the_one_that_is_there(
+    storages: FakeStorages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client of S3 sends a request again whose answer was lost, and is told that the file exists."""
+    created = FakeStorage.put_if_absent
+
+    def lost(self: FakeStorage, path: str, content: bytes) -> bool:
+        return created(self, path, content) and created(self, path, content)
+
+    monkeypatch.setattr(FakeStorage, "put_if_absent", lost)
+    file = sandbox(storages).write(PLACE, table())
+    assert storages.files[file.path][0] == sandbox(storages).encode(table())
 
 
 def test_i2_a_file_that_is_read_has_a_limit_of_its_own(storages: FakeStorages, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.listing import Listing, Names
+from turnstile.store.core.errors import StorageFault
 
 T = TypeVar("T")
 
@@ -88,7 +89,11 @@ def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Contex
 
     def first(committer: Committer) -> T:
         authorizer.authorize_now()
-        return operation(replace(context, committer=committer))
+        try:
+            return operation(replace(context, committer=committer))
+        except StorageFault as fault:
+            fault.nothing_applied = False  # with a key it is no final answer: the same request may succeed later
+            raise
 
     return idempotency.once(
         key,

@@ -12,7 +12,7 @@ import msgspec
 
 from turnstile.api.http.responses import headers_of
 from turnstile.iceberg.core.view_updates import BadArgument
-from turnstile.store.core.errors import ErrorType, NotFound, TurnstileError, is_missing
+from turnstile.store.core.errors import ErrorType, NotFound, StorageFault, TurnstileError, is_missing
 
 PREFIX: Final = "/iceberg"
 DELTA_PREFIX: Final = "/api/2.1/unity-catalog/iceberg-rest"
@@ -78,7 +78,10 @@ class ReadOnly(TurnstileError):
 
 
 def kind_of(error: TurnstileError) -> tuple[int, str]:
-    """Status and type of ``error``; a type that is not listed is an internal error."""
+    """Status and type of ``error``; a type that is not listed is an internal error. Clients take 503 of a commit for an unknown
+    outcome, which a person has to look at: a commit that was certainly not applied is refused as one, and they try again."""
+    if isinstance(error, StorageFault) and error.nothing_applied:
+        return KINDS[ErrorType.COMMIT_FAILED]
     return KINDS.get(error.type, _MISSING if is_missing(error.type) else _INTERNAL)
 
 

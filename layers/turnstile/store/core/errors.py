@@ -197,9 +197,11 @@ class PermissionDenied(TurnstileError):
 
 
 class StorageFault(TurnstileError):
-    """Log storage could not be read or written; not a statement about the commit."""
+    """Log storage could not be read or written; not a statement about the commit, unless ``nothing_applied``: then no write of the
+    request was sent that could be applied."""
 
     type = ErrorType.STORAGE_FAULT
+    nothing_applied = False
 
 
 class StoreCause(StrEnum):
