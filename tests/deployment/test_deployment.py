@@ -58,6 +58,20 @@ def test_the_deployed_service_says_its_version_and_asks_for_a_token(stack: Deplo
         assert api.get("/v1/catalogs", headers={"authorization": "Bearer another"}).status_code in (401, 403)
 
 
+def test_a_client_gets_a_token_that_the_authorizer_accepts(stack: Deployment) -> None:
+    with stack.client() as api:
+        client = api.post("/v1/clients", json={"name": "etl", "admin": True}).json()
+    credentials = (client["client_id"], client["client_secret"])
+    form = {"grant_type": "client_credentials"}
+    issued = httpx.post(f"{stack.url}/oauth/token", data=form, auth=credentials, trust_env=False, timeout=60).json()
+    header = f"Bearer {issued['access_token']}"
+    with stack.client() as api:
+        print(api.get("/v1/clients", headers={"authorization": header}).status_code)
+    # LocalEmu's API asks no authorizer, so it is asked as API Gateway asks it.
+    told, untold = (stack.invoke("AuthorizerFunction", {"identitySource": [one]}) for one in (header, "Bearer another"))
+    assert told["context"] and not untold["context"]
+
+
 def test_commits_are_published_from_the_stream_and_told_as_events(stack: Deployment) -> None:
     table = Table(stack)  # type: ignore[arg-type]
     assert table.append(1)["commit"]["kind"] == "inline"
