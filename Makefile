@@ -111,7 +111,7 @@ imports: setup ## Import rules: who may know whom
 .PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-slow test-slow-spark sweep flaky dynoxide downloads simulate mutate bench
 test: test-core test-mutants test-spark ## Tests of every kind, in ten minutes on two cores (EXAMPLES=10: ten times as many examples)
 
-test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; and make sweep)
+test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
 
 test-quick: EXAMPLES = 0.1
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a server
@@ -131,13 +131,13 @@ test-artefacts: setup ## Build both layers for this machine, deploy them with te
 	$(PYTEST) -rP tests/artefacts
 
 test-deployment: setup ## Deploy by SAM to an emulator, functions run by Lambda's Python; needs root and Debian's debootstrap
-	$(PYTEST) -rP tests/deployment
+	$(PYTEST) -rPs tests/deployment
 
 test-slow: setup
 	$(PYTEST) -m "slow and not spark" $(SPREAD) --ignore tests/mutation tests
 
 test-slow-spark: setup
-	$(PYTEST) -m "slow and spark" $(SPREAD_SPARK) --ignore tests/spark/test_sweep.py tests
+	$(PYTEST) -m "slow and spark" $(SPREAD_SPARK) --ignore tests/spark/test_sweep.py --ignore tests/deployment tests
 
 sweep: setup ## 350 statements in a lake and beside it, in plain Delta; ten minutes
 	$(PYTEST) tests/spark/test_sweep.py

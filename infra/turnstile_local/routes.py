@@ -79,10 +79,7 @@ class Deployed:
                     name, first, second = argument
                     return self.value(first if self.holds({"Condition": name}) else second, more)
                 case "Fn::GetAtt":
-                    name, _, attribute = (
-                        argument.partition(".") if isinstance(argument, str) else (*argument[:1], "", argument[1])
-                    )
-                    return self._reference(f"{name}.{attribute}", more or {})
+                    return self._reference(".".join(argument), more or {})
                 case "Fn::Join":
                     separator, parts = argument
                     return separator.join(map(str, self.value(parts, more)))

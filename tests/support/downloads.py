@@ -37,13 +37,15 @@ def alone(folder: Path) -> Iterator[None]:
 def main() -> int:
     """Makes what the arguments name, or everything; 0 unless something is broken rather than missing."""
     from tests.support.clients import kernel_rs
+    from tests.support.deployment import root
     from tests.support.iceberg import compatibility_kit, spark41
     from tests.support.store import dynoxide
 
-    makers: dict[str, Callable[[], Path]] = {
+    makers: dict[str, Callable[[], object]] = {
         "dynoxide": dynoxide.build,
         "delta-kernel-rs": kernel_rs.build,
         spark41.SPARK: spark41.python,
+        "python3.13-root": root.make,
         "Iceberg's compatibility kit": compatibility_kit.libraries,
     }
     broken = 0

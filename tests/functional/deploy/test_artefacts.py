@@ -108,6 +108,25 @@ def test_the_layers_are_built_for_the_functions_python_and_architecture() -> Non
             assert f"build-{name}:" in makefile
 
 
+def test_a_layer_is_built_by_the_checkout_which_has_a_version_though_sam_works_in_a_copy(tmp_path: Path) -> None:
+    def commands(*variables: str) -> str:
+        words = [
+            "make",
+            "--dry-run",
+            "--makefile",
+            str(ROOT / "layers/Makefile"),
+            "build-SharedLayer",
+            "ARTIFACTS_DIR=out",
+        ]
+        return subprocess.run([*words, *variables], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    usual = commands()
+    assert (
+        f'"{ROOT / "layers/build.py"}" shared "out/python" --architecture arm64' in usual and "--version" not in usual
+    )
+    assert '--architecture x86_64 --version "1.2.3"' in commands("ARCHITECTURE=x86_64", "VERSION=1.2.3")
+
+
 def test_the_services_that_the_code_opens_are_those_that_the_layer_describes() -> None:
     opened = re.findall(r"_client\(\s*\"(\w[\w-]*)\"", (ROOT / "layers/turnstile/adapters/opening.py").read_text())
     only_servers = {"dynamodbstreams"}  # functions are sent the records of a stream

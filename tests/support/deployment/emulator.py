@@ -57,7 +57,6 @@ class Emulator:
         variables = {"ARCHITECTURE": own_architecture(), "VERSION": self.version}
         self.sam(
             "build",
-            "--no-cached",
             "--template-file",
             str(ROOT / "template.yaml"),
             "--build-dir",

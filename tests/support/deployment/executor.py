@@ -7,6 +7,7 @@ start and each call took, and how much of a processor: ``$TURNSTILE_FIGURES``, a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -46,6 +47,10 @@ class Sandbox:
     def __init__(self, words: list[str], folder: str, variables: dict[str, str], log: Path) -> None:
         self._calls: queue.Queue[Call | None] = queue.Queue()
         self._pending: dict[str, Call] = {}
+        self._stopping = False
+        self.calls = 0
+        self._stopping = False
+        self.calls = 0
         self.started: Future[None] = Future()
         self._server = ThreadingHTTPServer((HOST, 0), _handler_of(self))
         self._server.daemon_threads = True
@@ -59,28 +64,31 @@ class Sandbox:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def cpu_ms(self) -> float:
-        """Processor time of the process so far; 0 of one that ended."""
+    def cpu_ms(self) -> float | None:
+        """Processor time of the process so far; None of one that ended."""
+        clock = (~self._process.pid << 3) | 2  # as clock_getcpuclockid(3) makes it
         try:
-            return (
-                time.clock_gettime((~self._process.pid << 3) | 2) * 1000
-            )  # its clock, as clock_getcpuclockid(3) makes it
+            return time.clock_gettime(clock) * 1000
         except OSError:
-            return 0.0
+            return None
 
     def call(self, call: Call, seconds: float) -> tuple[bytes, bool]:
-        """The function's answer, and whether it is an error. Raises TimeoutError; then the process has ended."""
+        """The function's answer, and whether it is an error. Raises TimeoutError; then the process ends."""
+        self.calls += 1
         self._pending[call.id] = call
         self._calls.put(call)
         try:
             return call.answer.result(timeout=seconds)
         except TimeoutError:
-            self.stop()
+            self._process.kill()
             raise
 
     def stop(self) -> None:
+        """The process ends, after the call that it is busy with: new code does not interrupt what old code has begun."""
+        self._stopping = True
         self._calls.put(None)
-        self._process.terminate()
+        if not self._pending:
+            self._process.terminate()
 
     def next(self) -> Call | None:
         """The next event for the process; the first request for one means that it has started."""
@@ -92,6 +100,8 @@ class Sandbox:
         call = self._pending.pop(call_id, None)
         if call is not None and not call.answer.done():
             call.answer.set_result((body, failed))
+        if self._stopping and not self._pending:
+            self._process.terminate()
 
     def fail_start(self, body: bytes) -> None:
         if not self.started.done():
@@ -113,6 +123,10 @@ def _handler_of(sandbox: Sandbox) -> type[BaseHTTPRequestHandler]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # of a process that was ended
+                super().handle()
 
         def log_message(self, *_: object) -> None:
             """Logs nothing."""
@@ -228,16 +242,18 @@ class ProcessExecutor(RuntimeExecutor):
             "Lambda-Runtime-Deadline-Ms": str(int((time.time() + seconds) * 1000)),
         }
         call = Call(payload["invoke-id"], headers, payload["payload"].encode(), Future())
-        began, cpu_ms = time.monotonic(), sandbox.cpu_ms()
+        event = "call" if sandbox.calls else "first call"
+        began, cpu_ms = time.monotonic(), sandbox.cpu_ms() or 0.0
         try:
             body, failed = sandbox.call(call, seconds)
         except TimeoutError:
             said = {"errorType": "Sandbox.Timedout", "errorMessage": f"Task timed out after {seconds}.00 seconds"}
             body, failed = json.dumps(said).encode(), True
-        self._write("failed call" if failed else "call", began, sandbox.cpu_ms() - cpu_ms)
+        after_ms = sandbox.cpu_ms()
+        self._write("failed call" if failed else event, began, None if after_ms is None else after_ms - cpu_ms)
         return InvocationResult(payload["invoke-id"], body, is_error=failed, logs=self.get_logs()[-4096:])
 
-    def _write(self, event: str, began: float, cpu_ms: float) -> None:
+    def _write(self, event: str, began: float, cpu_ms: float | None) -> None:
         taken_ms = (time.monotonic() - began) * 1000
         figure = {"function": self._service, "sandbox": self.id[:8], "event": event, "ms": taken_ms, "cpu_ms": cpu_ms}
         with _WRITING, Path(os.environ["TURNSTILE_FIGURES"]).open("a") as out:

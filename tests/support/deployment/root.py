@@ -106,8 +106,7 @@ def make() -> Root:
     """
     if os.geteuid() != 0:
         raise Missing("a root with Python 3.13 needs mounts, which this user may not do: run it as root")
-    if not shutil.which("unshare"):
-        raise Missing("there is no unshare: install util-linux")
+    _run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "true"], "this machine allows no mounts of its own")
     home = cache("python3.13-root")
     folder = home / f"{SUITE}-{hashlib.sha256(PACKAGES.encode()).hexdigest()[:8]}"
     with alone(home):
@@ -120,7 +119,8 @@ def make() -> Root:
 def _bootstrap(home: Path, folder: Path) -> None:
     program = shutil.which("debootstrap")
     if program is None:
-        _run(["apt-get", "install", "--yes", "--quiet", "debootstrap"], "debootstrap could not be installed")
+        install = "apt-get install --yes --quiet debootstrap"
+        _run(["sh", "-c", f"{install} || {{ apt-get update && {install}; }}"], "debootstrap could not be installed")
         program = "debootstrap"
     with tempfile.TemporaryDirectory(dir=home) as name:
         made = Path(name) / "root"
