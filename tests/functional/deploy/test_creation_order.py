@@ -9,15 +9,13 @@ come later.
 from __future__ import annotations
 
 import copy
-import os
 import re
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from samtranslator.translator.transform import transform
 
 from tests.support.repository import ROOT
+from tests.support.roles.translated import translated
 from turnstile_local.deployment import read_template
 
 ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
@@ -29,25 +27,6 @@ CHECKED = {
     "AWS::ApiGatewayV2::Integration",
     "AWS::ApiGatewayV2::Authorizer",
 }
-
-
-class _NoPolicies:
-    """SAM asks IAM for its managed policies; no function here names one."""
-
-    def load(self) -> dict[str, str]:
-        return {}
-
-
-def translated(template: dict[str, Any]) -> dict[str, Any]:
-    """The resources that CloudFormation gets."""
-    given = copy.deepcopy(template)
-    for resource in given["Resources"].values():
-        if resource["Type"] == "AWS::Serverless::Function":
-            resource["Properties"]["CodeUri"] = "s3://code/function.zip"
-        if resource["Type"] == "AWS::Serverless::LayerVersion":
-            resource["Properties"]["ContentUri"] = "s3://code/layer.zip"
-    with patch.dict(os.environ, AWS_DEFAULT_REGION="us-east-1"):
-        return dict(transform(given, {}, _NoPolicies())["Resources"])
 
 
 def references(node: Any) -> set[str]:
