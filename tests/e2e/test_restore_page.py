@@ -1,6 +1,6 @@
 """Restoring the tables of DynamoDB, by the commands of docs/operations.md word by word, on the emulated deployment (I1, I4).
 
-The commands run in Bash with an ``aws`` of these tests (tests/support/aws_cli.py), or with the real one where ``TURNSTILE_AWS_CLI`` names it.
+The commands run in Bash with an ``aws`` of these tests (tests/support/roles/aws_cli.py), or with the real one where ``TURNSTILE_AWS_CLI`` names it.
 Of the emulator's point-in-time recovery the test makes one: it puts the rows of the moment into the table that was restored.
 """
 
@@ -59,7 +59,7 @@ class Shell:
     def __init__(self, stack: Stack, folder: Path, functions: str) -> None:
         self._functions = functions
         real = os.environ.get("TURNSTILE_AWS_CLI")
-        aws = f'exec "{real}" "$@"' if real else f'exec "{sys.executable}" "{ROOT}/tests/support/aws_cli.py" "$@"'
+        aws = f'exec "{real}" "$@"' if real else f'exec "{sys.executable}" "{ROOT}/tests/support/roles/aws_cli.py" "$@"'
         written(folder, "aws", f"#!/bin/sh\n{aws}\n")
         written(folder, "python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         written(folder, "turnstile", f'#!/bin/sh\nexec "{Path(sys.executable).parent}/turnstile" "$@"\n')
