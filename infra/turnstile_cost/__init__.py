@@ -4,6 +4,30 @@
 model says otherwise.
 """
 
-from turnstile_cost.model import Idle, Prices, Usage, Workload, commits, dollars, idle, prices, round_days, watching
+from turnstile_cost.model import (
+    Idle,
+    Prices,
+    Usage,
+    Workload,
+    commits,
+    dollars,
+    idle,
+    most_metrics,
+    prices,
+    round_days,
+    watching,
+)
 
-__all__ = ["Idle", "Prices", "Usage", "Workload", "commits", "dollars", "idle", "prices", "round_days", "watching"]
+__all__ = [
+    "Idle",
+    "Prices",
+    "Usage",
+    "Workload",
+    "commits",
+    "dollars",
+    "idle",
+    "most_metrics",
+    "prices",
+    "round_days",
+    "watching",
+]

@@ -14,7 +14,10 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from math import ceil
-from typing import Final
+from typing import Final, Literal
+
+Detail = Literal["alarms", "all", "none"]
+"""The parameter MetricsDetail of the template (``turnstile.api.figures``)."""
 
 SECONDS_A_MONTH: Final = 30 * 86_400
 GB: Final = 10**9
@@ -175,13 +178,14 @@ PARTS: Final = {"sweep": 64, "events": 256, "light work": 1_000, "collect": 16_3
 
 @dataclass(frozen=True)
 class Idle:
-    """A deployment in which nothing happens, for a month. ``table_bytes``: all rows of a Delta table."""
+    """A deployment in which nothing happens, for a month. ``table_bytes``: all rows of a Delta table; ``metrics``: the parameter
+    MetricsDetail."""
 
     tables: int = 100
     catalogs: int = 1
     table_bytes: int = 1_800
     alarms: int = 21
-    metrics: int = 10
+    metrics: Detail = "alarms"
     dashboard: bool = True
 
 
@@ -233,10 +237,36 @@ def round_days(deployment: Idle) -> dict[str, float]:
     return {part: ceil(rows / PARTS[part]) * seconds / 86_400 for part, seconds in every_s.items()}
 
 
+FIGURES: Final = {"sweep": 10, "maintenance": 7, "collect": 6, "publish": 7, "events": 4, "delivery": 2}
+"""Figures of a run of each kind: each is a metric where all are wanted."""
+
+FIGURES_OF_ALARMS: Final = 8
+"""Those that alarms look at, which are the default."""
+
+FIGURES_OF_OPERATION: Final = 3
+"""Of each operation of the API that is in use, where all are wanted."""
+
+IDLE_HOURS: Final = {"sweep": 1.0, "maintenance": 1.0, "collect": 1 / 24}
+"""The share of the hours in which a run of each kind happens while nothing else does. A metric is paid for by the hours that have a value."""
+
+
+def idle_metrics(detail: Detail) -> float:
+    """How many metrics are paid for while nothing happens: of the default none, since a figure of 0 is not sent."""
+    return sum(FIGURES[run] * share for run, share in IDLE_HOURS.items()) if detail == "all" else 0.0
+
+
+def most_metrics(detail: Detail, operations: int = 0) -> int:
+    """How many there are at most, with so many operations of the API in use: of the default, if everything fails in every hour."""
+    if detail == "all":
+        return sum(FIGURES.values()) + FIGURES_OF_OPERATION * operations
+    return FIGURES_OF_ALARMS if detail == "alarms" else 0
+
+
 def watching(deployment: Idle, at: Prices) -> dict[str, float]:
-    """Dollars a month for what watches a deployment: it is the same at any load, and a choice."""
+    """Dollars a month for what watches a deployment while all is well: it is a choice, and with the default of metrics the same at any
+    load."""
     return {
         "alarms": deployment.alarms * at.alarm_month,
-        "metrics": deployment.metrics * at.metric_month,
+        "metrics": idle_metrics(deployment.metrics) * at.metric_month,
         "dashboard": at.dashboard_month if deployment.dashboard else 0.0,
     }

@@ -24,6 +24,7 @@ LONG: Final = (
     "tests/unit/fleet/test_fleet_costs.py::test_a_beat_costs_little_more_in_a_fleet_of_any_size",
     "tests/functional/benchmarks/test_streaming.py::test_writers_on_one_table_commit_every_batch_once",
     "tests/functional/deploy/test_emulator.py",
+    "tests/functional/deploy/test_recorded_calls.py",
     "tests/repository/test_docs_snippets.py::test_what_is_marked_runs_against_a_server",
     # SQLite: processes that are killed, lost power, full disks.
     "tests/contract/adapters/test_sqlite_faults.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,12 @@ PerBatch = Annotated[
 ]
 Tables = Annotated[int, typer.Option("--tables", min=0, help="Delta tables.")]
 Bus = Annotated[bool, typer.Option("--bus", help="Events are sent to a bus of EventBridge.")]
+Metrics = Annotated[
+    Literal["alarms", "all", "none"], typer.Option("--metrics", help="The parameter MetricsDetail of the template.")
+]
+Operations = Annotated[
+    int, typer.Option("--operations", min=0, help="Operations of the API in use, for --metrics all.")
+]
 Watched = Annotated[bool, typer.Option("--watched/--unwatched", help="With alarms, metrics and the dashboard.")]
 
 
@@ -29,6 +35,8 @@ def cost(
     tables: Tables = 100,
     *,
     bus: Bus = False,
+    metrics: Metrics = "alarms",
+    operations: Operations = 0,
     watched: Watched = True,
     output: Output = Format.TEXT,
 ) -> None:
@@ -41,7 +49,7 @@ def cost(
 
     at = model.prices()
     used = model.commits(model.Workload(commits=commits, staged=staged, per_batch=per_batch, bus=bus))
-    deployment = model.Idle(tables=tables)
+    deployment = model.Idle(tables=tables, metrics=metrics)
     parts: dict[str, Mapping[str, Mapping[str, float]]] = {
         "commits": {step: model.dollars(usage, at) for step, usage in used.items()},
         "idle": {step: model.dollars(usage, at) for step, usage in model.idle(deployment).items()},
@@ -49,6 +57,11 @@ def cost(
         if watched
         else {},
     }
+    if watched and commits and metrics == "all":  # each figure of each run has a value in every hour
+        parts["watching"] = {
+            **parts["watching"],
+            "metrics": {"CloudWatch": model.most_metrics(metrics, operations) * at.metric_month},
+        }
     totals = {part: sum(sum(by.values()) for by in steps.values()) for part, steps in parts.items()}
     if output is Format.JSON:
         out.emit_json(

@@ -9,7 +9,6 @@ Another schedule sends what a target did not acknowledge.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -19,8 +18,9 @@ from aws_lambda_powertools import Logger
 
 from turnstile.adapters.dynamo.models import row_of_image
 from turnstile.api import settings
+from turnstile.api.figures import count
 from turnstile.api.services import Services
-from turnstile.api.stream import count, oldest_ms, remaining_ms
+from turnstile.api.stream import oldest_ms, remaining_ms
 from turnstile.delta.attention import Rounds
 from turnstile.delta.core.head import TableHead
 from turnstile.events.append import WATCHED, Appended, behind, enlisted
@@ -136,7 +136,7 @@ class EventHandler:
                 figures["failures"] += 1
             figures["sent"] += done.sent
         if self.services.deliverers:
-            count("delivery", figures, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
+            count("delivery", figures)
 
     def _record(self, done: Appended) -> None:
         figures = {

@@ -6,7 +6,6 @@ A run that is cut off is not missed: the next one goes on from the place in the 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -16,8 +15,9 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from turnstile.api import settings
+from turnstile.api.figures import count
 from turnstile.api.services import Services
-from turnstile.api.stream import count, remaining_ms
+from turnstile.api.stream import remaining_ms
 from turnstile.delta.attention import Rounds
 from turnstile.delta.core.attention import note_of
 from turnstile.delta.core.head import TableHead
@@ -98,7 +98,7 @@ class LightWorkHandler:
                 rounds.attention.note(note_of(table_id, here.world.ids.uuid()[:8]) for table_id in left_over)
         answer = {name: figures[name] for name in _FIGURES}
         self._logger.info("maintained", extra=answer)
-        count("maintenance", answer, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
+        count("maintenance", answer)
         return answer
 
     def _ask_again(self, goes_on: Callable[[], bool], figures: Counter[str]) -> None:

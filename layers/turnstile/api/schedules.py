@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
@@ -11,8 +10,9 @@ import msgspec
 from aws_lambda_powertools import Logger
 
 from turnstile.api import settings
+from turnstile.api.figures import count
 from turnstile.api.services import Services
-from turnstile.api.stream import count, remaining_ms
+from turnstile.api.stream import remaining_ms
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.recover import mark_all_restored
 from turnstile.gc.collector import totals
@@ -112,4 +112,4 @@ class ScheduleHandler:
         self._logger.info(what, extra=dict(totals))
         for problem in problems[:_LOGGED]:
             self._logger.warning("left alone", extra={"run": what, "problem": problem})
-        count("gc", totals, run=what, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
+        count("gc", totals, run=what)

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from turnstile.api import settings
+from turnstile.api.figures import count
 from turnstile.api.services import Services
 from turnstile.delta.attention import AttentionRow
 from turnstile.delta.sweep import Round, StoreUnreachable, publish_hinted
@@ -26,8 +26,6 @@ MARGIN_MS: Final = 10_000
 
 OLD_MS: Final = 300_000
 """Records that are older come after trouble that may have cost others; also how often a sandbox says so at most."""
-
-_UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
 
 class StreamHandler:
@@ -103,16 +101,6 @@ def oldest_ms(event: Mapping[str, Any], now_ms: int) -> int:
     """When the oldest record was written; now where none says it."""
     times = (record.get("dynamodb", {}).get("ApproximateCreationDateTime") for record in event.get("Records", ()))
     return min((int(float(seconds) * 1000) for seconds in times if seconds), default=now_ms)
-
-
-def count(service: str, figures: Mapping[str, int], **dimensions: str) -> None:
-    """Writes the figures of a run as metrics."""
-    metrics = EphemeralMetrics(namespace="Turnstile", service=service)
-    for name, text in dimensions.items():
-        metrics.add_dimension(name, text)
-    for name, value in figures.items():
-        metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
-    metrics.flush_metrics()
 
 
 def remaining_ms(context: Any) -> int:

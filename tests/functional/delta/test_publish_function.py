@@ -76,8 +76,13 @@ def test_records_of_other_rows_and_without_pending_are_no_work(app: Function, wo
 
 
 def test_i11_a_tables_own_failure_is_logged_and_never_reported(
-    app: Function, world: FakeWorld, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    app: Function,
+    world: FakeWorld,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("TURNSTILE_METRICS", "all")
     good, stuck, damaged = (Table(world, table_id(number)) for number in range(3))
     for table in (good, stuck, damaged):
         table.mixed(3)

@@ -40,8 +40,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     },
     "IcebergRole": {
         "IcebergLog": LOG,
-        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
-        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem", "Query"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
+        "ObjsTable": READ | {"BatchWriteItem", "DeleteItem", "Query"},
     },
     "TokensRole": {
         "TokensLog": LOG,
@@ -62,12 +62,14 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable.StreamArn": {"DescribeStream", "GetRecords", "GetShardIterator"},
         "*": {"ListStreams"},
         "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
-        "ObjsTable": READ | {"PutItem", "Query"},
+        "ObjsTable": {"BatchGetItem", "PutItem", "Query"},
+        "BackgroundFailures": {"SendMessage"},
     },
     "MaintainRole": {
         "MaintainLog": LOG,
         "RefsTable": READ | {"Scan", "PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"Query", "PutItem", "BatchWriteItem", "DeleteItem"},
+        "BackgroundFailures": {"SendMessage"},
     },
     "PlansRole": {
         "PlansLog": LOG,
@@ -78,27 +80,45 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "SweepLog": LOG,
         "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
+        "BackgroundFailures": {"SendMessage"},
     },
     "CollectRole": {
         "CollectLog": LOG,
-        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
-        "ObjsTable": READ | {"Query", "DeleteItem"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "Scan"},
+        "ObjsTable": READ | {"Query", "BatchWriteItem", "DeleteItem"},
+        "BackgroundFailures": {"SendMessage"},
     },
 }
 MANAGED = {
     "CommitRole": {"LakeReader", "LogWriter", "NoClients"},
-    "CatalogRole": {"LakeReader", "LogWriter", "MetadataWriter", "LakeCleaner", "NoClients"},
-    "IcebergRole": {"LakeReader", "MetadataWriter", "NoClients"},
+    "CatalogRole": {
+        "LakeReader",
+        "LogWriter",
+        "LogCopier",
+        "MetadataWriter",
+        "ManifestWriter",
+        "LakeCleaner",
+        "NoClients",
+    },
+    "IcebergRole": {"LakeReader", "MetadataWriter", "MetadataCleaner", "NoClients"},
     "TokensRole": set(),
     "AuthorizerRole": set(),
     "ConsoleRole": set(),
-    "PublishRole": {"LakeReader", "LogWriter", "NoClients"},
+    "PublishRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "EventsRole": {"NoClients"},
-    "MaintainRole": {"LakeReader", "LogWriter", "NoClients"},
+    "MaintainRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "PlansRole": {"LakeReader", "NoClients"},
-    "SweepRole": {"LakeReader", "LogWriter", "NoClients"},
-    "CollectRole": {"LakeCleaner", "NoClients"},
+    "SweepRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
+    "CollectRole": {"LakeReader", "MetadataWriter", "ManifestWriter", "LakeCleaner", "NoClients"},
 }
+SECRETS = {
+    "LakeEncrypter": {"CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "SweepRole", "CollectRole"},
+    "SecretReader": {"CommitRole", "CatalogRole", "IcebergRole", "TokensRole", "PlansRole", "AuthorizerRole"},
+    "LakeSecretReader": {
+        "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "PlansRole", "SweepRole", "CollectRole",
+    },
+}  # fmt: skip
+"""Managed policies that a role has if a parameter is given, and the roles."""
 SPACE = Space("default")
 ROWS = {
     "table": SPACE.table("1"),
@@ -149,13 +169,8 @@ CHANGED = {
 """The kinds of rows that a function may change, which for ``UpdateItem`` is to make them, too."""
 
 
-USES_OF_KEY = {
-    "LakeReader": {"Decrypt"},
-    "LogWriter": {"Decrypt", "GenerateDataKey"},
-    "MetadataWriter": {"Decrypt", "GenerateDataKey"},
-    "LakeCleaner": {"Decrypt"},
-}
-"""Of a customer's KMS key: S3 decrypts for who reads and asks for a data key for who writes. Deleting needs neither."""
+USES_OF_KEY = {"LakeReader": {"Decrypt"}, "LakeEncrypter": {"GenerateDataKey"}}
+"""Of a customer's KMS key: S3 decrypts for who reads and asks for a data key for who writes, who also reads. Deleting needs neither."""
 
 
 @pytest.fixture(scope="module")
@@ -179,16 +194,35 @@ def actions(statement: dict[str, Any]) -> set[str]:
     return {action.split(":")[1] for action in ([listed] if isinstance(listed, str) else listed)}
 
 
+def conditional(entries: list[Any]) -> dict[str, list[Any]]:
+    """Entries by the condition under which they are there; empty for those that always are."""
+    found: dict[str, list[Any]] = {}
+    for entry in entries:
+        condition, there, otherwise = entry.get("Fn::If", ("", entry, {"Ref": "AWS::NoValue"}))
+        assert otherwise == {"Ref": "AWS::NoValue"}
+        found.setdefault(condition, []).append(there)
+    return found
+
+
+def inline(properties: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The statements of a role's own policy, by condition."""
+    (policy,) = properties["Policies"]
+    return conditional(statements(policy))
+
+
 @pytest.mark.parametrize("role", EXPECTED)
 def test_role(resources: dict[str, Any], role: str) -> None:
     properties = resources[role]["Properties"]
-    (policy,) = properties["Policies"]
     granted: dict[str, set[str]] = {}
-    for statement in statements(policy):
+    for statement in inline(properties)[""]:
         assert statement["Effect"] == "Allow"
         granted.setdefault(target(statement["Resource"]), set()).update(actions(statement))
     assert granted == EXPECTED[role]
-    assert {entry["Ref"] for entry in properties.get("ManagedPolicyArns", ())} == MANAGED[role]
+    managed = conditional(properties.get("ManagedPolicyArns", []))
+    assert {entry["Ref"] for entry in managed.pop("", [])} == MANAGED[role]
+    found = {entry["Ref"]: condition for condition, entries in managed.items() for entry in entries}
+    conditions = {"LakeEncrypter": "WithLakeKey", "SecretReader": "WithSecret", "LakeSecretReader": "WithLakeSecret"}
+    assert found == {name: conditions[name] for name, roles in SECRETS.items() if role in roles}
 
 
 @pytest.mark.parametrize("role", EXPECTED)
@@ -196,8 +230,9 @@ def test_i12_a_function_changes_only_rows_that_are_its_own_and_no_client_but_the
     resources: dict[str, Any], role: str
 ) -> None:
     properties = resources[role]["Properties"]
-    policies = [*properties["Policies"], *(resources[name]["Properties"] for name in MANAGED[role])]
-    listed = [statement for policy in policies for statement in statements(policy) if "Effect" in statement]
+    listed = list(inline(properties)[""])
+    for name in MANAGED[role]:
+        listed += conditional(statements(resources[name]["Properties"]))[""]
     changed = {kind for kind, key in ROWS.items() if any(may(listed, action, key) for action in CHANGES)}
     assert changed == CHANGED[role]
     assert not any(may(listed, action, "other/table/1") for action in CHANGES if role in CONDITIONED)
@@ -230,6 +265,15 @@ def holds(condition: dict[str, Any], key: str) -> bool:
     return True
 
 
+MANAGED_MAX = 10
+"""Managed policies of a role, unless an account asks for more. Source: IAM, quotas."""
+
+
+@pytest.mark.parametrize("role", EXPECTED)
+def test_a_role_has_no_more_managed_policies_than_an_account_allows(resources: dict[str, Any], role: str) -> None:
+    assert len(resources[role]["Properties"].get("ManagedPolicyArns", ())) <= MANAGED_MAX
+
+
 def test_every_function_has_a_role_of_its_own(resources: dict[str, Any]) -> None:
     used = {
         name: found["Properties"]["Role"]["Fn::GetAtt"][0]
@@ -241,12 +285,12 @@ def test_every_function_has_a_role_of_its_own(resources: dict[str, Any]) -> None
 
 LAKE_POLICIES = {
     "LakeReader": ({"ListBucket", "GetObject"}, {"*"}),
-    "LogWriter": ({"PutObject", "AbortMultipartUpload"}, {"*_delta_log/*"}),
-    "MetadataWriter": (
-        {"PutObject", "DeleteObject", "AbortMultipartUpload"},
-        {"*.metadata.json", "*metadata/snap-*.avro"},
-    ),
-    "LakeCleaner": ({"ListBucket", "GetObject", "DeleteObject"}, {"*"}),
+    "LogWriter": ({"PutObject"}, {"*_delta_log/*"}),
+    "LogCopier": ({"AbortMultipartUpload"}, {"*_delta_log/*"}),
+    "MetadataWriter": ({"PutObject"}, {"*.metadata.json", "*metadata/snap-*.avro"}),
+    "ManifestWriter": ({"PutObject"}, {"*metadata/*-m0.avro"}),
+    "MetadataCleaner": ({"DeleteObject"}, {"*.metadata.json", "*metadata/snap-*.avro"}),
+    "LakeCleaner": ({"DeleteObject"}, {"*"}),
 }
 """The actions of each, and the names of files below the lake that they are for."""
 
@@ -300,12 +344,17 @@ def matches(path: str, patterns: set[str]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
+def holders(resources: dict[str, Any], condition: str) -> dict[str, list[dict[str, Any]]]:
+    """By role, the statements that it has under a condition."""
+    found = {role: inline(resources[role]["Properties"]).get(condition, []) for role in EXPECTED}
+    return {role: statements for role, statements in found.items() if statements}
+
+
 def test_only_functions_that_send_events_put_them_on_the_bus_and_on_no_other(resources: dict[str, Any]) -> None:
-    policy = resources["EventBusPolicy"]
-    assert policy["Condition"] == "WithEventBus"
-    assert policy["Properties"]["Roles"] == [{"Ref": "EventsRole"}, {"Ref": "MaintainRole"}]
-    (statement,) = statements(policy["Properties"])
-    assert (actions(statement), statement["Resource"]) == ({"PutEvents"}, {"Ref": "EventBus"})
+    found = holders(resources, "WithEventBus")
+    assert found.keys() == {"EventsRole", "MaintainRole"}
+    for (statement,) in found.values():
+        assert (actions(statement), statement["Resource"]) == ({"PutEvents"}, {"Ref": "EventBus"})
     variables = resources["EventsFunction"]["Properties"]["Environment"]["Variables"]
     assert variables["TURNSTILE_EVENT_TARGETS"] == {
         "Fn::If": ["WithEventBus", {"Fn::Sub": "bus=eventbridge:${EventBus}"}, ""]
@@ -313,24 +362,22 @@ def test_only_functions_that_send_events_put_them_on_the_bus_and_on_no_other(res
 
 
 def test_follow_ups_invoke_and_start_what_the_parameters_name_and_nothing_else(resources: dict[str, Any]) -> None:
-    functions, application = resources["FollowUpFunctionsPolicy"], resources["FollowUpApplicationPolicy"]
-    assert (functions["Condition"], application["Condition"]) == ("WithFollowUpFunctions", "WithFollowUpApplication")
-    for policy in (functions, application):
-        assert policy["Properties"]["Roles"] == [{"Ref": "MaintainRole"}]
-    (invoke,) = statements(functions["Properties"])
+    functions = holders(resources, "WithFollowUpFunctions")
+    application = holders(resources, "WithFollowUpApplication")
+    assert functions.keys() == application.keys() == {"MaintainRole"}
+    (invoke,) = functions["MaintainRole"]
     assert (actions(invoke), invoke["Resource"]) == ({"InvokeFunction"}, {"Ref": "FollowUpFunctions"})
-    start, give = statements(application["Properties"])
+    start, give = application["MaintainRole"]
     assert (actions(start), start["Resource"]) == ({"StartJobRun"}, {"Ref": "FollowUpApplication"})
     assert (actions(give), give["Resource"]) == ({"PassRole"}, {"Ref": "FollowUpJobRole"})
     assert give["Condition"] == {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
 
 
 def test_i12_keys_are_sessions_of_the_vending_role_and_of_no_other(resources: dict[str, Any]) -> None:
-    policy = resources["VendingPolicy"]
-    assert policy["Condition"] == "WithVending"
-    assert [entry["Ref"] for entry in policy["Properties"]["Roles"]] == ["CatalogRole", "IcebergRole"]
-    (statement,) = statements(policy["Properties"])
-    assert (actions(statement), statement["Resource"]) == ({"AssumeRole"}, {"Ref": "VendingRole"})
+    found = holders(resources, "WithVending")
+    assert found.keys() == {"CatalogRole", "IcebergRole"}
+    for (statement,) in found.values():
+        assert (actions(statement), statement["Resource"]) == ({"AssumeRole"}, {"Ref": "VendingRole"})
     outputs = read_template(ROOT / "template.yaml")["Outputs"]
     for name in ("CatalogRole", "IcebergRole"):  # what the role's trust policy has to name
         assert outputs[name]["Value"] == {"Fn::GetAtt": [name, "Arn"]}

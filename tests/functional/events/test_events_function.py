@@ -205,7 +205,7 @@ def test_i14_a_batch_that_a_target_does_not_take_is_sent_by_the_schedule_and_not
     assert bus.versions == [1, 2]
     assert ratified(world) == [1, 2, 3, 4]
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert {name: figures[name] for name in ("sent", "failures")} == {"sent": [0.0], "failures": [1.0]}
+    assert figures["failures"] == [1.0] and "sent" not in figures
     alarm = read_template(ROOT / "infra" / "alarms.yaml")["Resources"]["EventsNotTaken"]["Properties"]
     (described,) = figures["_aws"]["CloudWatchMetrics"]
     assert alarm["Namespace"] == described["Namespace"]

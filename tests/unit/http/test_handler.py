@@ -49,6 +49,19 @@ def failing(error: Exception) -> Http:
     return make(get=get)
 
 
+@pytest.fixture
+def every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a deployment with ``MetricsDetail=all``."""
+    monkeypatch.setenv("TURNSTILE_METRICS", "all")
+
+
+def test_a_request_writes_no_metric_unless_every_figure_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    make().get("/things/a")
+    failing(ValueError("broken")).get("/things/a")
+    logged, metrics = lines(capsys)
+    assert [line["status"] for line in logged] == [200, 500] and metrics == []
+
+
 def lines(capsys: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The log lines and the metric lines written so far."""
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -131,6 +144,7 @@ def test_an_internal_fault_of_the_domain_is_as_silent() -> None:
     assert "row 17" not in failing(TurnstileError("row 17 is broken", remedy="look at row 17")).get("/things/a").text
 
 
+@pytest.mark.usefixtures("every_figure")
 def test_every_request_writes_one_line_with_status_type_duration_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
     def get(name: str) -> None:
         note(version=5)
@@ -149,6 +163,7 @@ def test_every_request_writes_one_line_with_status_type_duration_and_notes(capsy
     assert line["cold_start"] is False
 
 
+@pytest.mark.usefixtures("every_figure")
 def test_what_strangers_send_makes_no_new_metric(capsys: pytest.CaptureFixture[str]) -> None:
     http = make()
     lines(capsys)
@@ -158,6 +173,7 @@ def test_what_strangers_send_makes_no_new_metric(capsys: pytest.CaptureFixture[s
     assert {metric["operation"] for metric in metrics} == {"unknown"}
 
 
+@pytest.mark.usefixtures("every_figure")
 def test_the_metrics_of_a_request_hold_nothing_of_another_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import re
-import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import chain
@@ -20,10 +19,10 @@ from urllib.parse import unquote
 
 import msgspec
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from chalice.app import Blueprint, Chalice
 
 from turnstile.api.auth.bearer import Authentication
+from turnstile.api.figures import RequestFigures
 from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
 from turnstile.api.http.responses import (
     JSON,
@@ -352,10 +351,10 @@ def _pattern(template: str, slashed: Container[str] = (), several: str = "") -> 
 
 
 class LambdaTelemetry:
-    """Writes one structured log line and one EMF line a request; ``service`` is a dimension of every metric."""
+    """Writes one structured log line a request, and its figures as metrics where all are wanted (``figures``)."""
 
     def __init__(self, service: str) -> None:
-        self._cold, self._emf = True, _Emf(service)
+        self._cold, self._figures = True, RequestFigures(service)
         self._logger = Logger(service=service, location=None)  # always this line
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
@@ -364,17 +363,4 @@ class LambdaTelemetry:
         more |= {"operation": operation, "status": status, "duration_ms": round(duration_ms, 2)}
         write(f"{operation} {status}", exc_info=fault, cold_start=self._cold, **more)
         self._cold = False
-        metrics = self._emf.metrics
-        metrics.clear_metrics()  # powertools keeps them where metrics are disabled
-        metrics.add_dimension("operation", operation)
-        metrics.add_metric("duration", MetricUnit.Milliseconds, duration_ms)
-        metrics.add_metric("refused", MetricUnit.Count, 1 if 400 <= status < 500 else 0)
-        metrics.add_metric("failed", MetricUnit.Count, 1 if status >= 500 else 0)
-        metrics.flush_metrics()
-
-
-class _Emf(threading.local):
-    """The metrics of one thread, filled anew for every request: to make them takes longer than to fill them."""
-
-    def __init__(self, service: str) -> None:
-        self.metrics = EphemeralMetrics(namespace="Turnstile", service=service)
+        self._figures.record(operation, status, duration_ms)

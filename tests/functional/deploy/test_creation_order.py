@@ -1,0 +1,130 @@
+"""CloudFormation creates nothing before the right that AWS checks when it is created (I12).
+
+The template is translated by SAM's own translator. What a resource waits for is what it refers to, however far, and what its DependsOn
+names. AWS checks a function's role when it is created with active tracing or in a VPC, when its failures get a destination, and
+when it begins to follow a stream: the rights are to be among what the role itself waits for, since a policy that is attached to a role that is there may
+come later.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.repository import ROOT
+from tests.support.roles.translated import translated
+from turnstile_local.deployment import read_template
+
+ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
+CHECKED = {
+    "AWS::Lambda::Function",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::EventInvokeConfig",
+    "AWS::Events::Rule",
+    "AWS::ApiGatewayV2::Integration",
+    "AWS::ApiGatewayV2::Authorizer",
+}
+
+
+def references(node: Any) -> set[str]:
+    """Names of what a part of a template refers to."""
+    if isinstance(node, list):
+        return set[str]().union(*map(references, node))
+    if not isinstance(node, dict):
+        return set()
+    found = set[str]()
+    for name, value in node.items():
+        if name == "Ref" and isinstance(value, str):
+            found.add(value)
+        elif name == "Fn::GetAtt":
+            found.add((value if isinstance(value, list) else value.split("."))[0])
+        elif name == "Fn::Sub":
+            text = value[0] if isinstance(value, list) else value
+            found |= {match.partition(".")[0] for match in re.findall(r"\$\{([^}!]+)\}", text)} | references(value)
+        else:
+            found |= references(value)
+    return found
+
+
+def awaited(resources: dict[str, Any], name: str) -> set[str]:
+    """Everything that is there before the resource is created."""
+    found, left = set[str](), [name]
+    while left:
+        resource = resources[left.pop()]
+        named = resource.get("DependsOn", [])
+        for other in references(resource.get("Properties", {})) | {*([named] if isinstance(named, str) else named)}:
+            if other in resources and other not in found:
+                found.add(other)
+                left.append(other)
+    return found
+
+
+def late(resources: dict[str, Any]) -> list[str]:
+    """What may be created before a right that its role gets: by an attached policy that it does not wait for."""
+    found = []
+    attached: dict[str, set[str]] = {}
+    for name, resource in resources.items():
+        if resource["Type"] in (POLICY, MANAGED):
+            for role in references(resource["Properties"].get("Roles", [])):
+                attached.setdefault(role, set()).add(name)
+    for name, resource in resources.items():
+        if resource["Type"] in CHECKED:
+            before = awaited(resources, name)
+            roles = {other for other in before if resources[other]["Type"] == ROLE}
+            missing = {policy for role in roles for policy in attached.get(role, set())} - before
+            found += [f"{name} does not wait for {policy}" for policy in sorted(missing)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    return read_template(ROOT / "template.yaml")
+
+
+@pytest.fixture(scope="module")
+def resources(template: dict[str, Any]) -> dict[str, Any]:
+    return translated(template)
+
+
+def test_i12_nothing_is_created_before_a_right_that_aws_checks_for_it(resources: dict[str, Any]) -> None:
+    assert late(resources) == []
+
+
+def test_every_function_stream_and_destination_waits_for_its_role(resources: dict[str, Any]) -> None:
+    kinds = {resource["Type"] for resource in resources.values()}
+    assert {"AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig", "AWS::Events::Rule"} <= kinds
+    for name, resource in resources.items():
+        if resource["Type"] in (
+            "AWS::Lambda::Function",
+            "AWS::Lambda::EventSourceMapping",
+            "AWS::Lambda::EventInvokeConfig",
+        ):
+            assert any(resources[other]["Type"] == ROLE for other in awaited(resources, name)), name
+
+
+@pytest.mark.parametrize("condition", ["WithTracing", "WithSecret", "WithVending", "WithEventBus"])
+def test_i12_a_policy_that_is_attached_later_is_noticed(template: dict[str, Any], condition: str) -> None:
+    given = copy.deepcopy(template)
+    given["Resources"]["Planted"] = {
+        "Type": POLICY,
+        "Condition": condition,
+        "Properties": {
+            "PolicyName": "planted",
+            "Roles": [{"Ref": "EventsRole"}],
+            "PolicyDocument": {"Version": "2012-10-17", "Statement": []},
+        },
+    }
+    found = late(translated(given))
+    assert any(text.startswith("EventsFunction does not wait for Planted") for text in found)
+    assert any("EventInvokeConfig does not wait for Planted" in text for text in found)
+    assert any(text.startswith("EventsFunctionRefs does not wait for Planted") for text in found)
+
+
+def test_what_every_invocation_needs_is_there_before_the_first_one(resources: dict[str, Any]) -> None:
+    for name, resource in resources.items():
+        if resource["Type"] == "AWS::Lambda::Function":
+            group = resource["Properties"]["LoggingConfig"]["LogGroup"]["Ref"]
+            assert group in awaited(resources, name), "Lambda would create the group itself, without an end to its logs"

@@ -1,0 +1,113 @@
+"""I12: what each function asks of AWS, on every path, is what its role allows, and nothing else.
+
+The functions run in this process on an emulator's tables and buckets. botocore's calls are recorded and judged by the roles of
+template.yaml, with all parameters given, as IAM judges them; what is refused fails as on AWS. What Lambda itself does in a function's
+name (logs, streams, queues of failures, traces) follows from the template.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.repository import ROOT
+from tests.support.roles.lambda_calls import calls_of_lambda
+from tests.support.roles.parameters import EVERYTHING
+from tests.support.roles.paths import Paths
+from tests.support.roles.policies import Call, Grant, Role, refused, roles_of, unused
+from tests.support.roles.recorder import Recorder
+from tests.support.roles.resolved import Resolved
+from tests.support.roles.world import IMPORTS, LAKE, make_buckets
+from tests.support.store.backends import MINISTACK
+from tests.support.store.servers import Servers
+from turnstile_local.deployment import read_template
+
+FUNCTIONS = [
+    name
+    for name, resource in read_template(ROOT / "template.yaml")["Resources"].items()
+    if resource["Type"] == "AWS::Serverless::Function"
+]
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("secretsmanager:GetSecretValue", "parameter/turnstile/secret"): "a secret is of the one service or the other",
+    ("ssm:GetParameter", "secret:lake-abcdef"): "a secret is of the one service or the other",
+}
+"""Grants that no recorded call needs, by action and the end of the resource, with the reason."""
+
+
+class Recorded(NamedTuple):
+    """What became of all paths."""
+
+    roles: dict[str, Role]
+    recorder: Recorder
+    paths: Paths
+    calls: dict[str, list[Call]]
+
+
+@pytest.fixture(scope="module")
+def recorded(servers: Servers) -> Iterator[Recorded]:
+    backend = servers.get(MINISTACK)
+    make_buckets(backend)
+    template = read_template(ROOT / "template.yaml")
+    stack = Resolved(template, EVERYTHING)
+    roles = roles_of(stack)
+    recorder = Recorder(roles, lake=LAKE, imports=IMPORTS, parameters=EVERYTHING)
+    with pytest.MonkeyPatch.context() as patch:
+        paths = Paths(backend, recorder, stack, patch)
+        paths.all()
+        calls = {name: [*recorder.of(name), *calls_of_lambda(stack, name)] for name in FUNCTIONS}
+        yield Recorded(roles, recorder, paths, calls)
+
+
+def test_i12_every_path_does_what_it_is_for(recorded: Recorded) -> None:
+    assert not recorded.paths.failed, "\n".join(f"{name}: {why}" for name, why in recorded.paths.failed.items())
+    assert len(recorded.paths.ran) > 200
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_i12_no_call_of_a_function_is_refused(recorded: Recorded, function: str) -> None:
+    assert refused(recorded.roles, recorded.calls[function]) == []
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_i12_a_role_grants_nothing_that_no_path_uses(recorded: Recorded, function: str) -> None:
+    found = unused(recorded.roles[function], recorded.calls[function])
+    assert [grant for grant in found if not excepted(grant)] == []
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_i12_a_statement_that_is_missing_from_a_role_is_noticed(recorded: Recorded, function: str) -> None:
+    role = recorded.roles[function]
+    unnoticed = [
+        where
+        for where in role.allowing()
+        if not refused({function: role.without(where)}, recorded.calls[function])
+        and not all(excepted(grant) for grant in role.grants() if grant.where == where)
+    ]
+    assert unnoticed == []
+
+
+def test_the_exceptions_are_still_needed(recorded: Recorded) -> None:
+    found = {
+        key
+        for function in FUNCTIONS
+        for grant in unused(recorded.roles[function], recorded.calls[function])
+        if (key := excepted(grant))
+    }
+    assert found == EXCEPTIONS.keys()
+
+
+def excepted(grant: Grant) -> tuple[str, str] | None:
+    """The exception that a grant is, if it is one."""
+    return next((key for key in EXCEPTIONS if grant.action == key[0] and grant.resource.endswith(key[1])), None)
+
+
+def summary(recorded: Recorded) -> str:
+    """Different calls and calls by function, for people."""
+    times = Counter[str]()
+    for call, count in recorded.recorder.calls.items():
+        times[call.function] += count
+    lines = [f"{name}: {len(recorded.calls[name])} different, {times[name]} in all" for name in FUNCTIONS]
+    return "\n".join(lines)

@@ -1,0 +1,33 @@
+"""Parameters of template.yaml with which every resource and every right exists."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.support.roles.resolved import ACCOUNT, REGION
+from tests.support.roles.world import IMPORTS, LAKE
+
+_OWN: Final = f"{REGION}:{ACCOUNT}"
+
+EVERYTHING: Final = {
+    "Realm": "test",
+    "LakeRoot": f"s3://{LAKE}",
+    "CreateLakeBucket": "true",
+    "LakePutIfAbsent": "true",
+    "ImportRoot": f"s3://{IMPORTS}",
+    "LakeKey": f"arn:aws:kms:{_OWN}:key/lake",
+    "EventBus": f"arn:aws:events:{_OWN}:event-bus/lake",
+    "FollowUps": "call=lambda:x",
+    "FollowUpFunctions": f"arn:aws:lambda:{_OWN}:function:dbt",
+    "FollowUpApplication": f"arn:aws:emr-serverless:{_OWN}:/applications/00abc",
+    "FollowUpJobRole": f"arn:aws:iam::{ACCOUNT}:role/job",
+    "Secret": f"arn:aws:ssm:{_OWN}:parameter/turnstile/secret",
+    "SecretKey": f"arn:aws:kms:{_OWN}:key/secret",
+    "LakeSecret": f"arn:aws:secretsmanager:{_OWN}:secret:lake-abcdef",
+    "IssueTokens": "true",
+    "OidcIssuer": "https://issuer.example",
+    "OidcAudience": "turnstile",
+    "VendingRole": f"arn:aws:iam::{ACCOUNT}:role/lake",
+    "Console": "true",
+    "Tracing": "Active",
+}

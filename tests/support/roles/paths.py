@@ -1,0 +1,638 @@
+"""Every path of every function, run once on tables and buckets of an emulator: each operation of the API, what the stream brings, each
+schedule with its own input, and the events that people send.
+
+A path is what makes a function ask something else of AWS. Where one needs a long history (a table of more than a hundred in one
+transaction, a log behind a restored table) the history is made by the test, which is nobody whose calls are recorded.
+"""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from tests.support.access import realm as access
+from tests.support.access.operations import OPERATIONS
+from tests.support.auth import deployment as auth
+from tests.support.delta_table import Table, inline_request, restored, table_id
+from tests.support.fakes import delta
+from tests.support.faults import before_next_write
+from tests.support.functions import SCHEDULED, Context, Function, Http, function
+from tests.support.gc import stage_table
+from tests.support.groups import groups as group_ratifier
+from tests.support.iceberg import client as iceberg_client
+from tests.support.iceberg import realm as iceberg_realm
+from tests.support.iceberg.client import SALES, SCHEMA, T1, Iceberg, at_ref, set_properties, set_ref
+from tests.support.iceberg.manifests import Lake
+from tests.support.iceberg.small_manifests import SmallManifests
+from tests.support.roles.recorder import Recorder
+from tests.support.roles.resolved import Resolved
+from tests.support.roles.world import StoredWorld
+from tests.support.store.backends import Backend
+from turnstile.adapters import opening
+from turnstile.adapters.credentials import open_credential_vendor
+from turnstile.adapters.dynamo.models import model_of, to_item
+from turnstile.adapters.event_targets import open_targets
+from turnstile.adapters.follow_up_actions import open_actions
+from turnstile.api.event_stream import DELIVER, FULL
+from turnstile.api.event_stream import OLD_MS as OLD_EVENTS_MS
+from turnstile.api.http.handler import App
+from turnstile.api.iceberg.errors import DELTA_PREFIX
+from turnstile.api.light_work import ALL, EVERY
+from turnstile.catalog.core.policies import Level, policy_of
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.groups import GroupRequest
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.iceberg.core.expiry import EXPIRE, MAX_SNAPSHOT_AGE, REMOVE
+from turnstile.iceberg.core.manifest_rewrite import MIN_COUNT, REWRITE
+from turnstile.store.core.names import published_path, staged_path
+
+REALM: Final = "test"
+DAY_MS: Final = 86_400_000
+LONG: Final = Context(900_000)
+LARGE: Final = 101
+"""Tables of a group that is more than one transaction."""
+
+
+class Stopped(BaseException):
+    """A process dies."""
+
+
+class Paths:
+    """Runs paths; ``recorder`` learns what they ask. ``stack`` is what the template makes of its parameters."""
+
+    def __init__(self, backend: Backend, recorder: Recorder, stack: Resolved, patch: pytest.MonkeyPatch) -> None:
+        self._backend, self._recorder, self._stack, self._patch = backend, recorder, stack, patch
+        self.failed: dict[str, str] = {}
+        self.ran: list[str] = []
+        recorder.install(patch)
+        for module in (access, iceberg_client, iceberg_realm, auth):
+            patch.setattr(module, "fake_world", self.world)
+        answer = App.answer
+
+        def answered(app: App, incoming: Any) -> Any:
+            name: str = app._telemetry._logger.service  # type: ignore[attr-defined]
+            with recorder.acting(f"{name.capitalize()}Function"):
+                return answer(app, incoming)
+
+        patch.setattr(App, "answer", answered)
+
+    def world(self, _realm: str = "") -> Any:
+        """A world with nothing in it."""
+        made = StoredWorld.on(self._backend, REALM)
+        made.refs.empty()  # type: ignore[attr-defined]
+        return made
+
+    @contextmanager
+    def path(self, name: str) -> Iterator[None]:
+        """One path. What it raises is kept, so that the others run."""
+        self.ran.append(name)
+        try:
+            yield
+        except Exception as error:  # of whatever a path runs into
+            self.failed[name] = repr(error)[:600]
+
+    def vendor(self, world: Any) -> Any:
+        """What gives out keys as the deployment does."""
+        role, key = self._stack.parameters["VendingRole"], self._stack.parameters["LakeKey"]
+        return open_credential_vendor(world.clock, world.ids, role=role, key=key)
+
+    def all(self) -> None:
+        """All of them."""
+        for run in (
+            self.cold_starts, self.operations, self.large_groups, self.large_commits, self.iceberg, self.iceberg_merges, self.tokens, self.publish,
+            self.events, self.maintain, self.index, self.sweep, self.collect, self.collect_iceberg, self.large_objs,
+        ):  # fmt: skip
+            with self.path(run.__name__):
+                run()
+
+    # -- the API ------------------------------------------------------------------------------------------------------
+
+    def cold_starts(self) -> None:
+        """Each function reads its secrets, from either kind of place."""
+        for name in ("commit", "catalog", "iceberg", "tokens", "plans", "authorizer"):
+            with self._recorder.acting(f"{name.capitalize()}Function"):
+                opening.read_secret(self._stack.parameters["Secret"])
+        for name in ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "sweep", "collect"):
+            with self._recorder.acting(f"{name.capitalize()}Function"):
+                opening.read_secret(self._stack.parameters["LakeSecret"])
+
+    def operations(self) -> None:
+        """Every operation of the functions commit, catalog and plans."""
+        for name, operation in OPERATIONS.items():
+            with self.path(f"operation {name}"):
+                realm = access.Realm()
+                realm._vendor = self.vendor(realm.world)
+                realm.open()
+                if name == "import":
+                    content = delta.version_zero("outside", realm.world.clock.now_ms())
+                    realm.world.storages.open("s3://other/free").put_if_absent(published_path(0), content)
+                asked = operation(realm)
+                realm.ask("bob", asked.method, asked.path, asked.body, **asked.query)  # not an admin: rights are read
+                answer = realm.ask("root", asked.method, asked.path, asked.body, **asked.query)
+                assert answer.status < 300, answer.text
+        with self.path("a commit whose staged file is not there"):
+            realm = access.Realm()
+            body = {"version": 2, "staged": {"name": f"{2:020d}.aaaa.json", "size": 10, "modified": 1}}
+            answer = realm.ask("root", "POST", f"/v1/tables/{realm.table}/commits", body)
+            assert 400 <= answer.status < 500, answer.text
+        with self.path("a transaction that only reads a table"):
+            realm = access.Realm()
+            other = realm.create("t8")
+            body = {
+                "id": str(uuid.uuid4()),
+                "commits": [{"table_id": realm.table, **realm.append(2, "mine")}],
+                "reads": [{"table_id": other, "version": 0}],
+            }
+            answer = realm.ask("root", "POST", "/v1/transactions", body)
+            assert answer.status < 300, answer.text
+
+    def large_commits(self) -> None:
+        """A commit so large that it is copied in parts, by each function that publishes; the file is there when it is done."""
+        for module in ("store.ports", "delta.commits", "adapters.s3"):
+            self._patch.setattr(f"turnstile.{module}.PIECE_BYTES", 16 * 1024)
+        for name in ("catalog", "publish", "sweep"):
+            realm = access.Realm()
+            world, table = realm.world, Table(realm.world, table_id(1))
+            now = world.clock.now_ms()
+            content = delta.lines(delta.info("large", now), *(delta.add(f"{n}.parquet") for n in range(2_000)))
+            staged = table.staged_name(1, 1)
+            table.storage.put_if_absent(staged_path(staged), content)
+            answer = table.ratifier.commit(CommitRequest(table.id, 1, staged=staged, size=len(content)))
+            assert isinstance(answer, Ratified), answer
+            self._recorder.overtaken["CompleteMultipartUpload"] = lambda table=table, content=content: table.put(
+                published_path(1), content
+            )
+            with self.path(f"{name}: a large commit that another process has published meanwhile"):
+                if name == "publish":
+                    self._publish(world, table)
+                elif name == "sweep":
+                    self._gc(world, "sweep", {"full": True})
+                else:
+                    answered = realm.ask("root", "POST", f"/v1/tables/{table.id}/publish")
+                    assert answered.status < 300, answered.text
+                assert table.head.floor == 1 and not self._recorder.overtaken
+        app = Function("maintain")
+        world = self.world()
+        table = Table(world, table_id(1))
+        for number in range(10):
+            now = world.clock.now_ms()
+            added = (delta.add(f"{number}-{n}-{uuid.uuid4()}.parquet") for n in range(100))
+            content = delta.lines(delta.info(f"c{number}", now), *added)
+            answer = table.ratifier.commit(CommitRequest(table.id, number + 1, content=content))
+            assert isinstance(answer, Ratified), answer
+            Publisher(world).publish(table.id)
+        app.use_world(world)
+        self._recorder.overtaken["CompleteMultipartUpload"] = lambda: None
+        with self.path("maintain: a large checkpoint that another process has written"):
+            with self._recorder.acting("MaintainFunction"):
+                app.maintain(EVERY, LONG)
+            assert not self._recorder.overtaken, "no file was written in parts"
+
+    def large_groups(self) -> None:
+        """A transaction of more tables than DynamoDB takes at once, and one whose coordinator died half-way."""
+        realm = access.Realm()
+        tables = [Table(realm.world, table_id(number)) for number in range(LARGE)]
+        commits = [{"table_id": each.id, **realm.append(1, f"t-{each.id}")} for each in tables]
+        with self.path("large group"):
+            answer = realm.ask("root", "POST", "/v1/transactions", {"id": str(uuid.uuid4()), "commits": commits})
+            assert answer.status < 300, answer.text
+        for name, act in self._after_half_a_group():
+            with self.path(f"half a large group, then {name}"):
+                act()
+
+    def _after_half_a_group(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Functions that find tables with entries of a group whose coordinator is gone."""
+        for name in ("commit", "publish", "sweep", "collect"):
+            world = self.world()
+            tables = [Table(world, table_id(number)) for number in range(3)]
+            group = GroupRequest(str(uuid.uuid4()), tuple(inline_request(each, 1, f"t-{each.id}") for each in tables))
+
+            self._stop_after_two_transactions(world, group)
+            if name == "commit":
+                app = function("commit")
+                app.use_world(world)
+                content = delta.append("later", world.clock.now_ms()).decode()
+                body = {"version": None, "inline": {"content": content}, "base": 0}
+                yield name, lambda app=app, body=body: Http(app.app).post(f"/v1/tables/{table_id(0)}/commits", body)
+            elif name == "publish":
+                yield name, lambda world=world, tables=tables: self._publish(world, *tables)
+            elif name == "sweep":
+                yield name, lambda world=world: self._gc(world, "sweep", {"full": True})
+            else:
+                world.clock.now += 40 * DAY_MS
+                yield name, lambda world=world: self._gc(world, "collect", SCHEDULED)
+
+    def _stop_after_two_transactions(self, world: Any, group: GroupRequest) -> None:
+        """The coordinator dies: some tables have their entry, and the group is neither committed nor aborted."""
+        transact, left = world.refs.transact, [2]
+
+        def until_then(*arguments: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Stopped
+            return transact(*arguments)
+
+        world.refs.transact = until_then
+        try:
+            with suppress(Stopped):
+                group_ratifier(world, part=2).commit(group)
+        finally:
+            world.refs.transact = transact
+
+    def iceberg(self) -> None:
+        """Every operation of the Iceberg function."""
+        for method, path, body in iceberg_realm.OPERATIONS:
+            with self.path(f"iceberg {method} {path}"):
+                realm = iceberg_realm.Realm()
+                iceberg_realm.guarded().use_world(
+                    realm.world, vendor=self.vendor(realm.world), lake_root="file:///lake"
+                )
+                route, _, query = path.partition("?")
+                answer = realm.ask("root", method, route, body, query=query)
+                assert answer.status < 500, answer.text
+
+        with self.path("iceberg: a scan of a Delta table"):
+            delta_realm = access.Realm()
+            iceberg_realm.guarded().use_world(delta_realm.world, lake_root="file:///lake")
+            http = Http(iceberg_realm.guarded().app, "root")
+            answer = http.post(f"{DELTA_PREFIX}/v1/main/namespaces/sales/tables/t1/plan", {})
+            assert answer.status == 200, answer.text
+
+    def iceberg_merges(self) -> None:
+        """Appends that are merged, a key of a repeated request, purges, clones and Delta tables read as Iceberg ones."""
+        api = Iceberg()
+        api.create("t1")
+        small = SmallManifests(api)
+        for _ in range(3):
+            small.append()
+        with self.path("iceberg: a repeated request"):
+            key = {"Idempotency-Key": str(uuid.uuid4())}
+            for _ in range(2):
+                assert api.commit(set_properties(a="1"), headers=key).status == 200
+        with self.path("iceberg: an append that lost is merged"):
+            self._merge(api)
+        with self.path("iceberg: keys"):
+            api.app.use_world(api.world, vendor=self.vendor(api.world), lake_root="s3://lake")
+            api.create("k1")
+            assert api.get(f"{SALES}/tables/k1/credentials").status == 200
+        with self.path("iceberg: a table that is registered again"):
+            named = api.load(f"{SALES}/tables/k1")["metadata-location"]
+            assert api.post(f"{SALES}/tables/k1/unregister").status in (200, 204)
+            answer = api.post(f"{SALES}/register", {"name": "k2", "metadata-location": named})
+            assert answer.status == 200, answer.text
+        with self.path("iceberg: a refused commit leaves no file"):
+            requirement = {"type": "assert-current-schema-id", "current-schema-id": 99}
+            assert api.commit(set_properties(a="2"), require=[requirement]).status == 409
+        with self.path("iceberg: purge"):
+            assert api.delete(T1, purgeRequested="true").status == 204
+
+    def _merge(self, api: Iceberg) -> None:
+        """A client appends to a snapshot that is not the newest any more; while it is merged, another commit comes first."""
+        with tempfile.TemporaryDirectory() as folder:
+            lake = Lake(Path(folder))
+            first = lake.append(1, None, 1)
+            fast, slow = lake.append(2, first, 2), lake.append(3, first, 2)
+            for file in Path(folder).rglob("*.avro"):
+                api.world.storages.files[f"file://{file}"] = (file.read_bytes(), 0)
+        made = api.post(f"{SALES}/tables", {"name": "m1", "schema": SCHEMA, "location": lake.location})
+        assert made.status == 200, made.text
+        path = f"{SALES}/tables/m1"
+
+        def append(snapshot: Any) -> None:
+            added = {"action": "add-snapshot", "snapshot": msgspec.to_builtins(snapshot)}
+            required = [at_ref(snapshot.parent_snapshot_id)]
+            answer = api.commit(added, set_ref(snapshot.snapshot_id), require=required, path=path)
+            assert answer.status == 200, answer.text
+
+        append(first)
+        append(fast)
+        before_next_write(api.world, lambda: api.commit(set_properties(b="1"), path=path))
+        append(slow)
+        assert len(api.load(path)["metadata"]["snapshots"]) == 3
+
+    def tokens(self) -> None:
+        """Clients of the token endpoint, and the endpoint."""
+        with auth.issuer() as trusted:
+            here = auth.Deployment(trusted.url)
+            made = here.client(roles=["writers"])
+            http, id = here.http("tokens", auth.OPERATOR), made["client_id"]
+            here.access_token(made)
+            for method, path, body in (
+                ("GET", "/v1/clients", None),
+                ("GET", f"/v1/clients/{id}", None),
+                ("POST", f"/v1/clients/{id}/rotate", {}),
+                ("DELETE", f"/v1/clients/{id}", None),
+            ):
+                with self.path(f"tokens {method} {path.replace(id, '{id}')}"):
+                    answer = http.call(method, path, json_body=body)
+                    assert answer.status < 300, answer.text
+            with self.path("tokens: an exchange"):
+                form = {
+                    "grant_type": auth.EXCHANGE, "subject_token": trusted.token(), "subject_token_type": f"{auth.TYPE}jwt",
+                }  # fmt: skip
+                answer = here.ask_token(form)
+                assert answer.status < 500, answer.text
+            with self.path("authorizer"), self._recorder.acting("AuthorizerFunction"):
+                here.authorizer.authorize({"identitySource": [f"Bearer {trusted.token()}"]}, None)
+
+    # -- the stream ---------------------------------------------------------------------------------------------------
+
+    def _publish(self, world: Any, *tables: Table, **more: Any) -> Any:
+        app = Function("publish")
+        app.use_world(world)
+        records = [self._record(table, **more) for table in tables]
+        with self._recorder.acting("PublishFunction"):
+            return app.on_refs({"Records": records}, Context())
+
+    def _record(self, table: Table, *, old_ms: int = 0) -> dict[str, Any]:
+        image = {name: _as_sent(value) for name, value in to_item(model_of(table.key), dict(table.row)).items()}
+        written = (table.world.clock.now - old_ms) / 1000
+        change = {
+            "Keys": {"key": {"S": table.key}}, "SequenceNumber": "1", "NewImage": image, "ApproximateCreationDateTime": written,
+        }  # fmt: skip
+        return {"eventID": "1", "eventName": "MODIFY", "dynamodb": change}
+
+    def publish(self) -> None:
+        """All kinds of commits; records that come late; a table that cannot be published and is noted."""
+        world = self.world()
+        good, stuck = Table(world, table_id(1)), Table(world, table_id(2))
+        for table in (good, stuck):
+            table.mixed(8)
+        stuck.put(published_path(2), b"foreign\n")
+        with self.path("publish a batch"):
+            assert self._publish(world, good, stuck) == {"batchItemFailures": []}
+            good.check_all_published()
+        with self.path("publish late records"):
+            good.mixed(2)
+            self._publish(world, good, old_ms=DAY_MS)
+        with self.path("publish a table that was restored"):
+            good.mixed(4)
+            self._publish(world, good)
+            restored = Table(world, table_id(3))
+            restored.mixed(3)
+            world.refs.rows[restored.key] = {**restored.row, "state": "recovering"}
+            self._publish(world, restored)
+            stuck.put(published_path(2), stuck.ratified[2])
+
+    def events(self) -> None:
+        """What the stream brings, what it lost, and what a bus has not got."""
+        world = self.world()
+        table = Table(world, table_id(1))
+        app = Function("events")
+        bus = self._stack.parameters["EventBus"]
+        app.use_world(world, event_targets=tuple(open_targets(f"bus=eventbridge:{bus}", "", world.clock)))
+
+        def run(name: str, event: Any) -> None:
+            with self.path(f"events: {name}"), self._recorder.acting("EventsFunction"):
+                app.on_refs(event, Context())
+
+        run("first records", {"Records": [self._record(table)]})
+        for _ in range(3):
+            table.mixed(4)
+            run("records", {"Records": [self._record(table)]})
+        for number in range(40):  # more than one chunk of the log
+            table.inline(size=64 * number)
+            run("many records", {"Records": [self._record(table)]})
+            Publisher(world).publish(table.id)
+        run("late records", {"Records": [self._record(table, old_ms=OLD_EVENTS_MS + 60_000)]})
+        self._new_table_events(world, run)
+        for name, sent in (("schedule", SCHEDULED), ("deliver", DELIVER), ("full", FULL), ("schedule", SCHEDULED)):
+            table.inline()
+            run(name, sent)
+        api = Iceberg()
+        app.use_world(api.world)
+        api.create("t1")
+        run("changes of a catalog", SCHEDULED)
+
+    def _new_table_events(self, world: Any, run: Callable[[str, Any], None]) -> None:
+        fresh = Function("events")  # a sandbox that has nothing in its cache
+        fresh.use_world(world)
+        other = Table(world, table_id(2))
+        other.mixed(2)
+        run("another table", {"Records": [self._record(other)]})
+        other.mixed(2)
+        with self.path("events: another sandbox"), self._recorder.acting("EventsFunction"):
+            fresh.on_refs({"Records": [self._record(other)]}, Context())
+            fresh.on_refs(DELIVER, Context())
+
+    # -- schedules ----------------------------------------------------------------------------------------------------
+
+    def maintain(self) -> None:
+        """Checkpoints of tables that events name, of those that failed, of all; follow-ups to everything they can name."""
+        world = self.world()
+        parameters = self._stack.parameters
+        function_arn = parameters["FollowUpFunctions"].split(",")[0]
+        application = parameters["FollowUpApplication"].rpartition("/")[2]
+        job = f"emr-serverless://{application}?role={parameters['FollowUpJobRole']}&entry=s3://lake/job.py"
+        described = f"call=lambda:{function_arn} spark={job} bus=eventbridge:{parameters['EventBus']}"
+        app = Function("maintain")
+        services = app.use_world(world, follow_ups=tuple(open_actions(described, "", world.clock)))
+        rules = "call on publish, spark on publish, bus on publish"
+        own = policy_of([Level("table", "main.default.t", {"turnstile.maintenance.follow-ups": rules})])
+        follow_ups = services.follow_ups
+        follow_ups._policy = lambda _: own  # type: ignore[method-assign,assignment]
+        tables = [Table(world, table_id(number)) for number in range(2)]
+        for table in tables:
+            for _ in range(11):
+                table.inline()
+            Publisher(world).publish(table.id)
+        events = Function("events")
+        events.use_world(world)
+        events.on_refs({"Records": [self._record(table) for table in tables]}, Context())
+        tables[1].put(published_path(4), b"{")
+        for name, sent in (("schedule", SCHEDULED), ("schedule", SCHEDULED), ("all", ALL), ("every", EVERY)):
+            with self.path(f"maintain: {name}"), self._recorder.acting("MaintainFunction"):
+                app.maintain(sent, LONG)
+            world.clock.now += DAY_MS
+            tables[1].put(published_path(4), tables[1].ratified[4])
+            for table in tables:
+                table.inline()
+                Publisher(world).publish(table.id)
+            events.on_refs({"Records": [self._record(table) for table in tables]}, Context())
+
+        self._maintain_dropped(app, events)
+
+    def _maintain_dropped(self, app: Function, events: Function) -> None:
+        """What is known of a table's tasks goes with it."""
+        realm = access.Realm()
+        world, table = realm.world, Table(realm.world, table_id(1))
+        for each in (app, events):
+            each.use_world(world)
+        for _ in range(11):
+            table.inline()
+        Publisher(world).publish(table.id)
+        events.on_refs({"Records": [self._record(table)]}, Context())
+        with self.path("maintain: a table that was dropped"), self._recorder.acting("MaintainFunction"):
+            app.maintain(SCHEDULED, LONG)
+        world.refs.rows[table.key] = {**table.row, "state": "dropped", "reason": "purge"}
+        events.on_refs({"Records": [self._record(table)]}, Context())
+        world.clock.now += DAY_MS
+        with self.path("maintain: after a table was dropped"), self._recorder.acting("MaintainFunction"):
+            app.maintain(SCHEDULED, LONG)
+            app.maintain(EVERY, LONG)
+
+    def index(self) -> None:
+        """File indexes: one of a history that was taken back."""
+        world = self.world()
+        table = Table(world, table_id(1))
+        app = Function("maintain")
+        app.use_world(world)
+
+        def maintained(name: str) -> None:
+            with self.path(f"maintain: {name}"), self._recorder.acting("MaintainFunction"):
+                app.maintain(EVERY, LONG)
+
+        for _ in range(25):
+            table.inline()
+        Publisher(world).publish(table.id)
+        maintained("an index")
+        for name in list(table.published())[1:]:
+            content = table.ratified[name] + b"\n"
+            table.put(published_path(name), content)
+        for _ in range(12):
+            table.inline()
+        Publisher(world).publish(table.id)
+        world.clock.now += DAY_MS
+        maintained("an index of another history")
+        plans = function("plans")
+        plans.use_world(world)
+        with self.path("plans: by an index"):
+            answer = Http(plans.app).post(f"/v1/tables/{table.id}/plan", {})
+            assert answer.status < 300, answer.text
+
+    def _gc(self, world: Any, name: str, event: Any, **settings: Any) -> Any:
+        app = Function("gc")
+        app.use_world(world, **settings)
+        with self._recorder.acting(f"{name.capitalize()}Function"):
+            return getattr(app, name)(event, LONG)
+
+    def sweep(self) -> None:
+        """What the stream lost, tables that fail, tables that were restored."""
+        world = self.world()
+        tables = [Table(world, table_id(number)) for number in range(3)]
+        for table in tables:
+            table.mixed(8)
+        tables[2].put(published_path(2), b"foreign\n")
+        for name, sent in (("schedule", SCHEDULED), ("full", {"full": True}), ("restored", {"restored": True})):
+            with self.path(f"sweep: {name}"):
+                self._gc(world, "sweep", sent)
+        tables[2].put(published_path(2), tables[2].ratified[2])
+        for _ in range(2):
+            with self.path("sweep: after a restore"):
+                self._gc(world, "sweep", SCHEDULED)
+        self._restored_behind_its_log()
+
+    def _restored_behind_its_log(self) -> None:
+        world = self.world()
+        table = Table(world, table_id(1))
+        table.mixed(3)
+        backup = dict(table.row)
+        table.mixed(6)
+        Publisher(world).publish(table.id)
+        world.refs.rows[table.key] = {**backup, "state": "recovering"}
+        with self.path("sweep: a table behind its log"):
+            self._gc(world, "sweep", {"full": True})
+        for name in ("sweep", "publish"):
+            world = self.world()
+            table = Table(world)
+            restored(table)
+            world.refs.rows[table.key] = {**table.row, "state": "recovering"}
+            with self.path(f"{name}: a table whose metadata changed after the backup"):
+                if name == "publish":
+                    self._publish(world, table)
+                else:
+                    self._gc(world, "sweep", {"full": True})
+                assert table.head.state == "active"
+
+    def collect(self) -> None:
+        """All that a Delta table leaves behind, on a schedule and when asked; also by the catalog function."""
+        for name, event in (("schedule", SCHEDULED), ("event", {})):
+            realm = access.Realm()
+            world = realm.world
+            table = Table(world, table_id(1))
+            stage_table(world, table_id(7))
+            for _ in range(3):
+                table.stage(lose=True)
+                table.mixed(8)
+            Publisher(world).publish(table.id)
+            realm.must("DELETE", "/v1/catalogs/main/namespaces/sales/tables/t1")
+            ref = realm.must("GET", "/v1/refs/app").json
+            realm.must("DELETE", "/v1/refs/app", token=ref["token"])
+            realm.must("POST", "/v1/catalogs", {"name": "gone"})
+            realm.must("DELETE", f"{access.B}/catalogs/gone", force="true")
+            content = realm.append(table.head.latest + 1, "announced")
+            realm.must("PUT", f"/v1/transactions/{uuid.uuid4()}", {"commits": [{"table_id": table.id, **content}]})
+            world.clock.now += 60 * DAY_MS
+            with self.path(f"collect: {name}"):
+                done = self._gc(world, "collect", event)
+                assert done["problems"] in (0, ()), done
+            world.clock.now += 60 * DAY_MS
+            with self.path(f"collect: {name}, again"):
+                done = self._gc(world, "collect", event)
+                assert done["problems"] in (0, ()), done
+
+    def collect_iceberg(self) -> None:
+        """The daily maintenance of Iceberg tables: snapshots expire, manifests are put together, files that nothing names go."""
+        spec = {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "region", "transform": "identity"}]}
+        properties = {
+            EXPIRE: "true", REMOVE: "true", REWRITE: "true", MIN_COUNT: "4", MAX_SNAPSHOT_AGE: "0",
+            "write.metadata.previous-versions-max": "1",
+        }  # fmt: skip
+        for name in ("collect", "catalog"):
+            api = Iceberg()
+            api.create("t1", properties=properties, **{"partition-spec": spec})
+            small = SmallManifests(api)
+            for _ in range(5):
+                small.append()
+            location = small.metadata["location"]
+            api.world.storages.files[f"{location}/data/stray.parquet"] = (b"rows", 0)
+            before = len(small.listed())
+            for _ in range(3):
+                api.world.clock.now += 10 * DAY_MS
+                with self.path(f"{name}: Iceberg maintenance"):
+                    self._maintained(api.world, name)
+            with self.path(f"{name}: Iceberg maintenance was done"):
+                assert before == 5 and len(small.listed()) == 1, "manifests are not put together"
+                assert len(small.metadata["snapshots"]) == 1, "snapshots do not expire"
+
+    def _maintained(self, world: Any, name: str) -> None:
+        if name == "collect":
+            done = self._gc(world, "collect", SCHEDULED)
+            assert not done["problems"], done
+            return
+        app = function("catalog")
+        app.use_world(world, lake_root="file:///lake")
+        answer = Http(app.app).post("/v1/gc", {"dry_run": False})
+        assert answer.status < 300 and not answer.json["problems"], answer.text
+
+    def large_objs(self) -> None:
+        """Objs that are more than one row: parts are written and removed with them."""
+        self._patch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 100)
+        for run in (self._large_of_api, self.iceberg_merges, self.publish, self.index, self.sweep, self.collect):
+            with self.path(f"{run.__name__}, large objs"):
+                run()
+
+    def _large_of_api(self) -> None:
+        for name in ("commit", "delta create own", "drop", "clone table", "rename", "load", "reset catalog"):
+            with self.path(f"operation {name}, large objs"):
+                realm = access.Realm()
+                asked = OPERATIONS[name](realm)
+                answer = realm.ask("root", asked.method, asked.path, asked.body, **asked.query)
+                assert answer.status < 300, answer.text
+
+
+def _as_sent(value: Any) -> Any:
+    """An attribute value as Lambda hands it on."""
+    ((kind, stored),) = value.items()
+    if kind == "B":
+        return {kind: base64.b64encode(stored).decode() if isinstance(stored, bytes) else stored}
+    return {kind: [_as_sent(member) for member in stored]} if kind == "L" else {kind: stored}
