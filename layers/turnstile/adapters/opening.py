@@ -208,11 +208,10 @@ def forget_clients() -> None:
 
 
 def read_secret(arn: str) -> str:
-    """The value of a secret of Secrets Manager, or of a parameter ``/path/name`` of Systems Manager's Parameter Store, deciphered. Raises
-    what botocore raises."""
+    """The value of a secret of Secrets Manager, or of a parameter of Systems Manager's Parameter Store, deciphered; ``arn`` may be of
+    another account, which a name alone would not say. Raises what botocore raises."""
     if arn.split(":")[2:3] == ["ssm"]:
-        name = arn.partition(":parameter")[2]
-        return str(_client("ssm", None, attempts=2).get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
+        return str(_client("ssm", None, attempts=2).get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"])
     return str(_client("secretsmanager", None, attempts=2).get_secret_value(SecretId=arn)["SecretString"])
 
 

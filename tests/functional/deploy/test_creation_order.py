@@ -9,13 +9,12 @@ come later.
 from __future__ import annotations
 
 import copy
-import re
 from typing import Any
 
 import pytest
 
 from tests.support.repository import ROOT
-from tests.support.roles.translated import translated
+from tests.support.roles.translated import references, translated
 from turnstile_local.deployment import read_template
 
 ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
@@ -27,26 +26,6 @@ CHECKED = {
     "AWS::ApiGatewayV2::Integration",
     "AWS::ApiGatewayV2::Authorizer",
 }
-
-
-def references(node: Any) -> set[str]:
-    """Names of what a part of a template refers to."""
-    if isinstance(node, list):
-        return set[str]().union(*map(references, node))
-    if not isinstance(node, dict):
-        return set()
-    found = set[str]()
-    for name, value in node.items():
-        if name == "Ref" and isinstance(value, str):
-            found.add(value)
-        elif name == "Fn::GetAtt":
-            found.add((value if isinstance(value, list) else value.split("."))[0])
-        elif name == "Fn::Sub":
-            text = value[0] if isinstance(value, list) else value
-            found |= {match.partition(".")[0] for match in re.findall(r"\$\{([^}!]+)\}", text)} | references(value)
-        else:
-            found |= references(value)
-    return found
 
 
 def awaited(resources: dict[str, Any], name: str) -> set[str]:

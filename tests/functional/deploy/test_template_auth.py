@@ -53,6 +53,9 @@ def value(node: Any, given: dict[str, str]) -> Any:
             return all(value(one, given) for one in argument)
         case "Fn::Or":
             return any(value(one, given) for one in argument)
+    if name == "Fn::EachMemberEquals":
+        listed, member = (value(one, given) for one in argument)
+        return all(one == member for one in listed.split(","))
     raise AssertionError(name)
 
 
@@ -160,9 +163,9 @@ def test_i12_the_console_is_a_choice_and_its_function_holds_no_secret_and_reads_
     named = [name for name in resources if "Console" in name]
     assert {resources[name].get("Condition") for name in named} == {"WithConsole"}
     (policy,) = resources["ConsoleRole"]["Properties"]["Policies"]
-    statement, traces = policy["PolicyDocument"]["Statement"]
+    statement, *conditional = policy["PolicyDocument"]["Statement"]
     assert statement["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
-    assert traces["Fn::If"][0] == "WithTracing"
+    assert [entry["Fn::If"][0] for entry in conditional] == ["WithEnvironmentKey", "WithTracing"]
     assert {route.key for route in routes() if route.function == "console"} == CONSOLE
 
 
@@ -205,7 +208,7 @@ def test_i12_the_tokens_function_may_touch_rows_of_clients_only(resources: dict[
     (policy,) = resources["TokensRole"]["Properties"]["Policies"]
     for statement in policy["PolicyDocument"]["Statement"]:
         if "Fn::If" in statement:
-            assert statement["Fn::If"][0] in ("WithTracing", "WithSecretKey")
+            assert "RefsTable" not in str(statement) and "ObjsTable" not in str(statement)
         elif statement["Resource"] == {"Fn::GetAtt": ["RefsTable", "Arn"]} and statement["Action"] != "dynamodb:Scan":
             (condition,) = statement["Condition"].values()
             assert condition == {"dynamodb:LeadingKeys": [{"Fn::Sub": "${Realm}/client/*"}]}
@@ -245,19 +248,31 @@ def test_i12_secrets_are_named_and_read_where_tokens_are_judged_and_nowhere_else
             variables = found["Properties"].get("Environment", {}).get("Variables", {})
             assert ("TURNSTILE_SECRET" in variables) == (name in ASKED_OVER_HTTP), name
             assert not {"TURNSTILE_TOKEN", "TURNSTILE_TOKEN_KEYS", "TURNSTILE_S3_SECRET_ACCESS_KEY"} & set(variables)
-    reader = {"Fn::If": ["WithSecret", {"Ref": "SecretReader"}, {"Ref": "AWS::NoValue"}]}
-    readers = {
-        name
-        for name, found in template["Resources"].items()
-        if found["Type"] == "AWS::IAM::Role" and reader in found["Properties"].get("ManagedPolicyArns", ())
-    }
+    roles = {name: found for name, found in template["Resources"].items() if found["Type"] == "AWS::IAM::Role"}
+
+    def readers_of(parameter: str) -> set[str]:
+        read = ["secretsmanager:GetSecretValue", "ssm:GetParameter"]
+        statement = {"Effect": "Allow", "Action": read, "Resource": {"Ref": parameter}}
+        entry = {"Fn::If": [f"With{parameter}", statement, {"Ref": "AWS::NoValue"}]}
+        listed = {
+            name: role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"] for name, role in roles.items()
+        }
+        return {name for name, statements in listed.items() if entry in statements}
+
+    readers = readers_of("Secret")
+    assert {"CommitRole", "PublishRole", "CollectRole"} <= readers_of("LakeSecret")
     assert readers == {name.replace("Function", "Role") for name in ASKED_OVER_HTTP}
-    for policy, parameter in (("SecretReader", "Secret"), ("LakeSecretReader", "LakeSecret")):
-        (first,) = template["Resources"][policy]["Properties"]["PolicyDocument"]["Statement"]
-        assert (sorted(first["Action"]), first["Resource"]) == (
-            ["secretsmanager:GetSecretValue", "ssm:GetParameter"],
-            {"Ref": parameter},
-        )
+
+
+def test_a_vpc_has_security_groups_and_a_closed_endpoint_a_domain(template: dict[str, Any]) -> None:
+    anybody = {"StaticTokens": "{}"}
+    vpc = {"SubnetIds": "subnet-1,subnet-2", "SecurityGroupIds": "sg-1"}
+    assert refused(template, **anybody, **vpc) == []
+    for name in vpc:
+        assert "belong together" in refused(template, **anybody, **{**vpc, name: ""})[0]
+    assert "DomainName" in refused(template, **anybody, DisableExecuteApiEndpoint="true")[0]
+    domain = {"DomainName": "t.example.com", "DomainCertificate": "arn"}
+    assert refused(template, **anybody, **domain, DisableExecuteApiEndpoint="true") == []
 
 
 def test_a_store_without_roles_has_an_endpoint_and_keys_and_nothing_of_aws(template: dict[str, Any]) -> None:

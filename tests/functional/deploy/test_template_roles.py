@@ -111,14 +111,9 @@ MANAGED = {
     "SweepRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "CollectRole": {"LakeReader", "MetadataWriter", "ManifestWriter", "LakeCleaner", "NoClients"},
 }
-SECRETS = {
-    "LakeEncrypter": {"CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "SweepRole", "CollectRole"},
-    "SecretReader": {"CommitRole", "CatalogRole", "IcebergRole", "TokensRole", "PlansRole", "AuthorizerRole"},
-    "LakeSecretReader": {
-        "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "PlansRole", "SweepRole", "CollectRole",
-    },
-}  # fmt: skip
-"""Managed policies that a role has if a parameter is given, and the roles."""
+ENCRYPTERS = {"CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "SweepRole", "CollectRole"}
+"""The roles that write files of a lake, which may be encrypted with a key of the customer's."""
+
 SPACE = Space("default")
 ROWS = {
     "table": SPACE.table("1"),
@@ -220,9 +215,8 @@ def test_role(resources: dict[str, Any], role: str) -> None:
     assert granted == EXPECTED[role]
     managed = conditional(properties.get("ManagedPolicyArns", []))
     assert {entry["Ref"] for entry in managed.pop("", [])} == MANAGED[role]
-    found = {entry["Ref"]: condition for condition, entries in managed.items() for entry in entries}
-    conditions = {"LakeEncrypter": "WithLakeKey", "SecretReader": "WithSecret", "LakeSecretReader": "WithLakeSecret"}
-    assert found == {name: conditions[name] for name, roles in SECRETS.items() if role in roles}
+    encrypter = {"WithLakeKey": [{"Ref": "LakeEncrypter"}]} if role in ENCRYPTERS else {}
+    assert managed == {"WithVpc": [{"Ref": "VpcUser"}], **encrypter}
 
 
 @pytest.mark.parametrize("role", EXPECTED)

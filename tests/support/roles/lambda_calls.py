@@ -10,11 +10,15 @@ from tests.support.roles.resolved import Resolved
 
 
 def calls_of_lambda(stack: Resolved, function: str) -> Iterator[Call]:
-    """Logs, streams, queues of failures, traces of a function of this stack, each with what its documentation asks for."""
+    """Logs, streams, queues of failures, traces, interfaces and environment of a function of this stack, as AWS documents what each needs."""
     properties = stack.resources[function]["Properties"]
     log = f"{stack.value({'Fn::GetAtt': [properties['LoggingConfig']['LogGroup'].rpartition('/')[2], 'Arn']})}"
     for action in ("logs:CreateLogStream", "logs:PutLogEvents"):
         yield Call(function, action, log)
+    yield Call(function, "kms:Decrypt", stack.parameters["EnvironmentKey"])
+    if stack.parameters["SubnetIds"]:
+        for action in _INTERFACES:
+            yield Call(function, f"ec2:{action}", "*")
     if stack.parameters["Tracing"] == "Active":
         for action in ("xray:PutTraceSegments", "xray:PutTelemetryRecords"):
             yield Call(function, action, "*")
@@ -24,10 +28,24 @@ def calls_of_lambda(stack: Resolved, function: str) -> Iterator[Call]:
             for action in ("DescribeStream", "GetRecords", "GetShardIterator"):
                 yield Call(function, f"dynamodb:{action}", described["Stream"])
             yield Call(function, "dynamodb:ListStreams", "*")
-            yield from _destination(function, described.get("DestinationConfig"))
-    yield from _destination(function, properties.get("EventInvokeConfig", {}).get("DestinationConfig"))
+            yield Call(function, "kms:Decrypt", stack.parameters["TablesKey"])
+            yield from _destination(stack, function, described.get("DestinationConfig"))
+    yield from _destination(stack, function, properties.get("EventInvokeConfig", {}).get("DestinationConfig"))
 
 
-def _destination(function: str, config: Any) -> Iterator[Call]:
+def _destination(stack: Resolved, function: str, config: Any) -> Iterator[Call]:
     if config:
         yield Call(function, "sqs:SendMessage", config["OnFailure"]["Destination"])
+        for action in ("kms:Decrypt", "kms:GenerateDataKey"):
+            yield Call(function, action, stack.parameters["QueuesKey"])
+
+
+_INTERFACES = (
+    "CreateNetworkInterface",
+    "DescribeNetworkInterfaces",
+    "DescribeSubnets",
+    "DeleteNetworkInterface",
+    "AssignPrivateIpAddresses",
+    "UnassignPrivateIpAddresses",
+)
+"""What AWS asks of the role of a function in a VPC."""

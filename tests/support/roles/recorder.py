@@ -65,7 +65,9 @@ class Recorder:
         self.refused: dict[Call, int] = {}
         self.overtaken: dict[str, Callable[[], object]] = {}
         self._roles, self._lake, self._imports = roles, lake, imports
-        self._key, self._secret_key = parameters["LakeKey"], parameters["SecretKey"]
+        self._key, self._secret_key, self._tables_key = (
+            parameters[name] for name in ("LakeKey", "SecretKey", "TablesKey")
+        )
         self._function = ""
         self._lock = threading.Lock()
 
@@ -130,6 +132,8 @@ class Recorder:
         yield call._replace(resource=_plain(call.resource, self._lake))
         if call.action in ("ssm:GetParameter", "secretsmanager:GetSecretValue"):
             yield Call(call.function, "kms:Decrypt", self._secret_key)
+        if call.action.startswith("dynamodb:"):
+            yield Call(call.function, "kms:Decrypt", self._tables_key)
         if not call.action.startswith("s3:"):
             return
         lake, imports = (f"arn:aws:s3:::{root}" for root in (self._lake, self._imports))
@@ -165,7 +169,7 @@ def _asked(service: str, operation: str, params: dict[str, Any]) -> Iterator[tup
         to = (("iam:PassedToService", "emr-serverless.amazonaws.com"),)
         yield "iam:PassRole", params["executionRoleArn"], (), to
     elif service == "ssm":
-        yield "ssm:GetParameter", f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{params['Name']}", (), ()
+        yield "ssm:GetParameter", params["Name"], (), ()  # an ARN: that of another account has to be whole
     elif service == "secretsmanager":
         yield "secretsmanager:GetSecretValue", params["SecretId"], (), ()
     else:

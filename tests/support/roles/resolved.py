@@ -131,4 +131,5 @@ class Resolved:
         named = self.value(properties[own]) if own else name
         path = self.value(properties.get("Path", "/")) if resource["Type"] == "AWS::IAM::Role" else "/"
         prefix = path.strip("/") + "/" if isinstance(path, str) and path.strip("/") else ""
-        return _ARNS[resource["Type"]].format(region=REGION, account=ACCOUNT, name=prefix + named)
+        form = _ARNS.get(resource["Type"], "arn:aws:cloudformation:{region}:{account}:{name}")
+        return form.format(region=REGION, account=ACCOUNT, name=prefix + named)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from typing import Any
 from unittest.mock import patch
 
@@ -27,3 +28,23 @@ def translated(template: dict[str, Any]) -> dict[str, Any]:
             resource["Properties"]["ContentUri"] = "s3://code/layer.zip"
     with patch.dict(os.environ, AWS_DEFAULT_REGION="us-east-1"):
         return dict(transform(given, {}, _NoPolicies())["Resources"])
+
+
+def references(node: Any) -> set[str]:
+    """Names of what a part of a template refers to."""
+    if isinstance(node, list):
+        return set[str]().union(*map(references, node))
+    if not isinstance(node, dict):
+        return set()
+    found = set[str]()
+    for name, value in node.items():
+        if name == "Ref" and isinstance(value, str):
+            found.add(value)
+        elif name == "Fn::GetAtt":
+            found.add((value if isinstance(value, list) else value.split("."))[0])
+        elif name == "Fn::Sub":
+            text = value[0] if isinstance(value, list) else value
+            found |= {match.partition(".")[0] for match in re.findall(r"\$\{([^}!]+)\}", text)} | references(value)
+        else:
+            found |= references(value)
+    return found

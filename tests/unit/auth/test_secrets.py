@@ -228,7 +228,8 @@ def test_a_secret_is_read_from_the_service_that_its_arn_names(monkeypatch: pytes
             self.service = service
 
         def get_parameter(self, **given: Any) -> Any:
-            assert (self.service, given) == ("ssm", {"Name": "/turnstile/secret", "WithDecryption": True})
+            asked = {"Name": "arn:aws:ssm:r:1:parameter/turnstile/secret", "WithDecryption": True}
+            assert (self.service, given) == ("ssm", asked), "of another account, whose parameter of this name it is not"
             return {"Parameter": {"Value": "p"}}
 
         def get_secret_value(self, **given: Any) -> Any:
