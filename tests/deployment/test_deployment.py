@@ -66,7 +66,7 @@ def test_a_client_gets_a_token_that_the_authorizer_accepts(stack: Deployment) ->
     issued = httpx.post(f"{stack.url}/oauth/token", data=form, auth=credentials, trust_env=False, timeout=60).json()
     header = f"Bearer {issued['access_token']}"
     with stack.client() as api:
-        print(api.get("/v1/clients", headers={"authorization": header}).status_code)
+        assert api.get("/v1/clients", headers={"authorization": header}).status_code == 200
     # LocalEmu's API asks no authorizer, so it is asked as API Gateway asks it.
     told, untold = (stack.invoke("AuthorizerFunction", {"identitySource": [one]}) for one in (header, "Bearer another"))
     assert told["context"] and not untold["context"]

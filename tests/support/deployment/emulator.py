@@ -37,7 +37,7 @@ class Emulator:
     address: str
     work: Path
     seconds: dict[str, float] = field(default_factory=dict)
-    """How long each command of SAM took."""
+    """How long each step took: the root, the emulator's start, commands of SAM."""
 
     version: str = ""
     """Of the code that was built."""
@@ -131,11 +131,13 @@ def started(root: Root, work: Path) -> Iterator[Emulator]:
     }  # fmt: skip
     words = [root.program("localemu", "python"), "-m", "localemu.runtime.main"]
     command = root.command(words, folders=[work], variables=variables, at=work)
+    began = time.monotonic()
     with (work / "emulator.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     emulator = Emulator(root, f"http://{HOST}:{port}", work)
     try:
         _wait_for(emulator, process)
+        emulator.seconds["emulator"] = time.monotonic() - began
         yield emulator
     finally:
         process.kill()  # SIGTERM does not reach what unshare started
