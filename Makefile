@@ -109,7 +109,7 @@ imports: setup ## Import rules: who may know whom
 # -- test -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-slow test-slow-spark sweep flaky dynoxide downloads simulate mutate bench
-test: test-core test-mutants test-spark ## Tests of every kind, in ten minutes on two cores (EXAMPLES=10: ten times as many examples)
+test: test-core test-mutants test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=10: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
 
