@@ -208,10 +208,14 @@ def forget_clients() -> None:
 
 
 def read_secret(arn: str) -> str:
-    """The value of a secret of Secrets Manager, or of a parameter of Systems Manager's Parameter Store, deciphered; ``arn`` may be of
-    another account, which a name alone would not say. Raises what botocore raises."""
-    if arn.split(":")[2:3] == ["ssm"]:
-        return str(_client("ssm", None, attempts=2).get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"])
+    """The value of a secret of Secrets Manager, or of a parameter of Systems Manager's Parameter Store, deciphered. A parameter of the
+    deployment's own account (``TURNSTILE_ACCOUNT``) is asked for by its name, as emulators know it; one of another by its whole ARN, since its
+    name would be that of a parameter here. Raises what botocore raises."""
+    parts = arn.split(":")
+    if parts[2:3] == ["ssm"]:
+        is_own = parts[4:5] == [os.environ.get("TURNSTILE_ACCOUNT", "")]
+        name = arn.partition(":parameter")[2] if is_own else arn
+        return str(_client("ssm", None, attempts=2).get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
     return str(_client("secretsmanager", None, attempts=2).get_secret_value(SecretId=arn)["SecretString"])
 
 

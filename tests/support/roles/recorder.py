@@ -169,7 +169,9 @@ def _asked(service: str, operation: str, params: dict[str, Any]) -> Iterator[tup
         to = (("iam:PassedToService", "emr-serverless.amazonaws.com"),)
         yield "iam:PassRole", params["executionRoleArn"], (), to
     elif service == "ssm":
-        yield "ssm:GetParameter", params["Name"], (), ()  # an ARN: that of another account has to be whole
+        name = params["Name"]
+        here = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
+        yield "ssm:GetParameter", name if name.startswith("arn:") else here, (), ()
     elif service == "secretsmanager":
         yield "secretsmanager:GetSecretValue", params["SecretId"], (), ()
     else:

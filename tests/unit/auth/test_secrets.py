@@ -228,14 +228,18 @@ def test_a_secret_is_read_from_the_service_that_its_arn_names(monkeypatch: pytes
             self.service = service
 
         def get_parameter(self, **given: Any) -> Any:
-            asked = {"Name": "arn:aws:ssm:r:1:parameter/turnstile/secret", "WithDecryption": True}
-            assert (self.service, given) == ("ssm", asked), "of another account, whose parameter of this name it is not"
-            return {"Parameter": {"Value": "p"}}
+            assert self.service == "ssm" and given.pop("WithDecryption")
+            return {"Parameter": {"Value": given["Name"]}}
 
         def get_secret_value(self, **given: Any) -> Any:
             assert (self.service, given) == ("secretsmanager", {"SecretId": "arn:aws:secretsmanager:r:1:secret:s"})
             return {"SecretString": "s"}
 
     monkeypatch.setattr(opening, "_client", lambda service, _endpoint, **_: Client(service))
-    assert opening.read_secret("arn:aws:ssm:r:1:parameter/turnstile/secret") == "p"
+    monkeypatch.setenv("TURNSTILE_ACCOUNT", "1")
+    assert opening.read_secret("arn:aws:ssm:r:1:parameter/turnstile/secret") == "/turnstile/secret"
+    other = "arn:aws:ssm:r:2:parameter/turnstile/secret"
+    assert opening.read_secret(other) == other, "a parameter of this name is another one here"
+    monkeypatch.delenv("TURNSTILE_ACCOUNT")
+    assert opening.read_secret(other) == other
     assert opening.read_secret("arn:aws:secretsmanager:r:1:secret:s") == "s"
