@@ -127,7 +127,10 @@ def make_routes(address: str, stack: Deployed) -> str:
     """Makes the API of ``stack`` with what it has not yet; returns its URL."""
     gateway = aws_client("apigatewayv2", address, KEYS)
     ((api_name, api),) = stack.resources("Api").items()
-    properties = {name: one for name, one in stack.value(api).items() if name != "Tags"}
+    members = gateway.meta.service_model.operation_model("CreateApi").input_shape.members
+    properties = {
+        name: _typed(one, members[name].type_name) for name, one in stack.value(api).items() if name != "Tags"
+    }
     there = [one["ApiId"] for one in gateway.get_apis()["Items"] if one["Name"] == properties["Name"]]
     api_id: str = there[0] if there else gateway.create_api(**properties)["ApiId"]
     ids = {api_name: api_id}
@@ -155,6 +158,11 @@ def make_routes(address: str, stack: Deployed) -> str:
     if not there:
         gateway.create_stage(ApiId=api_id, StageName="$default", AutoDeploy=True)
     return f"{address}/_aws/execute-api-v2/{api_id}/$default"
+
+
+def _typed(value: Any, type_name: str) -> Any:
+    """A value of a template, where a parameter is a text, as a call takes it."""
+    return value == "true" if type_name == "boolean" and isinstance(value, str) else value
 
 
 def main() -> None:

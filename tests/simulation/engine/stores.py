@@ -79,7 +79,7 @@ class _RefRows(MutableMapping[str, Row]):
             raise KeyError(key)
         data: bytes = stored[0][0]
         if key not in self._decoded or self._decoded[key][0] != data:
-            self._decoded[key] = data, decode(data)
+            self._decoded[key] = data, decode(key, data)
         return self._decoded[key][1]
 
     def __iter__(self) -> Iterator[str]:
