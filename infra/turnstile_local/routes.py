@@ -24,6 +24,8 @@ ACCOUNT: Final = "000000000000"
 
 _NONE: Final = {"Ref": "AWS::NoValue"}
 _KIND: Final = "AWS::ApiGatewayV2::"
+_FLAGS: Final = frozenset({"DisableExecuteApiEndpoint"})
+"""Properties of the API that are parameters' texts in the template, and booleans in a call."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,8 @@ def make_routes(address: str, stack: Deployed) -> str:
     """Makes the API of ``stack`` with what it has not yet; returns its URL."""
     gateway = aws_client("apigatewayv2", address, KEYS)
     ((api_name, api),) = stack.resources("Api").items()
-    members = gateway.meta.service_model.operation_model("CreateApi").input_shape.members
     properties = {
-        name: _typed(one, members[name].type_name) for name, one in stack.value(api).items() if name != "Tags"
+        name: one == "true" if name in _FLAGS else one for name, one in stack.value(api).items() if name != "Tags"
     }
     there = [one["ApiId"] for one in gateway.get_apis()["Items"] if one["Name"] == properties["Name"]]
     api_id: str = there[0] if there else gateway.create_api(**properties)["ApiId"]
@@ -158,11 +159,6 @@ def make_routes(address: str, stack: Deployed) -> str:
     if not there:
         gateway.create_stage(ApiId=api_id, StageName="$default", AutoDeploy=True)
     return f"{address}/_aws/execute-api-v2/{api_id}/$default"
-
-
-def _typed(value: Any, type_name: str) -> Any:
-    """A value of a template, where a parameter is a text, as a call takes it."""
-    return value == "true" if type_name == "boolean" and isinstance(value, str) else value
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ TESTS = Path("/checkout/tests")
         ("e2e/test_a.py", (), True),
         ("functional/v1/test_a.py", ("api",), False),
         ("functional/v1/test_a.py", ("api", "server"), True),
+        ("functional/fleet/test_a.py", ("pair",), True),
         ("contract/store/test_a.py", ("servers",), False),
         ("unit/store/test_a.py", ("server",), False),
         ("simulation/test_a.py", (), False),

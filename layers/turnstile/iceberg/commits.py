@@ -132,16 +132,7 @@ class _Run:
         self._is_first = True
 
     def change(self, view: View) -> Edit | None:
-        """All changes, computed from one tree; None when they change nothing. A StorageFault of the first attempt says that nothing
-        was applied: no swap was sent yet."""
-        is_first, self._is_first = self._is_first, False
-        try:
-            return self._edit(view)
-        except StorageFault as fault:
-            fault.nothing_applied = is_first
-            raise
-
-    def _edit(self, view: View) -> Edit | None:
+        """All changes, computed from one tree; None when they change nothing."""
         writes: list[Write] = []
         self.latest, self._first_writes = [], []
         for position, (change, claim) in enumerate(zip(self._changes, self._claims, strict=True)):
@@ -157,6 +148,7 @@ class _Run:
             for change, result in zip(self._changes, self.latest, strict=True)
             if result.entity.metadata != result.base_file
         }
+        self._is_first = False
         names = ", ".join(dotted(*path) for path in list(put)[:3])
         return Edit(f"commit to {names}"[:200], put=put, writes=tuple(writes)) if put else None
 
@@ -233,7 +225,12 @@ class _Run:
         return change.updates, ()
 
     def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:
-        file = self._files.write(location, metadata, previous)
+        """Writes a metadata file. A StorageFault of the first attempt says that nothing was applied: no swap was sent yet."""
+        try:
+            file = self._files.write(location, metadata, previous)
+        except StorageFault as fault:
+            fault.nothing_applied = self._is_first
+            raise
         self.written.append(file.path)
         return file
 

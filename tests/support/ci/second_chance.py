@@ -35,14 +35,17 @@ KINDS: Final = frozenset({"artefacts", "clients", "console", "deployment", "e2e"
 FUNCTIONAL: Final = frozenset({"server", "server_on_s3", "servers", "spark", "stack", "s3_stack"})
 """Fixtures that start processes, by which functional tests are told apart."""
 
+SUBJECTS: Final = frozenset({"fleet"})
+"""Folders of functional tests that start servers by fixtures of their own."""
+
 ATTEMPT_S: Final = 600
 """How long the second run of one test may take."""
 
 
 def starts_processes(path: Path, fixtures: Sequence[str], root: Path) -> bool:
     """Whether a test in ``path`` (below ``root``, the folder of tests) with these fixtures gets a second chance."""
-    kind = path.relative_to(root).parts[0]
-    return kind in KINDS or (kind == "functional" and not FUNCTIONAL.isdisjoint(fixtures))
+    kind, *below = path.relative_to(root).parts
+    return kind in KINDS or (kind == "functional" and (below[0] in SUBJECTS or not FUNCTIONAL.isdisjoint(fixtures)))
 
 
 class Recorder:
