@@ -62,7 +62,6 @@ class FileReader:
     def _fragments(self, files: Sequence[File], needed: pa.Schema) -> tuple[list[Any], list[File]]:
         """The files that Arrow's dataset reads as fragments, and those whose columns it would not find. Their footers are read at once."""
         stored = [column for column in needed if column.name not in self._partitions]
-        self._storage.system()
         fragments = [self._fragment(file) for file in files]
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             schemas = list(pool.map(lambda fragment: fragment.physical_schema, fragments))

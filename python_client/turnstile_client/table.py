@@ -171,8 +171,9 @@ class Table:
             DataMismatch, OutcomeUnknown, ApiError: as :meth:`append`.
         """
         id, state = str(uuid.uuid4()), self._loaded()
-        check_overwritable(Definition.of_loaded(state.metadata))
-        filter = Filter(where, *_columns_of(state))
+        definition = Definition.of_loaded(state.metadata)
+        check_overwritable(definition)
+        filter = Filter(where, definition.fields, definition.schema)
         version, definition, planned = self._planned(state.table_id, filter, None)
         check_overwritable(definition)
         filter = Filter(where, definition.fields, definition.schema)
@@ -400,11 +401,6 @@ class Table:
 
 def _shown(commit: Any) -> dict[str, Any]:
     return {"version": commit.version}
-
-
-def _columns_of(state: Any) -> tuple[Sequence[Mapping[str, Any]], pa.Schema]:
-    definition = Definition.of_loaded(state.metadata)
-    return definition.fields, definition.schema
 
 
 def _columns(columns: Sequence[str] | None, definition: Definition) -> list[str]:

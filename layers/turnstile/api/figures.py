@@ -76,15 +76,13 @@ def count(service: str, figures: Mapping[str, int], *, run: str = "") -> None:
 
 
 class RequestFigures:
-    """Writes what a request took, if every figure is wanted; ``service`` and the operation are dimensions."""
+    """Writes the figures of requests; ``service`` and the operation are dimensions. Only for a deployment with ``detail() == "all"``."""
 
     def __init__(self, service: str) -> None:
-        self._kept = _Kept(service) if detail() == "all" else None
+        self._kept = _Kept(service)
 
     def record(self, operation: str, status: int, duration_ms: float) -> None:
-        """One line of metrics for a request, or none."""
-        if self._kept is None:
-            return
+        """Writes one line of metrics for a request."""
         metrics = self._kept.metrics
         metrics.clear_metrics()  # powertools keeps them where metrics are disabled
         metrics.add_dimension("operation", operation)

@@ -93,14 +93,20 @@ def test_a_bad_request_is_refused_with_its_member_and_changes_nothing(site: Pair
     assert site.state() == before
 
 
-def test_i12_a_reservation_is_of_use_to_its_principal_only_and_shown_to_those_who_may_write() -> None:
-    """Who may write the table, too, and knows the id, has none."""
+def realm_of_writers() -> Realm:
+    """A realm in which ann and bob may write a table."""
     realm = Realm()
     for kind, name, right in (("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA")):
         for user in ("ann", "bob"):
             realm.grant(kind, name, user, right)
     for user in ("ann", "bob"):
         realm.grant("table", "main.sales.t1", user, "MODIFY")
+    return realm
+
+
+def test_i12_a_reservation_is_of_use_to_its_principal_only_and_shown_to_those_who_may_write() -> None:
+    """Who may write the table, too, and knows the id, has none."""
+    realm = realm_of_writers()
     assert realm.ask("ann", "PUT", f"/v1/reservations/{ID}", {"tables": [realm.table]}).json["state"] == "held"
     commit = {"table_id": realm.table, **realm.append(2, "bob's")}
     transaction = {"id": str(uuid.uuid4()), "commits": [commit], "reservation": ID}
@@ -116,12 +122,7 @@ def test_i12_a_reservation_is_of_use_to_its_principal_only_and_shown_to_those_wh
 
 
 def test_i18_a_principal_alone_does_not_take_all_places() -> None:
-    realm = Realm()
-    for kind, name, right in (("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA")):
-        for user in ("ann", "bob"):
-            realm.grant(kind, name, user, right)
-    for user in ("ann", "bob"):
-        realm.grant("table", "main.sales.t1", user, "MODIFY")
+    realm = realm_of_writers()
     asked = [realm.ask("ann", "PUT", f"/v1/reservations/{uuid.uuid4()}", {"tables": [realm.table]}) for _ in range(40)]
     assert {answer.status for answer in asked[:32]} == {200} and {answer.status for answer in asked[32:]} == {429}
     assert "'ann' has its share of reservations, which is 16" in asked[-1].error["message"]

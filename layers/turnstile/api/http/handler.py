@@ -22,7 +22,7 @@ from aws_lambda_powertools import Logger
 from chalice.app import Blueprint, Chalice
 
 from turnstile.api.auth.bearer import Authentication
-from turnstile.api.figures import RequestFigures
+from turnstile.api.figures import RequestFigures, detail
 from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
 from turnstile.api.http.responses import (
     JSON,
@@ -354,7 +354,8 @@ class LambdaTelemetry:
     """Writes one structured log line a request, and its figures as metrics where all are wanted (``figures``)."""
 
     def __init__(self, service: str) -> None:
-        self._cold, self._figures = True, RequestFigures(service)
+        self._cold = True
+        self._figures = RequestFigures(service) if detail() == "all" else None
         self._logger = Logger(service=service, location=None)  # always this line
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
@@ -363,4 +364,5 @@ class LambdaTelemetry:
         more |= {"operation": operation, "status": status, "duration_ms": round(duration_ms, 2)}
         write(f"{operation} {status}", exc_info=fault, cold_start=self._cold, **more)
         self._cold = False
-        self._figures.record(operation, status, duration_ms)
+        if self._figures is not None:
+            self._figures.record(operation, status, duration_ms)
