@@ -113,11 +113,11 @@ class Lake:
 
         Args:
             name: ``namespace.table``; the namespace has to be there.
-            schema: Arrow's, or data whose columns the table gets (as :func:`turnstile_client.table.stream_of` takes it).
+            schema: Arrow's, or data with the columns of the table (:func:`turnstile_client.table.stream_of` lists the types).
             partition_by: names of partition columns.
-            properties: of the table; of Delta's own those in ``SETTABLE`` (:mod:`turnstile_client.core.definitions`).
-            comment: what it is for.
-            exist_ok: a table of that name is no error, whatever its columns are.
+            properties: of the table; Delta's own properties must be in ``SETTABLE`` (:mod:`turnstile_client.core.definitions`).
+            comment: the purpose of the table.
+            exist_ok: a table of that name is no error, also with other columns.
 
         Raises:
             DataMismatch: a column, partition column or property that a table cannot have.

@@ -1,16 +1,20 @@
-"""VACUUM: removes files that no version needs which somebody needs.
+"""VACUUM: removes the files that no version in use needs.
 
-Delta refuses VACUUM of catalog-managed tables, also below the command (``VacuumCommand.gc``). Its parts do not: Delta lists the files and
-removes them; which of them go is decided here (docs/decisions/0030-pins.md):
+Delta refuses VACUUM of catalog-managed tables, also below the command (``VacuumCommand.gc``). Its
+parts work: Delta lists the files and removes them; this module decides which files go
+(docs/decisions/0030-pins.md):
 
-    1  mark       the server reads all pins of the table and writes which versions this run leaves; later nobody can pin others
-    2  list       files older than the retention, as Delta lists them (hidden folders, so ``_delta_log``, are left out)
-    3  needed     the files of the latest version as it is after the listing; of the lowest version of the range that is left, and what was
-                  added since; of each single version that is left. From Delta's own snapshots
-    4  remove     what is listed and not needed, and was not added by a commit meanwhile
+    1  mark       the server reads all pins of the table and records which versions the run keeps;
+                  no reader can pin another version afterwards
+    2  list       files older than the retention, as Delta lists them (without hidden folders, and
+                  so without ``_delta_log``)
+    3  needed     from Delta's own snapshots: the files of the latest version after the listing; of
+                  the lowest version of the kept range, and of each commit since it; of each other
+                  kept version
+    4  remove     each listed file that is not needed, and that no commit added meanwhile
 
-A run that dies at any point has removed nothing that is needed, and running it again goes on. What cannot be read is an error, and nothing
-is removed.
+A run that dies at any point has removed no needed file, and the next run goes on. A file that
+cannot be read is an error, and the run removes nothing.
 """
 
 from __future__ import annotations

@@ -265,7 +265,8 @@ class Publisher:
         return None
 
     def _gone(self, head: TableHead) -> LogGone | None:
-        """The fault of a log that has lost the version of the floor, which no clean-up removes; None if nobody looks, or it is there."""
+        """Returns the fault of a log without the version of the floor, which no clean-up removes; None where the version is
+        there, or where this publisher does not look."""
         if not self._looks:
             return None
         storage, path = self._world.storages.open(head.location), published_path(head.floor)

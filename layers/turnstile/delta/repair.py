@@ -1,20 +1,21 @@
 """Diagnosis and repair of a table that cannot be published.
 
-Turnstile never overwrites a file of the log (I4), and takes back what it ratified only by an operator's choice (I2). So a
-repair publishes what can be published, adopts what is published after a HEAD that was restored from a backup, and says exactly
-what is where.
+Turnstile never overwrites a file of the log (I4). It takes back a ratified commit only when an
+operator chooses so (I2). A repair publishes each commit that can be published, adopts commits that
+were published after the state of a HEAD from a backup, and reports which side has which commit.
 
-Where HEAD and log contradict each other, both sides may have been acknowledged: the log's, as it was published, by a
-coordinator whose state was lost; the HEAD's, as it was ratified since. Then both are shown, and nothing is done until one
-is chosen by ``adopt``:
+Where HEAD and log contradict each other, clients may have got an acknowledgement for either side:
+for the log's commits from a coordinator that lost its state, for the HEAD's commits since then. The
+repair shows both sides and changes nothing until the operator chooses one with ``adopt``:
 
-    log     the HEAD takes back what is not published, and adopts the published versions
-    head    the files of the log that are in the way are named; whoever chose removes them. A service that did so itself
-            could remove, late, what was published in their place
+    log     the HEAD takes back its unpublished commits, and adopts the published versions
+    head    the repair names the files of the log that are in the way, and the operator removes
+            them. A service that removed them itself could act late, and remove their successors
 
-A log whose published part is damaged, or whose folder is gone (``delta.soundness.judge``), is ``damaged``: nothing here can mend it, and the diagnosis names the file.
+A log with a damaged published part, or without its folder (``delta.soundness.judge``), is
+``damaged``: a repair cannot mend it, and the diagnosis names the file.
 
-A copy of whatever is not kept is in ``_delta_log/_set_aside`` before anything changes.
+Before a repair changes anything, it copies each commit that it drops to ``_delta_log/_set_aside``.
 """
 
 from __future__ import annotations

@@ -1,18 +1,22 @@
-"""Light work on tables: whoever is told that versions were published does what is due since (I15).
+"""Light work on tables: after versions were published, a worker does the due work of the table (I15).
 
-    1  the task's row       says from which floor on something is due; most events end here
-    2  the HEAD             only tables that are active, and show a log of their own
-    3  the task             of a table, one attempt runs at a time; its lease is short, and renewed with what is read and written
-    4  the log              listed once: what is there, what is due
-    5  checkpoints          oldest first: each is what the next one is made from; then the checksum of the version
+    1  the task's row       says from which floor on work is due; most events end here
+    2  the HEAD             the table must be active, and must have a log of its own
+    3  the task             one attempt a table at a time, with a short lease; each read and write
+                            renews the lease
+    4  the log              one listing: the files of the log, and the work that is due
+    5  checkpoints          the oldest first, since each one is the base of the next; then the
+                            checksum of the version
     6  log compaction files
-    7  what follows           of other subjects: the file index (``planning``)
-    8  the task ends        with the floor from which on something is due again
+    7  further work         of other subjects: the file index (``planning``)
+    8  the task ends        with the floor from which on work is due again
 
-Every file is written put-if-absent for a version that is published, so it is right whoever writes it and whenever. Before a file comes
-to be the HEAD is read once more: a worker that was frozen must not write into the folder of a table that is gone (I10).
+Each file is written put-if-absent and describes a published version, so a late or second writer
+writes the same file. The worker reads the HEAD again before it writes a file: after a freeze it
+must not write into the folder of a table that is gone (I10).
 
-A table that fails is left alone for a while, twice as long after each failure, with the reason in its task; the others go on.
+After a failure a table gets a pause, which doubles with each further failure; the task keeps the
+reason. Work on other tables goes on.
 """
 
 from __future__ import annotations
@@ -165,8 +169,8 @@ class Maintainer:
         forget_tasks(self._tasks, table_id)
 
     def due_among(self, rows: Sequence[Row]) -> list[str]:
-        """The tables that may have something due, of these HEADs: finds what no event named, tables whose pause is over, and those whose
-        properties were changed. One request for every 100 HEADs."""
+        """Returns the ids of the tables among these HEADs that may have due work: without an event, after a pause, or after a
+        change of their properties. One request for every 100 HEADs."""
         heads = [
             head for row in rows if row["kind"] == TableHead.kind and (head := readable(row)) and head.state == ACTIVE
         ]
@@ -176,8 +180,8 @@ class Maintainer:
     def maintain_all(
         self, go_on: Callable[[], bool], after: str = "", *, chosen: Callable[[Row], bool] = lambda _: True
     ) -> Iterator[Maintained]:
-        """Yields what it did to each table that is ``chosen``, by a scan of the HEADs from the key ``after`` on: finds what no event named,
-        tables whose pause is over, and those whose properties were changed."""
+        """Scans the HEADs from the key ``after`` on, and yields the result for each ``chosen`` table. This finds the tables of
+        ``due_among``."""
         for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
             if not go_on():
                 return

@@ -1,10 +1,12 @@
-"""Judges what was read of a Delta table by the commits that were ratified since: by what they say of the files that they added and removed (I20).
+"""Judges a read of a Delta table by the commits since: by the files that they added and removed (I20).
 
     read = CommitJudge(world, metadata)("day = '2026-11-01'", 17)
-    read.change(head, head.latest)                           # None: no commit from version 18 on may have changed such a row
+    read.change(head, head.latest)     # None: no commit from version 18 on may have changed such a row
 
-A commit that removes a file without saying its statistics may have removed any row of the file's partition. Who has a file index can ask it what was in the file
-(``was_read``); a transaction is judged without one, so that the answer follows from the commits alone (``delta.group_reads``).
+A commit that removes a file without its statistics may have removed any row of the file's
+partition. A caller with a file index can look up the rows of the file (``was_read``). A transaction
+is judged without an index, so that the answer follows from the commits alone
+(``delta.group_reads``).
 """
 
 from __future__ import annotations

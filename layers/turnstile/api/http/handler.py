@@ -75,15 +75,15 @@ class App:
 
     Args:
         service: name in logs and metrics.
-        blueprints: their views take their path parameters, read the rest with ``body`` and ``Query``, return what
-            ``responses`` describes, and raise ``TurnstileError``.
-        services: opens what views get as ``current().services``; called once.
-        public: routes for those who have no bearer token yet. Their views find out who asks and what kind of body it is.
+        blueprints: their views take their path parameters, read the rest with ``body`` and ``Query``, return a value of a
+            type in ``responses``, and raise ``TurnstileError``.
+        services: opens the services, which views get as ``current().services``; called once.
+        public: routes for callers without a bearer token. Their views identify the caller and the type of the body.
         slashed: the path parameters that may hold slashes (``Router``).
-        elsewhere: the routes of the other apps, for the one that the gateway sends what it has no route for: it can so
-            tell a wrong method (405) from a wrong path (404). Called when a request has no route here.
+        elsewhere: the routes of the other apps, for the app that gets each request without a route at the gateway: it
+            can tell a wrong method (405) from a wrong path (404). Called when a request has no route here.
         renders: how errors are rendered below a path that is not our own API's (``/api/...``).
-        telemetry: what logs and counts requests; by default log lines and metrics as Lambda takes them.
+        telemetry: logs and counts requests; by default log lines and metrics as Lambda takes them.
     """
 
     def __init__(

@@ -1,18 +1,21 @@
-"""Reservations: tables that a transaction keeps others from writing for a while, who waits for whom, and in which order (I18, ADR 36).
+"""Reservations: a transaction keeps others from writing its tables for a while (I18, ADR 36).
 
-All reservations of a realm are in one row, the *register*, so every decision is a function of it: who holds a table, who is in line for
-it, and whether the waits make a circle. A holder's tables are marked in their HEADs by the write that changes the register; the mark is
-what refuses commits of others, while its lease lasts (``ratify_writes``: ``unreserved``).
+One row, the *register*, has all reservations of a realm. Each decision is a function of it: which
+reservation has a table, the line for each table, and whether the waits form a circle. The write
+that changes the register also marks the tables in their HEADs. While the lease lasts, the mark
+refuses commits of other transactions (``ratify_writes``: ``unreserved``).
 
-    ask        takes all tables that were asked for, or none of them, and a place in line
+    ask        takes all tables of the request or none of them, and a place in line
     renew      the same request again: a longer lease, the same place
     release    gives up tables and place
-    a circle   of transactions that wait for each other is broken where it is found: the one that came last loses its reservation
+    a circle   of waiting transactions ends when a request finds it: the reservation that began last
+               loses its tables
 
-A reservation decides order and nothing else. Clocks say when a lease is over, so a clock that is wrong costs its holder the turn; whether
-a commit is ratified is still decided by the table's latest version (I1).
+A reservation decides the order and nothing else. The end of a lease depends on clocks, so a wrong
+clock can cost a holder its turn; the table's latest version still decides on each commit (I1).
 
-Sources: LakeVilla, section 4.3 (pessimistic transactions); Bernstein, Hadzilacos and Goodman (1987), section 3.4 (waits-for graphs).
+Sources: LakeVilla, section 4.3 (pessimistic transactions); Bernstein, Hadzilacos and Goodman
+(1987), section 3.4 (waits-for graphs).
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ RESERVATIONS_MAX: Final = 64
 """Of a realm, with those that wait. Each takes up to 1.5 kB of the register's row."""
 
 SHARE_MAX: Final = 16
-"""Of one principal, once half of all places are taken, so that nobody alone keeps all others out. Administrators have no share."""
+"""Reservations of one principal, once half of all places are taken: no principal can take all places. Administrators have no
+such limit."""
 
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 120_000
@@ -185,8 +189,8 @@ def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[
 
 
 def blocking(mine: Reservation, others: Sequence[Reservation]) -> Iterator[Reservation]:
-    """For whom ``mine`` waits: who has a table that it wants, and who is before it in line for one. Who waits for what ``mine`` has is
-    not before it: that one could not go on first."""
+    """Yields the reservations that ``mine`` waits for: each that has a table which ``mine`` wants, and each before it in line for
+    one. A reservation that waits for a table of ``mine`` is not before it, since it could not go on first."""
     wanted, held = set(mine.wanted), set(mine.held)
     for other in others:
         is_before = other.place and other.place < mine.place and not held.intersection(other.wanted)
