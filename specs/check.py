@@ -95,15 +95,20 @@ class CatalogModel:
     writers: str = "{v, w}"
     days: int = 4
     commits: int = 3
+    kept: int = 1
+    ahead: int = 0  # days by which the clock of a run of gc may be ahead
 
     def config(self) -> str:
-        """The configuration file."""
+        """Returns the configuration file. A gc run whose clock is ahead removes history that should be kept, so
+        there the history is not checked."""
         mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.objs + self.writers))
+        ahead = f"{{0, {self.ahead}}}" if self.ahead else "{0}"
+        invariants = [each for each in CATALOG_INVARIANTS if not self.ahead or each != "I10_HistoryIsWhole"]
         return (
-            f"SPECIFICATION Spec\nCONSTANTS Objs = {self.objs} Writers = {self.writers} Days = {self.days} Kept = 1 "
-            f"Commits = {self.commits} Mistakes = {{{mistakes}}} {values}\nSYMMETRY Alike\n"
-            f"INVARIANTS {' '.join(CATALOG_INVARIANTS)}\n"
+            f"SPECIFICATION Spec\nCONSTANTS Objs = {self.objs} Writers = {self.writers} Days = {self.days} Kept = {self.kept} "
+            f"Commits = {self.commits} Ahead = {ahead} Mistakes = {{{mistakes}}} {values}\nSYMMETRY Alike\n"
+            f"INVARIANTS {' '.join(invariants)}\n"
         )
 
 
@@ -301,6 +306,8 @@ LARGE_GROUP_BROKEN: Final = (
 CATALOG_SOUND: Final = (
     CatalogModel("catalog as it is"),
     CatalogModel("catalog as it is, one writer and a longer past", writers="{w}", commits=4),
+    CatalogModel("catalog as it is, a clock of gc is ahead", ahead=3, writers="{w}"),
+    CatalogModel("catalog as it is, a clock of gc is ahead, longer history", days=3, kept=2, ahead=5, writers="{w}"),
 )
 CATALOG_BROKEN: Final = (
     CatalogModel("catalog: swapped whatever the HEAD is", ("no same head",), ("I6",)),
@@ -315,6 +322,36 @@ CATALOG_BROKEN: Final = (
     CatalogModel("catalog: what lost its name comes back", ("name may be gone",), ("I9", "I10")),
     CatalogModel("catalog: what gc took while a reset stood still comes back", ("no fence",), ("I9", "I10")),
     CatalogModel("catalog: gc takes what came back while it stood still", ("marks before a reset",), ("I9", "I10")),
+    CatalogModel(
+        "catalog: a change that read the row before a mark was taken back goes on",
+        ("marks taken back are not counted",),
+        ("I9",),
+        ahead=3,
+        writers="{w}",
+    ),
+    CatalogModel(
+        "catalog: gc goes on after its mark was taken back",
+        ("mark is not looked for",),
+        ("I9",),
+        ahead=3,
+        writers="{w}",
+    ),
+    CatalogModel(
+        "catalog: a mark that is ahead is erased",
+        ("mark is erased",),
+        ("I9", "I10"),
+        days=3,
+        kept=2,
+        ahead=5,
+        writers="{w}",
+    ),
+    CatalogModel(
+        "catalog: gc takes what landed while its clock was ahead",
+        ("marks before a late change",),
+        ("I9",),
+        ahead=3,
+        writers="{w}",
+    ),
 )
 FLEET_SOUND: Final = (
     FleetModel("fleet as it is, handed over", beats=1, crashes=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.clones import clone, commit
@@ -128,6 +129,28 @@ def test_i24_sizes_are_known_of_published_commits_that_are_no_tickets() -> None:
     }
     table.mixed(3)
     assert set(ratified_sizes(table.head)) <= set(range(head.floor + 1))
+
+
+def test_i24_no_size_is_known_of_a_published_commit_that_was_recorded_without_one() -> None:
+    world = fake_world()
+    table = Table(world)
+    table.mixed(9)
+    Publisher(world).publish(table.id)
+    sized = ratified_sizes(table.head)
+    tail = [msgspec.structs.replace(entry, size=0) for entry in table.head.tail]
+    assert sized and ratified_sizes(msgspec.structs.replace(table.head, tail=tail)) == {}
+
+
+def test_i24_commit_info_is_demanded_from_the_version_on_that_the_metadata_names() -> None:
+    table = Checkpointed(5)
+    enabled = b'"delta.enableInCommitTimestamps":"true"'
+    named = enabled + b',"delta.inCommitTimestampEnablementVersion":"3"'
+    assert enabled in table.commit_of(0)
+    table.rewrite(0, table.commit_of(0).replace(enabled, named))
+    table.without_info(2)
+    assert faults(table) == []
+    table.without_info(3)
+    assert faults(table) == [(3, "damaged")]
 
 
 def test_i24_the_log_of_a_clone_may_have_expired_as_far_as_its_sources() -> None:
