@@ -117,8 +117,8 @@ class LakeCommands(Proxy):
             raise self.lake.throw.table_error(e, self.lake.name, *levels.split("."), name) from None
         base = str(table.deltaLog().dataPath().toString())
         paths = [f"{base}/{path}" for path in done.paths] if done.dry_run else [base]
-        rows = [self.jvm.cls("org.apache.spark.sql.RowFactory").create(self.jvm.strings([path])) for path in paths]
-        return scala_seq(self.jvm, rows)
+        factory = self.jvm.cls("org.apache.spark.sql.RowFactory")
+        return scala_seq(self.jvm, [factory.create(self.jvm.array("java.lang.Object", [path])) for path in paths])
 
     def _inventory(self, command: JavaObject, session: JavaObject, spark: Any) -> Any:
         """The DataFrame of USING INVENTORY; None without."""

@@ -172,7 +172,7 @@ class _Run:
         pending = {path for one_bin in plan.bins for path in one_bin.paths}
         result.skipped_files = len(plan.candidates) - len(pending)
         if self._metrics is not None:
-            self._metrics.planned(plan.path, plan.snapshot, len(plan.candidates), self._strategy(plan.snapshot))
+            self._metrics.planned(plan.path, plan.snapshot, len(plan.candidates), plan.strategy())
         self._report(Progress("planned", len(plan.bins), len(pending), sum(b.size for b in plan.bins)))
         while plan.bins:
             lost = 0
@@ -231,12 +231,6 @@ class _Run:
         ratio = jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalDouble").of(0.0))
         purge = jvm.some(jvm.new(DELTA + "commands.DeltaPurgeOperation"))
         return jvm.new(name, purge, jvm.some_long(0), target, ratio, False)
-
-    def _strategy(self, snapshot: JavaObject) -> JavaObject:
-        """Delta's ``OptimizeTableStrategy``: compaction, Z-order or clustering."""
-        chosen = self._jvm.module(DELTA + "commands.OptimizeTableStrategy")
-        columns = scala_seq(self._jvm, self._z_order_by)
-        return chosen.apply(self._spark._jsparkSession, snapshot, self._context(), columns)
 
     def _check(self, snapshot: JavaObject) -> None:
         metadata, features = snapshot.metadata(), check_features(self._jvm, snapshot, self._name, self._operation)
@@ -356,6 +350,14 @@ class _Plan:
                 candidate.setAccessible(True)
                 return candidate.invoke(self._executor, self._jvm.array("java.lang.Object", list(args)))
         raise turnstile_error("TURNSTILE_SELF_TEST", f"OptimizeExecutor.{method} is not there: this is for Delta 4.4.0")
+
+    def strategy(self) -> JavaObject:
+        """Delta's ``OptimizeTableStrategy``, a private member of the executor: compaction, Z-order or clustering."""
+        for member in self._executor.getClass().getDeclaredFields():
+            if str(member.getName()).endswith("optimizeStrategy"):
+                member.setAccessible(True)
+                return member.get(self._executor)
+        raise turnstile_error("TURNSTILE_SELF_TEST", "OptimizeExecutor has no strategy: this is for Delta 4.4.0")
 
     def _bins(self, files: JavaObject) -> Iterator[_Bin]:
         jvm = self._jvm
