@@ -65,6 +65,10 @@ class Jvm:
         """``scala.Some(value)``."""
         return self.new("scala.Some", value)
 
+    def some_long(self, value: int) -> JavaObject:
+        """``Some`` of a Java ``Long``: py4j would make an ``Integer`` of a small number."""
+        return self.cls("scala.jdk.javaapi.OptionConverters").toScala(self.cls("java.util.OptionalLong").of(value))
+
     def strings(self, values: Iterable[str]) -> JavaObject:
         """A Java ``String[]``."""
         return self.array("java.lang.String", list(values))

@@ -14,7 +14,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from turnstile_http.api import Api, Commit, Head, Outcome
 from turnstile_http.errors import ApiError
-from turnstile_spark import coordinator
+from turnstile_spark import coordinator, delta_table_methods
 from turnstile_spark.context import LakeContext
 from turnstile_spark.credentials import Credentials
 from turnstile_spark.errors import as_turnstile_error, install_converter, turnstile_error
@@ -54,6 +54,7 @@ class Lake:
         ensure_callback_server_started(self.jvm.gateway)  # type: ignore[no-untyped-call]
         let_java_exceptions_through(self.jvm.gateway)
         install_converter(coordinator.is_lake)
+        delta_table_methods.install(coordinator.is_lake)
         credentials = Credentials(self.jvm, spark._jsparkSession, api, token, vended)
         self.context = LakeContext(spark, self.jvm, name, api, inline_limit=inline_limit, credentials=credentials)
         self._sessions = SessionCatalogs(self.context, token)
@@ -317,19 +318,20 @@ class Table:
         z_order_by: Sequence[str] = (),
         target_bytes: int = TARGET_BYTES,
         *,
+        full: bool = False,
         attempts: int = REWRITE_ATTEMPTS,
         progress: Callable[[Progress], None] | None = None,
     ) -> Rewrite:
         """Makes few large files of many small ones, as Delta's OPTIMIZE does; of a clustered table, clusters them.
 
         ``where``: a predicate on partition columns. ``z_order_by``: columns to sort all files by, one bin for each partition.
-        ``target_bytes``: smaller files are put together up to this size. Each bin is one commit: after an exception what was
+        ``target_bytes``: smaller files are put together up to this size. ``full``: of a clustered table, all files. Each bin is one commit: after an exception what was
         committed stays, and running it again does the rest. A bin whose files another commit changed is planned anew, in at
         most ``attempts`` rounds that lost. ``progress`` is called at every step; what it raises ends the run. Raises
         ``ValueError`` and ``TypeError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features that nobody has
         looked at. See docs/maintenance.md.
         """
-        options: dict[str, Any] = {"where": where, "z_order_by": z_order_by, "target_bytes": target_bytes}
+        options: dict[str, Any] = {"where": where, "z_order_by": z_order_by, "target_bytes": target_bytes, "full": full}
         return rewrite(
             self._context, self._spark, self.sql_name, "optimize", attempts=attempts, progress=progress, **options
         )

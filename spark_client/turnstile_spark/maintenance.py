@@ -26,6 +26,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.delta_table import DELTA, DeltaTable, activate, check_features, python_list, scala_seq
 from turnstile_spark.errors import TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.optimize_metrics import OptimizeMetrics
 from turnstile_spark.vacuum import VacuumStep
 
 log = logging.getLogger("turnstile_spark")
@@ -87,8 +88,9 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class _Bin:
-    """Files that are rewritten together: Delta's ``AddFile`` objects, and the values of their partition."""
+    """Files that are rewritten together: Delta's ``Bin``, its ``AddFile`` objects, and the values of their partition."""
 
+    delta: JavaObject
     partition: JavaObject
     files: JavaObject
     paths: frozenset[str]
@@ -104,11 +106,15 @@ def rewrite(
     where: str | None = None,
     z_order_by: Sequence[str] = (),
     target_bytes: int = TARGET_BYTES,
+    small_bytes: int | None = None,
+    full: bool = False,
     attempts: int = ATTEMPTS,
     progress: Callable[[Progress], None] | None = None,
+    metrics: OptimizeMetrics | None = None,
 ) -> Rewrite:
     """Rewrites files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.optimize`.
 
+    ``small_bytes``: files of this size are not put together with others; default: ``target_bytes``. ``metrics``: counts what is committed.
     Raises ``ValueError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features
     that are not in :data:`turnstile_spark.delta_table.FEATURES`, and what Delta raises. What was committed before an exception stays.
     """
@@ -128,7 +134,10 @@ def rewrite(
         where=where,
         z_order_by=tuple(z_order_by),
         target_bytes=target_bytes,
+        small_bytes=small_bytes or target_bytes,
+        full=full,
         progress=progress,
+        metrics=metrics,
     ).run(attempts)
 
 
@@ -145,8 +154,12 @@ class _Run:
         where: str | None,
         z_order_by: tuple[str, ...],
         target_bytes: int,
+        small_bytes: int,
+        full: bool,
         progress: Callable[[Progress], None] | None,
+        metrics: OptimizeMetrics | None,
     ) -> None:
+        self._small_bytes, self._full, self._metrics = small_bytes, full, metrics
         self._jvm, self._spark, self._name, self._operation = jvm, spark, name, operation
         self._where, self._z_order_by, self._target_bytes = where, z_order_by, target_bytes
         self._report = progress or (lambda _: None)
@@ -158,6 +171,8 @@ class _Run:
         result = Rewrite(plan.version, len(plan.candidates), _size(plan.candidates))
         pending = {path for one_bin in plan.bins for path in one_bin.paths}
         result.skipped_files = len(plan.candidates) - len(pending)
+        if self._metrics is not None:
+            self._metrics.planned(plan.path, plan.snapshot, len(plan.candidates), plan.strategy())
         self._report(Progress("planned", len(plan.bins), len(pending), sum(b.size for b in plan.bins)))
         while plan.bins:
             lost = 0
@@ -210,12 +225,12 @@ class _Run:
     def _context(self) -> JavaObject:
         """``DeltaOptimizeContext(reorg, minFileSize, maxFileSize, maxDeletedRowsRatio, isFull)``."""
         jvm, name = self._jvm, DELTA + "commands.DeltaOptimizeContext"
-        target = _long(jvm, self._target_bytes)
+        target = jvm.some_long(self._target_bytes)
         if self._operation == "optimize":
-            return jvm.new(name, self._none, target, target, self._none, False)
+            return jvm.new(name, self._none, jvm.some_long(self._small_bytes), target, self._none, self._full)
         ratio = jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalDouble").of(0.0))
         purge = jvm.some(jvm.new(DELTA + "commands.DeltaPurgeOperation"))
-        return jvm.new(name, purge, _long(jvm, 0), target, ratio, False)
+        return jvm.new(name, purge, jvm.some_long(0), target, ratio, False)
 
     def _check(self, snapshot: JavaObject) -> None:
         metadata, features = snapshot.metadata(), check_features(self._jvm, snapshot, self._name, self._operation)
@@ -240,7 +255,7 @@ class _Run:
             .conf()
             .getConfString("spark.databricks.delta.optimize.maxDeletedRowsRatio", "0.05")
         )
-        return plan.call("filterCandidateFileList", self._target_bytes, float(ratio), files)
+        return plan.call("filterCandidateFileList", self._small_bytes, float(ratio), files)
 
     def _rewritten(self, plan: _Plan, bins: Sequence[_Bin]) -> Generator[tuple[_Bin, JavaObject, JavaObject]]:
         """Rewrites bins side by side; each comes when its files are written, with its transaction and the actions to commit. When it is
@@ -300,6 +315,8 @@ class _Run:
         result.rewritten_bytes += each.size
         result.written_files += len(adds)
         result.written_bytes += written
+        if self._metrics is not None:
+            self._metrics.committed(each.delta, adds, removes, vectors)
         self._report(Progress("committed", 1, len(each.paths), each.size, version))
         return True
 
@@ -320,7 +337,7 @@ class _Plan:
         self._jvm = jvm
         table = DeltaTable(jvm, spark, name)
         self.log, self.catalog_table, self.snapshot = table.log, table.catalog_table, table.snapshot
-        self.version = table.version
+        self.version, self.path = table.version, str(table.log.dataPath().toString())
         self._executor, self.predicates = executor_of(self.snapshot, self.catalog_table)
         self.candidates = list(python_list(jvm, self.snapshot.filesForScan(self.predicates, True).files()))
         files = [f for f in self.candidates if pending is None or str(f.path()) in pending]
@@ -333,6 +350,14 @@ class _Plan:
                 candidate.setAccessible(True)
                 return candidate.invoke(self._executor, self._jvm.array("java.lang.Object", list(args)))
         raise turnstile_error("TURNSTILE_SELF_TEST", f"OptimizeExecutor.{method} is not there: this is for Delta 4.4.0")
+
+    def strategy(self) -> JavaObject:
+        """Delta's ``OptimizeTableStrategy``, a private member of the executor: compaction, Z-order or clustering."""
+        for member in self._executor.getClass().getDeclaredFields():
+            if str(member.getName()).endswith("optimizeStrategy"):
+                member.setAccessible(True)
+                return member.get(self._executor)
+        raise turnstile_error("TURNSTILE_SELF_TEST", "OptimizeExecutor has no strategy: this is for Delta 4.4.0")
 
     def _bins(self, files: JavaObject) -> Iterator[_Bin]:
         jvm = self._jvm
@@ -350,16 +375,11 @@ class _Plan:
             members = list(python_list(jvm, each.files()))
             if members:
                 paths = frozenset(str(f.path()) for f in members)
-                yield _Bin(each.partitionValues(), each.files(), paths, _size(members))
+                yield _Bin(each, each.partitionValues(), each.files(), paths, _size(members))
 
 
 def _size(files: Sequence[JavaObject]) -> int:
     return sum(int(f.size()) for f in files)
-
-
-def _long(jvm: Jvm, value: int) -> JavaObject:
-    """``Some`` of a Java ``Long``: py4j would make an ``Integer`` of a small number."""
-    return jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalLong").of(value))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

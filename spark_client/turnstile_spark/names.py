@@ -20,3 +20,8 @@ def location_key(location: str) -> str:
     scheme, _, rest = location.removesuffix("/").removesuffix("/_delta_log").rpartition(":")
     rest = "/" + rest.strip("/")
     return rest if scheme in ("", "file") else f"{scheme}:{rest}"
+
+
+def quoted(*parts: str) -> str:
+    """A name of several parts, as SQL has it."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

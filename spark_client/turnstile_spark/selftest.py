@@ -154,6 +154,17 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
             )
         ),
     ),
+    "OptimizeTableCommand": (
+        "OPTIMIZE, VACUUM and REORG of a lake's tables (the planner's strategies, and Janino for one of them)",
+        lambda jvm, spark: (
+            bool(jvm.class_for_name("org.codehaus.janino.SimpleCompiler"))
+            and _method(jvm, _DELTA + "commands.OptimizeTableCommand", "zOrderBy", 0)
+            and _method(jvm, _DELTA + "commands.OptimizeTableCommand", "userPartitionPredicates", 0)
+            and _method(jvm, _DELTA + "commands.DeltaReorgTableCommand", "predicates", 0)
+            and _method(jvm, "io.delta.tables.execution.VacuumTableCommand", "horizonHours", 0)
+            and _method(jvm, "org.apache.spark.sql.ExperimentalMethods", "extraStrategies", 0)
+        ),
+    ),
     "StringUtils.join": (
         "fetching a commit's content in one round trip",
         lambda jvm, spark: bool(jvm.class_for_name("org.apache.commons.lang3.StringUtils")),

@@ -16,8 +16,10 @@ import logging
 from typing import Any, ClassVar
 
 from turnstile_spark.catalog import SparkCatalog, catalogs_of
+from turnstile_spark.command_planning import CommandPlanning
 from turnstile_spark.context import LakeContext
 from turnstile_spark.jvm import JavaObject, Proxy
+from turnstile_spark.lake_commands import LakeCommands
 from turnstile_spark.transactions.scope import STREAM, catalog_of
 
 log = logging.getLogger("turnstile_spark")
@@ -41,6 +43,7 @@ class SessionCatalogs:
 
     def __init__(self, lake: LakeContext, token: str | None) -> None:
         self.lake, self.jvm, self._token = lake, lake.jvm, token
+        self._planning = CommandPlanning(self.jvm, lake.name, LakeCommands(lake, self.python_session))
         self._joined: list[tuple[JavaObject, JavaObject]] = []  # JVM session, its streaming listener
         self._python: list[Any] = []
 
@@ -63,8 +66,17 @@ class SessionCatalogs:
         self._follow(spark)
 
     def put(self, session: JavaObject) -> None:
-        """Puts a catalog made for this JVM session into it."""
+        """Puts a catalog made for this JVM session into it, and the plans of its commands."""
         catalogs_of(self.jvm, session).put(self.lake.name, SparkCatalog(self.lake, session))
+        self._planning.join(session)
+
+    def python_session(self, session: JavaObject) -> Any:
+        """The PySpark session of a JVM session: one that the lake was put into, else a new one."""
+        for spark in self._python:
+            if spark._jsparkSession.equals(session):
+                return spark
+        first = self._python[0]
+        return type(first)(first.sparkContext, session)
 
     def use_as_in(self, session: JavaObject, clone: JavaObject) -> None:
         """Makes the lake current in a clone of ``session`` if it is current there: Spark's clones start in ``spark_catalog``,
@@ -82,6 +94,7 @@ class SessionCatalogs:
         for session, listener in self._joined:
             try:
                 session.streams().removeListener(listener)
+                self._planning.leave(session)
                 catalogs_of(self.jvm, session).remove(self.lake.name)
                 catalogs_of(self.jvm, session).remove(catalog_of(self.lake.name))
                 for key in self._catalog_conf():

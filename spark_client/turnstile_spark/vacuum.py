@@ -86,9 +86,11 @@ def vacuum(
     lite: bool = False,
     inventory: DataFrame | None = None,
     allow_short: bool = False,
+    listed: int = LISTED,
     progress: Callable[[VacuumStep], None] | None = None,
 ) -> Vacuum:
-    """Removes files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.vacuum`."""
+    """Removes files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.vacuum`. ``listed``: paths
+    that the result has at most."""
     if retention_hours is not None and retention_hours < 0:
         raise ValueError(f"retention_hours={retention_hours!r}: 0 or more")
     if lite and inventory is not None:
@@ -105,7 +107,7 @@ def vacuum(
     retention_ms = None if retention_hours is None else int(retention_hours * HOUR_MS)
     run = _Run(context, spark, name, progress or (lambda _: None))
     left = context.api.vacuum(table_id, retention_ms, dry_run=dry_run)
-    return run.run(left, dry_run=dry_run, lite=lite, inventory=inventory)
+    return run.run(left, dry_run=dry_run, lite=lite, inventory=inventory, at_most=listed)
 
 
 def _switched_off(spark: Any) -> bool:
@@ -125,7 +127,9 @@ class _Run:
         conf = self._jvm.new("org.apache.spark.util.SerializableConfiguration", self._table.log.newDeltaHadoopConf())
         self._conf = spark.sparkContext._jsc.broadcast(conf)
 
-    def run(self, left: dict[str, Any], *, dry_run: bool, lite: bool, inventory: DataFrame | None) -> Vacuum:
+    def run(
+        self, left: dict[str, Any], *, dry_run: bool, lite: bool, inventory: DataFrame | None, at_most: int
+    ) -> Vacuum:
         first, kept = int(left["leaves"]["readable_from"]), [int(v) for v in left["leaves"]["kept"]]
         self._report(VacuumStep("marked"))
         if lite:
@@ -147,7 +151,7 @@ class _Run:
             doomed = doomed.join(self._added_since(result.latest_version), "path", "left_anti")
         doomed = doomed.localCheckpoint()
         result.files, result.bytes = _totals(doomed)
-        result.paths = [row.path for row in doomed.select("path").orderBy("path").limit(LISTED).collect()]
+        result.paths = [row.path for row in doomed.select("path").orderBy("path").limit(at_most).collect()]
         self._report(VacuumStep("compared", result.files, result.bytes))
         if not dry_run and result.files:
             self._delete(doomed)

@@ -12,6 +12,7 @@ from turnstile_spark import TurnstileError, selftest
 from turnstile_spark.catalog import NamedCatalog, SparkCatalog
 from turnstile_spark.coordinator import Coordinator, CoordinatorBuilder
 from turnstile_spark.delegate import Delegate
+from turnstile_spark.lake_commands import LakeCommands
 from turnstile_spark.session_catalogs import _Listener
 from turnstile_spark.transactions.cut_log import CutLogStore
 from turnstile_spark.transactions.scope_coordinator import ScopeCoordinator, ScopeCoordinatorBuilder
@@ -21,6 +22,7 @@ PROXIES = [
     CoordinatorBuilder,
     CutLogStore,
     Delegate,
+    LakeCommands,
     NamedCatalog,
     ScopeCoordinator,
     ScopeCoordinatorBuilder,

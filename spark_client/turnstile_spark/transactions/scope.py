@@ -43,6 +43,11 @@ def catalog_of(lake: str) -> str:
     return f"{lake}__scope"
 
 
+def lake_of_catalog(name: str) -> str:
+    """The lake that a catalog is of: the lake's own, or that of its scopes."""
+    return name.removesuffix("__scope")
+
+
 def is_catalog_of_scopes(name: str) -> bool:
     """Whether a lake cannot have this name, because the scopes of another may."""
     return name.endswith("__scope")
