@@ -8,6 +8,7 @@
     ``children``    the processes beside those that answer requests
     ``world``       the stores by the one setting that names them, and who is told of what was written
     ``http``        a process that answers requests: guards, health, metrics, and the apps
+    ``admission``   which requests are let in, for how long their bodies may take
     ``background``  the process that publishes what changed, makes events, sweeps and collects
     ``light_work``  the process that writes checkpoints
     ``fleet``       the background's part in the fleet: servers and workers that share a store

@@ -47,6 +47,7 @@ from turnstile.store.core.errors import (
 )
 from turnstile.store.core.limits import Limits
 from turnstile_server import conflicts, logs, metrics
+from turnstile_server.admission import Admission, Visit
 from turnstile_server.closed import Door
 from turnstile_server.console import SITE
 from turnstile_server.home import Home
@@ -97,7 +98,9 @@ class Application:
             from turnstile_server.owner import Forwarding, owners_file
 
             self._answer = Forwarding(owners_file(settings), self._authentication).answer
-        self._public, self._strangers = self._apps[-1].public, StrangersBodies(max(1, settings.threads // 4))
+        self._public = self._apps[-1].public
+        self._admission = Admission(self._authentication, settings.threads, body_s=settings.body_s)
+        self._admission.watch()
         self._door = Door(Home.at(settings.home).closed if settings.closed else None)
         self._guard, self._site = (
             Guard(settings),
@@ -122,17 +125,42 @@ class Application:
         if self._site.serves(path):
             return self._file(start, method, path, headers)
         headers.setdefault("x-correlation-id", uuid4().hex)
-        read = self._strangers.read if path in self._public else _read
-        incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, functools.partial(read, environ))
-        app = self._app(path, method)
-        closed = self._door.refusal(method, app.route_of(path)[0]) if self._door.is_closed else None
-        response = self._answer(app, incoming) if closed is None else app.refuse(incoming, closed)
+        response = self._response(environ, method, path, headers)
         body = b"" if method == "HEAD" else response.body
         sent = [(name.lower(), value) for name, value in response.headers.items()]
         if response.status != HTTPStatus.NO_CONTENT:
             sent.append(("content-length", str(len(response.body))))  # also of what HEAD leaves out
         start(_STATUS[response.status], sent)
         return [body]
+
+    def _response(self, environ: Environ, method: str, path: str, headers: dict[str, str]) -> Response:
+        """The response of the API, to a request that is let in."""
+        app = self._app(path, method)
+        incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, _no_body)
+        try:
+            visit = self._admission.enter(headers.get("authorization", ""), functools.partial(app.refuse, incoming))
+        except Throttled as error:
+            return app.refuse(incoming, error)
+        try:
+            closed = self._door.refusal(method, app.route_of(path)[0]) if self._door.is_closed else None
+            if closed is not None:
+                return app.refuse(incoming, closed)
+            read = functools.partial(self._read, environ, visit, path in self._public)
+            rest = functools.partial(self._admission.rest, visit)
+            return self._answer(app, msgspec.structs.replace(incoming, read=read, rest=rest))
+        finally:
+            self._admission.leave(visit)
+
+    def _read(self, environ: Environ, visit: Visit, is_public: bool, limit: BodyLimit | None) -> bytes:
+        """The body of a request, which has a turn from now on."""
+        length = environ.get("CONTENT_LENGTH", "")
+        if length in ("", "0") and "HTTP_TRANSFER_ENCODING" not in environ:
+            self._admission.take_turn(visit)
+            return b""
+        admit = self._admission.read_of_stranger if is_public else self._admission.read
+        size = int(length) if length.isascii() and length.isdigit() else 0
+        limit = limit or BodyLimit()
+        return admit(visit, functools.partial(read_body, environ["wsgi.input"]), limit, min(size, limit.bytes))
 
     def _file(self, start: StartResponse, method: str, path: str, headers: Mapping[str, str]) -> list[bytes]:
         response = self._site.answer(method, path, headers)
@@ -296,7 +324,8 @@ def read_settings(settings: ServerSettings) -> Settings:
         keep_published=KEEP_PUBLISHED if settings.store_kind == "sqlite" else None,
         grace=variables.grace(),
         vending=variables.vending(),
-        event_waits=max(1, settings.threads // 4),
+        event_waits=settings.threads,
+        event_waits_each=max(1, settings.threads // 4),
         looks_at_logs=True,
     )
     # A worker answers nobody, so it is given no tokens.
@@ -343,30 +372,12 @@ def _headers(environ: Environ) -> dict[str, str]:
     return headers
 
 
-class StrangersBodies:
-    """Reads the bodies of requests that carry no token, ``most`` at once: each takes a thread for as long as its sender
-    likes, and the others have to stay for requests that carry one (I12)."""
-
-    def __init__(self, most: int) -> None:
-        self._free = threading.Semaphore(most)
-
-    def read(self, environ: Environ, limit: BodyLimit | None) -> bytes:
-        """As ``_read``; raises Throttled while ``most`` are being read."""
-        if not self._free.acquire(blocking=False):
-            raise Throttled("too many requests without a token are being received", retry_after_ms=1000)
-        try:
-            return _read(environ, limit)
-        finally:
-            self._free.release()
-
-
-def _read(environ: Environ, limit: BodyLimit | None) -> bytes:
-    """The body; raises TooLarge before more than the limit is read, InvalidRequest for what is not UTF-8."""
-    return read_body(environ["wsgi.input"], limit)
+def _no_body(_limit: BodyLimit | None) -> bytes:
+    return b""
 
 
 def read_body(source: Any, limit: BodyLimit | None) -> bytes:
-    """As ``_read``, from any file."""
+    """Returns the body that ``source`` has. Raises TooLarge before more than the limit is read, InvalidRequest for what is not UTF-8."""
     limit = limit or BodyLimit()
     body: bytes = source.read(limit.bytes + 1)
     if len(body) > limit.bytes:

@@ -43,7 +43,8 @@ class ServerSettings:
         hosts: further names by which clients call it.
         realm: the tenant.
         workers: processes that answer requests; 0: it is a worker, which answers none (``worker``).
-        threads: requests that one of them answers at once.
+        threads: requests that one of them works on at once.
+        body_s: how long the body of a request may take to arrive; a large one has more time (``admission``).
         roles: what its background does of ``turnstile.fleet.core.roles``; others of the fleet do the rest.
         fleet: whether it shares its background's work with other servers of the store.
         fleet_beat_ms: how often it shows the others that it lives.
@@ -63,6 +64,7 @@ class ServerSettings:
     realm: str = "default"
     workers: int = 1
     threads: int = 32
+    body_s: float = 30.0
     roles: tuple[str, ...] = ALL
     fleet: bool = False
     fleet_beat_ms: int = 1_000

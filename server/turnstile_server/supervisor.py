@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import resource
 import secrets
 import shutil
 import signal
@@ -27,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from turnstile_server.admission import PLACES, SPARE_THREADS
 from turnstile_server.children import STOP_S, Children, check_variables, children_of
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
@@ -34,6 +36,15 @@ from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerS
 from turnstile_server.store_health import leave_store, require_store
 
 WATCH_S: Final = 0.2
+
+BACKLOG: Final = 4_096
+"""Connections that the system keeps until a process takes them."""
+
+FILES_MOST: Final = 65_536
+"""The limit of open files that a server asks for, where it may have as many."""
+
+FILES_OWN: Final = 512
+"""Files that a process which answers has beside its connections: store, lake, sockets to S3."""
 LOCK_S: Final = 3.0
 """How long a server that was killed may take to end all its processes, which hold the lock and the port."""
 
@@ -115,6 +126,8 @@ class _Server:
         from granian.server import Server
 
         settings = self._settings
+        # With one thread the process has no second one for anything: it is for what is behind a proxy (docs/server.md).
+        threads = PLACES + SPARE_THREADS if settings.threads > 1 else 1
         return Server(
             "turnstile_server.http:create",
             factory=True,
@@ -122,7 +135,9 @@ class _Server:
             address=settings.host,
             port=settings.port,
             workers=settings.workers,
-            blocking_threads=settings.threads,
+            blocking_threads=threads,
+            backlog=BACKLOG,
+            backpressure=most_connections(raise_file_limit()),
             http=HTTPModes.http1,
             log_level=LogLevels.error,
             respawn_failed_workers=True,
@@ -166,6 +181,26 @@ class _Server:
     def _stop(self) -> None:
         self._stopping.set()
         self._children.stop()
+
+
+def raise_file_limit() -> int:
+    """Lets this process, and its children, open as many files as it may, ``FILES_MOST`` at most; returns how many it may now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MOST if hard == resource.RLIM_INFINITY else min(hard, FILES_MOST)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return FILES_MOST if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        log.warning("the limit of open files stays at %d: %s", soft, error)
+        return soft
+    return wanted
+
+
+def most_connections(files: int) -> int:
+    """Returns how many connections a process may have that may open so many files. Each connection is a file, idle or not, and a
+    process without a file left could neither take a connection nor open the lake; granian's own limit is a thousand connections."""
+    return max(files // 2, files - FILES_OWN)
 
 
 class StartTimes(dict[int, float]):

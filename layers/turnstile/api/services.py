@@ -6,7 +6,6 @@ is imported then, so that the commit function starts without it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
 from turnstile.api.settings import Settings
+from turnstile.api.waits import Waits
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
@@ -228,9 +228,9 @@ class Services:
         return Planner(self.world)
 
     @cached_property
-    def event_waits(self) -> threading.BoundedSemaphore:
-        """Held by requests that wait for events; the others are answered at once."""
-        return threading.BoundedSemaphore(self.settings.event_waits)
+    def event_waits(self) -> Waits:
+        """The requests that wait for events; others are answered at once."""
+        return Waits(self.settings.event_waits, self.settings.event_waits_each)
 
     # -- the catalog --------------------------------------------------------------------------------------------------
 

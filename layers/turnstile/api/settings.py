@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True):
     ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays; ``table_ms`` the longest
     turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``sweep_rows`` the
     rows that a sweep looks at besides the tables that were noted; ``auth`` the tokens that are accepted now;
-    ``event_waits`` how many requests may wait for events at once; ``event_targets`` where events are sent to,
+    ``event_waits`` how many requests may wait for events at once, ``event_waits_each`` of one principal; ``event_targets`` where events are sent to,
     ``follow_ups`` the actions that tables may ask for; ``delivers_alone`` whether no other process does either;
     ``looks_at_logs`` whether the log of a table is looked at before its first commit of the process.
     """
@@ -89,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
     auth: Callable[[], AuthSettings | None] = _nobody
     looks_at_logs: bool = False
     event_waits: int = 8
+    event_waits_each: int = 8
     event_targets: tuple[EventTarget, ...] = ()
     follow_ups: tuple[EventTarget, ...] = ()
     delivers_alone: bool = False

@@ -13,6 +13,7 @@ import functools
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
@@ -50,7 +51,7 @@ class Incoming(msgspec.Struct, frozen=True):
     """What arrived, before anything is known of it.
 
     ``headers`` have lower-case names; ``path`` is that of ``path_of``; ``query`` the text after the question mark; ``read``
-    returns the body, and raises as ``request.body_of``; ``context`` is the gateway's ``requestContext``, with what its
+    returns the body, and raises as ``request.body_of``; ``rest`` is entered by a view that waits for what others do; ``context`` is the gateway's ``requestContext``, with what its
     authorizer verified, and empty where there is none.
     """
 
@@ -60,6 +61,7 @@ class Incoming(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     read: Callable[[BodyLimit | None], bytes]
     context: Mapping[str, Any] = {}
+    rest: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class Telemetry(Protocol):
@@ -172,7 +174,7 @@ class App:
         request.query, request.body = query_of(incoming.query), incoming.read(self._bodies)
         if request.body and request.method not in ("GET", "HEAD") and not is_public:
             _check_media_type(request)
-        request.services = self.services
+        request.services, request.rest = self.services, incoming.rest
         with answering(request):
             return response_of(view(**params), request.method)
 

@@ -6,7 +6,7 @@ import base64
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar, overload
 from urllib.parse import parse_qs
@@ -43,7 +43,8 @@ class Request(msgspec.Struct):
 
     ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched; ``headers`` have lower-case
     names; ``query`` maps each member to all its values; ``correlation`` identifies the request in logs and errors;
-    ``services`` are those of the app that answers; ``notes`` are further members of the request's log line.
+    ``services`` are those of the app that answers; ``rest`` is entered while a view waits for what others do; ``notes`` are
+    further members of the request's log line.
     """
 
     method: str
@@ -56,6 +57,7 @@ class Request(msgspec.Struct):
     principal: Principal = ANONYMOUS
     services: Any = None
     guard: Guard | None = None
+    rest: Callable[[], AbstractContextManager[None]] = nullcontext
     notes: dict[str, Any] = {}
     _parsed: Any = None
 

@@ -91,17 +91,19 @@ def waited(
     here: Services, read: Callable[[Place], tuple[list[T], Place]], place: Place, wait_s: int
 ) -> tuple[list[T], Place]:
     """Returns what ``read`` finds behind ``place``, and the place behind that. Where it finds nothing it looks again for up to ``wait_s``,
-    unless too many requests wait already."""
+    unless too many requests, or too many of the principal, wait already."""
     events, place = read(place)
-    if not events and wait_s and here.event_waits.acquire(blocking=False):
+    principal = current().principal.name
+    if not events and wait_s and here.event_waits.begin(principal):
         try:
             for _ in range(int(wait_s / POLL_S)):
-                time.sleep(POLL_S)
+                with current().rest():
+                    time.sleep(POLL_S)
                 events, place = read(place)
                 if events:
                     break
         finally:
-            here.event_waits.release()
+            here.event_waits.end(principal)
     return events, place
 
 
