@@ -54,7 +54,10 @@ def stream_of(data: Any) -> pa.RecordBatchReader:
     if type(data).__module__.partition(".")[0] == "pandas":
         return pa.Table.from_pandas(data, preserve_index=False).to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:  # a type that only the library has, such as Int128
+            raise DataMismatch(f"the data has a column of a type that Arrow has not: {e}; cast it") from None
     raise DataMismatch(
         f"{type(data).__name__} is no table: give one of pyarrow, Polars, DuckDB or pandas, or what exports __arrow_c_stream__"
     )

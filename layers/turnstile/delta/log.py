@@ -98,8 +98,10 @@ class LogState(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """The actions of one commit that concern the table as a whole."""
+    """The actions of one commit that concern the table as a whole, as they are there: only what is still in force is judged (``checked``).
+    ``where`` says in messages which commit it is."""
 
+    where: str
     info: dict[str, Any] = {}
     protocol: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
@@ -196,16 +198,20 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
 
 def _replayed(storage: LogStorage, start: Start | None, after: range, commits: dict[int, Commit]) -> Start | None:
     """``start`` with the commits ``after`` it applied; None when protocol or metadata never appeared."""
-    protocol = start.protocol if start else None
-    metadata = start.metadata if start else None
-    domains = start.domains if start else {}
+    force = InForce(start)
     for version in after:
         commit = commits.get(version) or read_commit(storage, version)
-        protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
-        domains = apply_domains(domains, commit.domains)
-    if protocol is None or metadata is None:
+        for name, body in (("protocol", commit.protocol), ("metaData", commit.metadata)):
+            if body is not None:
+                force.apply(name, body, commit.where)
+        for body in commit.domains:
+            force.apply("domainMetadata", body, commit.where)
+    force.check()
+    if not {"protocol", "metaData"} <= force.actions.keys():
         return None
-    return Start(after.stop - 1, protocol, metadata, domains, start.source if start else "commits since version 0")
+    domains = apply_domains(start.domains if start else {}, force.of_kind("domainMetadata"))
+    source = start.source if start else "commits since version 0"
+    return Start(after.stop - 1, force.actions["protocol"], force.actions["metaData"], domains, source)
 
 
 def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
@@ -263,28 +269,68 @@ def read_commit(storage: LogStorage, version: int) -> Commit:
     file = storage.read(path, PIECE_BYTES)
     if file is None:
         raise DamagedLog(missing(version))
-    commit, where = Commit(domains=[]), f"version {version} ({path})"
+    commit = Commit(f"version {version} ({path})", domains=[])
     for name, body in actions_of_lines(commit_lines(pieces_of(storage, path, *file), version), where_of(version)):
         match name:
             case "commitInfo":
                 commit.info = body
             case "protocol":
-                commit.protocol = checked(name, body, where)
+                commit.protocol = body
             case "metaData":
-                commit.metadata = checked(name, body, where)
+                commit.metadata = body
             case "domainMetadata":
-                commit.domains.append(checked(name, body, where))
+                commit.domains.append(body)
     return commit
 
 
+class InForce:
+    """Which actions about the table as a whole are in force: of each kind, domain or application the newest one. Those that others
+    superseded are not looked at, as Delta does not: some writers begin a table with what is no metadata."""
+
+    def __init__(self, start: Start | None = None) -> None:
+        self.actions = dict[str, dict[str, Any]]()
+        self._wheres = dict[str, tuple[str, str]]()
+        if start is not None:
+            self.actions |= {"protocol": start.protocol, "metaData": start.metadata}
+
+    def apply(self, name: str, body: Any, where: str) -> None:
+        """Takes the next action; ``where`` says in messages where it is."""
+        by = {"domainMetadata": "domain", "txn": "appId"}.get(name)
+        key = name if by is None else f"{name}/{body.get(by) if isinstance(body, dict) else body}"
+        self.actions[key], self._wheres[key] = body, (name, where)
+
+    def of_kind(self, name: str) -> list[dict[str, Any]]:
+        """The newest action of each domain (``domainMetadata``) or application (``txn``)."""
+        return [body for key, body in self.actions.items() if key.startswith(f"{name}/")]
+
+    def check(self) -> None:
+        """Judges what is in force, and makes it plain. Raises UnsupportedTable as ``checked``."""
+        for key, (name, where) in self._wheres.items():
+            self.actions[key] = checked(name, self.actions[key], where)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yields where something is in force that ``check`` refuses, and why."""
+        for key, (name, where) in self._wheres.items():
+            try:
+                checked(name, self.actions[key], where)
+            except UnsupportedTable as error:
+                yield where, error.message
+
+
 def checked(name: str, body: Any, where: str) -> dict[str, Any]:
-    """``body``, which has the members of its action in their types. Raises UnsupportedTable if not."""
+    """``body``, which has the members of its action in their types; what Delta takes as well is made plain: a property that is null was
+    not set, a domain is there unless it says that it is removed. Raises UnsupportedTable if it has not."""
     try:
-        given = {member: value for member, value in msgspec.convert(body, dict[str, Any]).items() if value is not None}
-        msgspec.convert(given, _TYPES[name])
+        members = msgspec.convert(body, dict[str, Any])
+        properties = members.get("configuration")
+        if name == "metaData" and isinstance(properties, dict) and None in properties.values():
+            members["configuration"] = {key: value for key, value in properties.items() if value is not None}
+        if name == "domainMetadata" and members.get("removed") is None:
+            members["removed"] = False
+        msgspec.convert({member: value for member, value in members.items() if value is not None}, _TYPES[name])
     except msgspec.ValidationError as error:
         raise broken(f"{name} of {where}: {error}") from None
-    return dict(body)
+    return members
 
 
 def actions(pieces: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -28,7 +28,7 @@ from turnstile.delta.commits import ContentChanged, ContentMissing, read_head, u
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, digest_of, final_bytes, positioned
 from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.log import LogFiles, listed, sizes_of
+from turnstile.delta.log import InForce, LogFiles, listed, sizes_of
 from turnstile.delta.sides import Commit, published_as, ratified_from
 from turnstile.delta.soundness.checkpoints import NotJudged, judge_checkpoint, pointed_in
 from turnstile.delta.soundness.judge import expired_upto, folder_fault, ratified_sizes, read_facts
@@ -190,7 +190,8 @@ class _Stretch:
         ratified = version > self._head.first
         if place is not None:
             (self._compare_bytes if ahead else self._compare_entry)(place, commit)
-        facts = read_facts(self._storage, version)
+        # What others wrote before the catalog decided may be superseded: it is judged where it is in force.
+        facts = read_facts(self._storage, version, None if version >= self._head.first else InForce())
         fault = size_fault(version, commit.size or 0, self._ratified.get(version)) or facts.fault
         known = bool(self.deviations) and self.deviations[-1].version == version
         if fault is not None and not known:

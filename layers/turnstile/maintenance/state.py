@@ -49,6 +49,7 @@ from turnstile.delta.log import (
     NO_INFO,
     UNDECODABLE,
     DamagedLog,
+    InForce,
     LogFiles,
     Ranges,
     actions_of_lines,
@@ -376,23 +377,10 @@ def named_sidecars(storage: LogStorage, path: str) -> set[str]:
 
 def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None, files: LogFiles) -> TableState:
     """The state from ``start`` at version ``at`` and what the commits after it say beside file actions."""
-    other: dict[str, dict[str, Any]] = {}
-    domains: dict[str, dict[str, Any]] = {}
-    transactions: dict[str, dict[str, Any]] = {}
-    without_info: list[int] = []
-
-    def apply(name: str, body: dict[str, Any]) -> None:
-        match name:
-            case "protocol" | "metaData":
-                other[name] = body
-            case "domainMetadata":
-                domains[str(body.get("domain"))] = body
-            case "txn":
-                transactions[str(body.get("appId"))] = body
-
+    force, without_info = InForce(), list[int]()
     for name, body in start.rows if start is not None else ():
         if name in _OTHER:
-            apply(name, body)
+            force.apply(name, body, f"the checkpoint of version {at}")
     for commit in range(at + 1, version + 1):
         path = published_path(commit)
         file = storage.read(path, PIECE_BYTES)
@@ -404,17 +392,19 @@ def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None
             without_info.append(commit)
         for name, body in actions_of_lines(chain((first,), content), where_of(commit)):
             if name in _OTHER:
-                apply(name, checked(name, body, f"version {commit} ({path})"))
-    if len(other) < 2:
+                force.apply(name, body, f"version {commit} ({path})")
+    force.check()
+    if not {"protocol", "metaData"} <= force.actions.keys():
         raise broken("it has no protocol or no metadata")
-    demanded = demanded_from(other["protocol"], other["metaData"].get("configuration") or {})
+    described = (force.actions["protocol"], force.actions["metaData"])
+    demanded = demanded_from(described[0], described[1].get("configuration") or {})
     bare = next((commit for commit in without_info if demanded is not None and commit >= demanded), None)
     if bare is not None:
         raise DamagedLog(damaged(bare, NO_INFO))
-    live = {domain: body for domain, body in domains.items() if not body.get("removed")}
+    live = {str(body["domain"]): body for body in force.of_kind("domainMetadata") if not body.get("removed")}
+    transactions = {str(body["appId"]): body for body in force.of_kind("txn")}
     names, sidecars = (start.checkpoint.names, start.sidecars) if start is not None else ((), ())
     tagged = tuple(tagged_adds(start.rows)) if start is not None else ()
-    described = (other["protocol"], other["metaData"])
     return TableState(version, *described, live, transactions, at, storage, names, sidecars, files, tagged)
 
 

@@ -17,7 +17,7 @@ from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import Positioned, TableHead, positioned
 from turnstile.delta.core.segments import vector_id
 from turnstile.delta.core.soundness import damaged, missing, size_fault
-from turnstile.delta.log import DamagedLog, actions, checked, commit_lines, where_of
+from turnstile.delta.log import DamagedLog, InForce, actions, commit_lines, where_of
 from turnstile.maintenance.state import actions_of_line
 from turnstile.planning.core.roots import Key
 from turnstile.store.core.names import published_path
@@ -72,9 +72,11 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
         UnsupportedTable: a commit is missing or cannot be read.
         StorageFault: a commit's bytes are not what was ratified.
     """
-    changes = Changes({})
+    changes, force = Changes({}), InForce()
     for version, content in commits_of(world, head, first, last, readers):
-        _apply(changes, content, where_of(version))
+        _apply(changes, force, content, where_of(version))
+    force.check()
+    changes.protocol, changes.metadata = force.actions.get("protocol"), force.actions.get("metaData")
     return changes
 
 
@@ -117,7 +119,7 @@ def _opened(
     return pieces_of(storage, path, *file)
 
 
-def _apply(changes: Changes, content: Iterable[bytes], where: str) -> None:
+def _apply(changes: Changes, force: InForce, content: Iterable[bytes], where: str) -> None:
     """Applies one commit. In one commit a logical file has one action: the add of a file with another deletion vector is of another one."""
     for line in content:
         if not line.strip():
@@ -130,10 +132,8 @@ def _apply(changes: Changes, content: Iterable[bytes], where: str) -> None:
                 raise TooMany
         elif b'"protocol"' in line or b'"metaData"' in line:
             for name, body in actions([line], where):
-                if name == "protocol":
-                    changes.protocol = checked(name, body, where)
-                elif name == "metaData":
-                    changes.metadata = checked(name, body, where)
+                if name in ("protocol", "metaData"):
+                    force.apply(name, body, where)
 
 
 def stamp_of(storage: LogStorage, version: int) -> bytes | None:

@@ -9,7 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.delta.core.definition import MAX_COLUMN_ID, mapped, max_column_id
+from turnstile.delta.core.features import features_to_list
 from turnstile.delta.core.protocols import released, upgraded
+from turnstile.delta.core.schemas import columns_of
 from turnstile.delta.log import LogState
 
 ICT: Final = "delta.enableInCommitTimestamps"
@@ -38,12 +41,22 @@ def properties_after(state: LogState, table_id: str, ict: int) -> dict[str, str]
     properties = {str(name): str(value) for name, value in (state.metadata.get("configuration") or {}).items()}
     if properties.get(ICT) != "true":
         properties |= {ICT: "true", ICT_VERSION: str(state.version + 1), ICT_TIMESTAMP: str(ict)}
+    if mapped(properties):  # some writers leave it out, and Delta puts it right with its next commit
+        greatest = max_column_id(columns_of(state.metadata["schemaString"]))
+        text = properties.get(MAX_COLUMN_ID, "")
+        if greatest is not None and not (text.isascii() and text.isdigit() and int(text) >= greatest):
+            properties[MAX_COLUMN_ID] = str(greatest)
     return {**properties, UUID_PROPERTY: table_id}
+
+
+def protocol_after(state: LogState) -> dict[str, Any]:
+    """The table's protocol after the upgrade."""
+    return upgraded(state.protocol, features_to_list(state.protocol, state.metadata))
 
 
 def upgrade(state: LogState, table_id: str, ict: int) -> bytes:
     """Content of version ``state.version + 1``, after which the catalog decides."""
-    protocol = upgraded(state.protocol)
+    protocol = protocol_after(state)
     metadata = {**state.metadata, "configuration": properties_after(state, table_id, ict)}
     info = _info(import_txn(table_id), ict, state.version, "UPGRADE PROTOCOL", protocol)
     return _lines(("commitInfo", info), ("protocol", protocol), ("metaData", metadata))

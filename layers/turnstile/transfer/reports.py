@@ -8,9 +8,9 @@ import msgspec
 
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.protocols import added, is_managed, upgraded
+from turnstile.delta.core.protocols import added, is_managed
 from turnstile.store.core.errors import ErrorType, TurnstileError
-from turnstile.transfer.commits import first_timestamp, import_txn, properties_after
+from turnstile.transfer.commits import first_timestamp, import_txn, properties_after, protocol_after
 from turnstile.transfer.survey import Survey
 
 
@@ -76,7 +76,7 @@ def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportR
         notes.append("an earlier import wrote the upgrade commit and did not finish; it would be finished")
         version = state.version
     elif state is not None and not any(error.type == ErrorType.UNSUPPORTED_TABLE for error in survey.problems):
-        after, version = upgraded(state.protocol), state.version + 1
+        after, version = protocol_after(state), state.version + 1
         more = added(state.protocol, after)
         before = state.metadata.get("configuration") or {}
         properties = properties_after(state, "<table_id>", first_timestamp(state, now))

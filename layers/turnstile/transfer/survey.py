@@ -17,9 +17,10 @@ from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.definition import ROW_TRACKING_DOMAIN
+from turnstile.delta.core.features import check_protocol_known
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, check_shown
-from turnstile.delta.core.protocols import as_features, features, is_managed
+from turnstile.delta.core.protocols import features, is_managed
 from turnstile.delta.core.schemas import Unreadable, columns_of
 from turnstile.delta.log import DamagedLog, LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
@@ -165,7 +166,7 @@ def check_importable(world: World, state: LogState, owner: str, location: str, *
     its last version. With ``take_over`` so may one that a catalog of which nothing is known here decided about: an operator says
     that it is lost. What the upgrade writes has to be what a commit may hold. Raises UnsupportedTable, or TooLarge for metadata
     that does not fit into a response."""
-    as_features(state.protocol)
+    check_protocol_known(state.protocol)
     row_hwm(state)
     try:
         columns_of(str(state.metadata.get("schemaString")))
@@ -177,7 +178,11 @@ def check_importable(world: World, state: LogState, owner: str, location: str, *
     try:
         read_content(upgrade(state, owner, 1))
     except InvalidCommit as error:
-        raise broken(error.message) from None
+        raise UnsupportedTable(
+            f"the table's log cannot be read: {error.message}",
+            field="location",
+            remedy=error.remedy or "set it right with an engine that writes the table, and import it then",
+        ) from None
     if not is_managed(state.protocol) or (owner and state.info.get("txnId") == import_txn(owner)):
         return
     row = world.refs.read(world.space.table(_managed_id(state))) if _managed_id(state) else None

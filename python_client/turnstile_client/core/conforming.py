@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
+from turnstile_client.core.converting import converted
 from turnstile_client.core.schemas import check_names, is_list
 from turnstile_client.errors import DataMismatch
 
@@ -95,15 +95,17 @@ def _keeps_values(given: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_timestamp(wanted):
         return bool(types.is_timestamp(given)) and (given.tz is None) == (wanted.tz is None)
     if types.is_decimal(wanted):
-        return bool(types.is_decimal(given))
+        return bool(types.is_decimal(given) or types.is_integer(given))
     return bool(types.is_date(wanted) and types.is_date(given))
 
 
 def _cast(values: pa.Array, column: pa.Field) -> pa.Array:
     try:
-        cast = values if values.type == column.type else pc.cast(values, column.type, safe=True)
+        cast = converted(values, column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise DataMismatch(f"column {column.name!r}: {e}") from None
+        raise DataMismatch(
+            f"column {column.name!r} holds values that {column.type} does not: {e}; cast or round them"
+        ) from None
     _check_nulls(cast, column, column.name)
     return cast
 

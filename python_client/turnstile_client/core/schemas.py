@@ -100,6 +100,10 @@ def _delta_type(type: pa.DataType, name: str) -> Any:
     if types.is_decimal(type) and type.precision <= 38 and 0 <= type.scale <= type.precision:
         return f"decimal({type.precision},{type.scale})"
     if types.is_struct(type):
+        if not type.num_fields:
+            raise DataMismatch(
+                f"column {name!r} is a struct without fields, which no Parquet file can hold: leave it out, or give it one"
+            )
         check_names([member.name for member in type], f"{name}: field")
         return {"type": "struct", "fields": [_delta_field(member, f"{name}.") for member in type]}
     if is_list(type):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
+from turnstile.delta.core.features import KNOWN_FEATURES
 from turnstile.delta.core.pointer import WrittenCheckpoint, canonical, pointed_version, pointer_of
 from turnstile.delta.core.pointer import checksum_of as pointer_checksum
 from turnstile.maintenance.core.checksums import Totals, checksum_of
@@ -31,7 +32,7 @@ from turnstile.maintenance.core.parsed import (
     partition_types,
     type_of,
 )
-from turnstile.maintenance.core.upkeep import KNOWN_FEATURES, Upkeep, upkeep_of
+from turnstile.maintenance.core.upkeep import Upkeep, upkeep_of
 from turnstile.store.core.errors import UnsupportedTable
 
 PROTOCOL = delta.protocol("v2Checkpoint")["protocol"]

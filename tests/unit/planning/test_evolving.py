@@ -19,6 +19,7 @@ from tests.support.fakes.world import fake_world
 from tests.unit.planning.tables import SMALL, field, vector
 from turnstile.delta.core.actions import Add, DeletionVector
 from turnstile.delta.core.decide import Ratified
+from turnstile.delta.log import InForce
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.planning import changes
@@ -221,13 +222,13 @@ def test_a_commit_without_a_file_has_no_stamp_and_empty_lines_say_nothing(monkey
     assert stamp_of(history.table.storage, 99) is None and stamp_of(history.table.storage, 0) is not None
     changed = changes.Changes({})
     line = json.dumps(delta.add("f")).encode()
-    changes._apply(changed, [b"", b"  ", line], "version 1")
+    changes._apply(changed, InForce(), [b"", b"  ", line], "version 1")
     assert [path for path, _ in changed.files] == ["f"]
     monkeypatch.setattr(changes, "MAX_CHANGES", 2)
-    changes._apply(changed, [json.dumps(delta.remove("g")).encode()], "version 2")
+    changes._apply(changed, InForce(), [json.dumps(delta.remove("g")).encode()], "version 2")
     assert changed.removes == [("g", "")]
     with pytest.raises(changes.TooMany):
-        changes._apply(changed, [json.dumps(delta.add("h")).encode()], "version 3")
+        changes._apply(changed, InForce(), [json.dumps(delta.add("h")).encode()], "version 3")
 
 
 def test_a_large_commit_is_read_from_its_staged_file_or_from_the_log_that_it_was_copied_to(

@@ -10,14 +10,22 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from turnstile.delta.core.schemas import Unreadable, check_mapping, columns_of, needed_features
+from turnstile.delta.core.schemas import (
+    MAPPING_ID,
+    Field,
+    Unreadable,
+    check_mapping,
+    columns_of,
+    needed_features,
+    walk,
+)
 from turnstile.store.core.errors import InvalidCommit
 
 CATALOG_MANAGED: Final = "catalogManaged"
 ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 
 MAPPING_MODE: Final = "delta.columnMapping.mode"
-_MAX_ID: Final = "delta.columnMapping.maxColumnId"
+MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
 _ROW_TRACKING: Final = "delta.enableRowTracking"
 _MATERIALISED: Final = (
     "delta.rowTracking.materializedRowIdColumnName",
@@ -29,7 +37,7 @@ _NEEDED: Final = (
     ("writerFeatures", CATALOG_MANAGED),
     ("writerFeatures", "inCommitTimestamp"),
 )
-_FOR_WRITERS: Final = frozenset({
+FOR_WRITERS: Final = frozenset({
     "appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults", "changeDataFeed",
     "identityColumns", "rowTracking", "domainMetadata", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3",
     "clustering", "inCommitTimestamp", "materializePartitionColumns", "checkpointProtection",
@@ -61,9 +69,21 @@ _NUMBERS: Final = frozenset(
         "requireCheckpointProtectionBeforeVersion",
     )
 )  # fmt: skip
+_POLICY: Final = "delta.checkpointPolicy"
+_FLAG_FEATURES: Final = {
+    "delta.appendOnly": frozenset({"appendOnly"}),
+    "delta.enableChangeDataFeed": frozenset({"changeDataFeed"}),
+    "delta.enableDeletionVectors": frozenset({"deletionVectors"}),
+    "delta.enableTypeWidening": frozenset({"typeWidening", "typeWidening-preview"}),
+    "delta.enableIcebergCompatV1": frozenset({"icebergCompatV1"}),
+    "delta.enableIcebergCompatV2": frozenset({"icebergCompatV2"}),
+    "delta.enableIcebergCompatV3": frozenset({"icebergCompatV3"}),
+    _ROW_TRACKING: frozenset({"rowTracking"}),
+}
+"""Properties that are carried out where they are true, and the features without which Delta does not open a table that has one."""
 _CHOICES: Final = {
     MAPPING_MODE: frozenset({"none", "id", "name"}),
-    "delta.checkpointPolicy": frozenset({"classic", "v2"}),
+    _POLICY: frozenset({"classic", "v2"}),
 }
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
@@ -85,7 +105,7 @@ def check_protocol(protocol: Definition) -> None:
     for feature in sorted(readers - writers):
         problem = f"protocol.readerFeatures has {feature!r}, and protocol.writerFeatures has not"
         raise InvalidCommit(problem, field="protocol.writerFeatures", remedy="list reader features in both")
-    for feature in sorted(readers & _FOR_WRITERS):
+    for feature in sorted(readers & FOR_WRITERS):
         problem = f"protocol.readerFeatures has {feature!r}, which is a feature of writers"
         raise InvalidCommit(problem, field="protocol.readerFeatures", remedy="list it in writerFeatures only")
     for feature, required in _REQUIRED_BY:
@@ -145,14 +165,14 @@ def check_definition(protocol: Definition, metadata: Definition) -> None:
     on. Both have been checked each by itself. Raises InvalidCommit."""
     configuration, writers = metadata["configuration"], supported(protocol, "writerFeatures")
     fields = columns_of(metadata["schemaString"])
-    for what, features in (*_used_properties(configuration), *needed_features(fields)):
+    for what, features in used_features(configuration, fields):
         if not features & writers:
             needed = " or ".join(repr(feature) for feature in sorted(features))
             problem, remedy = f"{what} needs the table feature {needed}", "add it to the protocol in the same commit"
             raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
     if mapped(configuration):
         try:
-            check_mapping(fields, int(configuration[_MAX_ID]) if _MAX_ID in configuration else None)
+            check_mapping(fields, int(configuration[MAX_COLUMN_ID]) if MAX_COLUMN_ID in configuration else None)
         except Unreadable as error:
             problem = f"metaData.schemaString does not map its columns: {error}"
             raise InvalidCommit(problem, field="metaData.schemaString") from None
@@ -163,6 +183,19 @@ def check_definition(protocol: Definition, metadata: Definition) -> None:
                 raise InvalidCommit(problem, field="metaData.configuration", remedy="choose a name for the column")
 
 
+def used_features(configuration: dict[str, str], fields: list[Field]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yields what properties and columns use that a table needs a feature for, with the features of which it needs one: without it
+    Delta does not open the table, or reads other values than were written."""
+    yield from _used_properties(configuration)
+    yield from needed_features(fields)
+
+
+def max_column_id(fields: list[Field]) -> int | None:
+    """The greatest id of a mapped column, nested ones too; None if none has one."""
+    ids = [(field.get("metadata") or {}).get(MAPPING_ID) for _, field in walk(fields)]
+    return max((id for id in ids if type(id) is int), default=None)
+
+
 def mapped(configuration: dict[str, str]) -> bool:
     """Whether columns have physical names."""
     return configuration.get(MAPPING_MODE, "none").lower() != "none"
@@ -171,8 +204,11 @@ def mapped(configuration: dict[str, str]) -> bool:
 def _used_properties(configuration: dict[str, str]) -> Iterator[tuple[str, frozenset[str]]]:
     if mapped(configuration):
         yield f"the property {MAPPING_MODE}", frozenset({"columnMapping"})
-    if configuration.get(_ROW_TRACKING, "").lower() == "true":
-        yield f"the property {_ROW_TRACKING}", frozenset({"rowTracking"})
+    for key, features in _FLAG_FEATURES.items():
+        if configuration.get(key, "").lower() == "true":
+            yield f"the property {key}", features
+    if configuration.get(_POLICY, "").lower() == "v2":
+        yield f"the property {_POLICY}", frozenset({"v2Checkpoint"})
     for key in configuration:
         if key.startswith("delta.constraints."):
             yield f"the property {key}", frozenset({"checkConstraints"})

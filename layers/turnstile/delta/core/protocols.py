@@ -3,9 +3,10 @@ Legacy Versions", "Catalog-managed tables"."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-from turnstile.delta.core.definition import CATALOG_MANAGED
+from turnstile.delta.core.definition import CATALOG_MANAGED, FOR_WRITERS
 from turnstile.store.core.errors import UnsupportedTable
 
 Protocol = dict[str, Any]
@@ -19,7 +20,7 @@ _WRITER_BY_VERSION: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
 )
 _ADDED_FOR_BOTH: Final = (CATALOG_MANAGED, "vacuumProtocolCheck")
 _ADDED_FOR_WRITERS: Final = (*_ADDED_FOR_BOTH, "inCommitTimestamp")
-_OTHER_COORDINATORS: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
+OTHER_COORDINATORS: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
 
 
 def features(protocol: Protocol, member: str) -> list[str]:
@@ -29,7 +30,7 @@ def features(protocol: Protocol, member: str) -> list[str]:
 
 def is_managed(protocol: Protocol) -> bool:
     """Whether some catalog, or a coordinator of an earlier design, decides the table's commits."""
-    return any(feature in features(protocol, "writerFeatures") for feature in _OTHER_COORDINATORS)
+    return any(feature in features(protocol, "writerFeatures") for feature in OTHER_COORDINATORS)
 
 
 def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
@@ -51,9 +52,12 @@ def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
     return [feature for feature in ("columnMapping",) if reader == 2 and feature in for_writers], for_writers
 
 
-def upgraded(protocol: Protocol) -> Protocol:
-    """The protocol with the catalog-managed contract, and everything that it supported before."""
+def upgraded(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
+    """The protocol with the catalog-managed contract, everything that it supported before, and the features ``more``."""
     for_readers, for_writers = as_features(protocol)
+    more = tuple(more)
+    for_writers = _with(for_writers, (*for_readers, *more))
+    for_readers = _with(for_readers, tuple(feature for feature in more if feature not in FOR_WRITERS))
     return {
         "minReaderVersion": 3,
         "minWriterVersion": 7,

@@ -22,6 +22,7 @@ from turnstile.delta.core.soundness import (
 from turnstile.delta.log import (
     LINE_BYTES,
     UNDECODABLE,
+    InForce,
     LogFiles,
     Ranges,
     checked,
@@ -72,13 +73,17 @@ class _Line(msgspec.Struct, gc=False):
 _LINE: Final = msgspec.json.Decoder(_Line)
 
 
-def line_fault(line: bytes) -> str:
-    """What is wrong with a line of a log; empty for nothing."""
+def line_fault(line: bytes, force: InForce | None = None, where: str = "the line") -> str:
+    """What is wrong with a line of a log; empty for nothing. With ``force`` an action about the table as a whole is not judged but
+    applied to it: what comes later may supersede it."""
     try:
         _LINE.decode(line)
         for name, body in msgspec.json.decode(line, type=dict[str, Any]).items():
             if name in _CHECKED:
-                checked(name, body, "the line")
+                if force is None:
+                    checked(name, body, where)
+                else:
+                    force.apply(name, body, where)
     except UnsupportedTable as error:
         return error.message
     except (*NOT_JSON, msgspec.ValidationError) as error:

@@ -34,11 +34,13 @@ from turnstile.delta.log import (
     NO_INFO,
     UNDECODABLE,
     DamagedLog,
+    InForce,
     LogFiles,
     commit_lines,
     listed,
     sizes_of,
     table_actions,
+    where_of,
 )
 from turnstile.delta.soundness.checkpoints import Judgement, NotJudged, judge_checkpoint, line_fault, pointed_in
 from turnstile.store.core.errors import UnsupportedTable
@@ -102,20 +104,22 @@ def judge(
     if start is None:
         return found
     left, seen = COMMIT_BYTES, list[CommitFacts]()
-    described = _described(storage, files, start)
+    described, force = _described(storage, files, start), InForce()
     for version in range(start + 1, floor + 1):
         left -= files.commits[version].size
         if left < 0:
             why = f"the commits after version {start} have more than {COMMIT_BYTES} bytes"
             found += Judgement((), (NotJudged(published_path(version), why),))
             break
-        facts = read_facts(storage, version)
+        facts = read_facts(storage, version, force)
         seen.append(facts)
         described |= facts.described
     configuration = described.get("metaData", {}).get("configuration") or {}
-    demanded = demanded_from(described.get("protocol", {}), configuration)
+    demanded = demanded_from(described.get("protocol", {}), configuration if isinstance(configuration, dict) else {})
     known = {fault.path for fault in found.faults}
-    faults = [
+    versions = {where_of(facts.version): facts.version for facts in seen}
+    faults = [damaged(versions[where], f"is not readable: {problem}") for where, problem in force.problems()]
+    faults += [
         fault for facts in seen if (fault := fault_of(facts, info=demanded is not None and facts.version >= demanded))
     ]
     return found + Judgement(tuple(fault for fault in faults if fault.path not in known))
@@ -174,8 +178,9 @@ def fault_of(facts: CommitFacts, *, info: bool) -> Fault | None:
     return facts.fault
 
 
-def read_facts(storage: LogStorage, version: int) -> CommitFacts:
-    """Reads a commit whole. Raises StorageFault."""
+def read_facts(storage: LogStorage, version: int, force: InForce | None = None) -> CommitFacts:
+    """Reads a commit whole. With ``force`` actions about the table as a whole are applied to it, and their members are not judged: a later
+    commit may supersede them. Raises StorageFault."""
     path, has_info, described = published_path(version), None, dict[str, dict[str, Any]]()
     file = storage.read(path, PIECE_BYTES)
     if file is None:
@@ -183,11 +188,13 @@ def read_facts(storage: LogStorage, version: int) -> CommitFacts:
     try:
         for line in commit_lines(pieces_of(storage, path, *file), version):
             has_info = begins_with_info(line) if has_info is None else has_info
-            if problem := line_fault(line):
+            if problem := line_fault(line, force, where_of(version)):
                 return CommitFacts(version, damaged(version, f"is not readable: {problem}"))
             if b'"metaData"' in line or b'"protocol"' in line:
                 members = msgspec.json.decode(line, type=dict[str, Any])
-                described |= {name: members[name] for name in ("protocol", "metaData") if name in members}
+                described |= {
+                    name: members[name] for name in ("protocol", "metaData") if isinstance(members.get(name), dict)
+                }
     except DamagedLog as error:
         return CommitFacts(version, error.fault)
     except UnsupportedTable as error:

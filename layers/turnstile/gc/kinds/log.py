@@ -18,7 +18,6 @@ from turnstile.delta.soundness.judge import judge, ratified_sizes
 from turnstile.gc.core import Item
 from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.maintenance.core.cleanup import (
-    PROTECTION,
     LogFile,
     boundaries,
     cleans,
@@ -88,7 +87,7 @@ class ExpiredLogScanner(Scanner):
         properties = dict(described.metadata.get("configuration") or {})
         if not cleans(properties):
             return
-        upkeep = upkeep_of(_without_protection(described.protocol), described.metadata)
+        upkeep = upkeep_of(described.protocol, described.metadata)
         protected = protected_before(described.protocol, properties)
         if upkeep.log_ms is None or protected is None:
             return
@@ -219,14 +218,6 @@ class Named:
                 if version >= first and stat.path not in self._seen:
                     self.names |= named_sidecars(self._storage, stat.path)
                     self._seen.add(stat.path)
-
-
-def _without_protection(protocol: dict[str, object]) -> dict[str, object]:
-    """The protocol without the feature that is only about the clean-up of logs."""
-    return {
-        name: [feature for feature in value if feature != PROTECTION] if isinstance(value, list) else value
-        for name, value in protocol.items()
-    }
 
 
 def _described(files: LogFiles) -> Iterator[LogFile]:

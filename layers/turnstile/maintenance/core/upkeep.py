@@ -12,18 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from turnstile.delta.core.features import unknown_features
 from turnstile.delta.core.metadata import interval_ms
 from turnstile.delta.core.protocols import as_features
 from turnstile.store.core.errors import UnsupportedTable
-
-KNOWN_FEATURES: Final = frozenset({
-    "allowColumnDefaults", "appendOnly", "catalogManaged", "catalogOwned-preview", "changeDataFeed", "checkConstraints",
-    "clustering", "columnMapping", "deletionVectors", "domainMetadata", "generatedColumns", "icebergCompatV1",
-    "icebergCompatV2", "identityColumns", "inCommitTimestamp", "invariants", "rowTracking", "timestampNtz", "typeWidening",
-    "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding", "variantShredding-preview",
-    "variantType", "variantType-preview",
-})  # fmt: skip
-"""Features whose tables have the actions and members that this subject knows."""
 
 INTERVAL: Final = 10
 _WEEK: Final = "interval 1 week"
@@ -77,8 +69,7 @@ def upkeep_of(protocol: dict[str, Any], metadata: dict[str, Any]) -> Upkeep:
     Raises:
         UnsupportedTable: the table has a feature that is not known here, so its state may have more than is written here.
     """
-    for_readers, for_writers = as_features(protocol)
-    unknown = sorted({*for_readers, *for_writers} - KNOWN_FEATURES)
+    unknown, for_writers = unknown_features(protocol), as_features(protocol)[1]
     if unknown:
         raise UnsupportedTable(
             f"the table has the feature {unknown[0]}, which is not known here",

@@ -1,0 +1,69 @@
+"""What each cell of the matrix is. ``docs/clients.md`` shows the same table (tests/repository/test_docs_journeys.py)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+BEGIN: Final = "<!-- journeys: made by tests/support/journeys/cells.py -->"
+END: Final = "<!-- journeys: end -->"
+
+ORIGINS: Final = {
+    "spark_sql": "Spark, `CREATE TABLE` and `INSERT`",
+    "spark_dataframe": "Spark, `saveAsTable`",
+    "unity": "Unity's API, as Delta's client calls it",
+    "v1": "`/v1`",
+    "client": "`turnstile_client.create`",
+    "imported": "import of a path table",
+    "clone": "clone of a namespace",
+    "iceberg": "Iceberg REST (PyIceberg)",
+}
+USES: Final = {
+    "spark_reads": "Spark reads",
+    "spark_writes": "Spark writes: INSERT, UPDATE, DELETE",
+    "spark_optimizes": "`lake.table(...).optimize()`",
+    "client_reads": "`turnstile_client` reads",
+    "client_appends": "`turnstile_client` appends",
+    "duckdb_reads": "DuckDB (`unity_catalog`) reads",
+    "pyiceberg_reads": "PyIceberg reads",
+    "planned": "`plan`",
+    "found": "`find`",
+    "maintained": "maintenance: what is due",
+    "verified": "`verify`",
+    "transaction": "a transaction with another table",
+    "renamed": "rename, drop",
+    "undropped": "undrop (`catalog reset`)",
+    "exported": "export, then by its path",
+}
+OF_SPARK: Final = frozenset({"spark_sql", "spark_dataframe", "spark_reads", "spark_writes", "spark_optimizes"})
+"""Origins and uses that need a Spark session."""
+RUNNING: Final = {
+    "up": "`turnstile up`",
+    "serve": "`turnstile serve`, with a token",
+    "dynamodb": "a server on DynamoDB's API",
+    "stack": "the emulated deployment",
+}
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A cell that is refused: ``words`` are in the error, ``shown`` is what the page says."""
+
+    words: str
+    shown: str
+
+
+REFUSED: Final[dict[tuple[str, str], Refused]] = {}
+
+
+def cell(origin: str, use: str) -> str:
+    """Returns what the page shows of a cell."""
+    refused = REFUSED.get((origin, use))
+    return "works" if refused is None else refused.shown
+
+
+def page() -> str:
+    """Returns the table as the page has it: a line for each use."""
+    heads = [f"| | {' | '.join(ORIGINS.values())} |", f"| --- |{' --- |' * len(ORIGINS)}"]
+    lines = [f"| {shown} | {' | '.join(cell(origin, use) for origin in ORIGINS)} |" for use, shown in USES.items()]
+    return "\n".join((BEGIN, "", *heads, *lines, "", END))
