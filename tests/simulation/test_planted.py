@@ -10,6 +10,7 @@ from tests.simulation.engine.run import first_failure
 from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import HARMLESS, PAST_MISTAKES
+from tests.simulation.scenarios.ahead import AHEAD_MISTAKES, ClocksAhead
 from tests.simulation.scenarios.by_name import LIKELY
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.owners import Owners
@@ -30,6 +31,11 @@ def test_i3_i8_i9_i10_a_mistake_planted_in_what_keeps_a_past_is_found(name: str)
 @pytest.mark.parametrize("name", FROZEN_MISTAKES)
 def test_i8_i9_i10_i11_a_mistake_planted_in_what_guards_against_frozen_sandboxes_is_found(name: str) -> None:
     assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, Frozen(), likely=LIKELY.get(name, 0)) is not None
+
+
+@pytest.mark.parametrize("name", AHEAD_MISTAKES)
+def test_i9_i10_i11_a_mistake_planted_in_what_takes_a_mark_back_is_found(name: str) -> None:
+    assert first_failure(AHEAD_MISTAKES[name][0], SEARCHED, ClocksAhead(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", OWNER_MISTAKES)

@@ -10,6 +10,7 @@ from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.plans import FREEZE
 from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.run import Failed, run, run_seeds
+from tests.simulation.scenarios.ahead import ClocksAhead
 from tests.simulation.scenarios.by_name import PLANTED, SCENARIOS
 from tests.simulation.scenarios.frozen import CHANGERS as FREEZING
 from tests.simulation.scenarios.frozen import OTHERS as BESIDE
@@ -42,6 +43,11 @@ def test_i3_i8_i9_i10_i11_a_sandbox_that_was_frozen_for_hours_does_no_harm() -> 
     assert {"fault freeze", "made", "merged with a key", "gc"} <= seen.keys(), "the simulation must not be vacuous"
 
 
+def test_i9_i10_i11_a_gc_run_with_a_clock_that_is_ahead_harms_no_head_and_no_change_for_long() -> None:
+    seen = run_seeds(0, 10, ClocksAhead())
+    assert {"gc with a clock ahead", "made", "merged", "gc"} <= seen.keys(), "the simulation must not be vacuous"
+
+
 def test_i2_i3_i6_i10_owners_and_shared_values_are_as_they_were_told_whatever_fails() -> None:
     seen = run_seeds(0, 30, Owners())
     assert {"id", "task begun", "added", "ref applied"} <= seen.keys(), "the simulation must not be vacuous"
@@ -64,13 +70,26 @@ def test_i3_i8_i9_i10_i11_sandboxes_that_were_frozen_do_no_harm_over_many_seeds_
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+def test_i9_i10_i11_gc_runs_with_clocks_ahead_do_no_harm_over_many_seeds_and_everything_is_met() -> None:
+    seen = run_seeds(100_000, int(SEEDS or 400), ClocksAhead())
+    assert seen.keys() >= {
+        "gc with a clock ahead",
+        "reset to what may go",
+        "another name",
+        "reset",
+        "snapshot of the past",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_i2_i3_i6_i10_owners_and_shared_values_are_right_over_many_seeds_and_everything_is_met() -> None:
     seen = run_seeds(100_000, int(SEEDS or 2_000), Owners())
     assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
     assert seen.keys() >= OWNED | SHARED
 
 
-@pytest.mark.parametrize("scenario", [Pasts(), Frozen(), Owners()], ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", [Pasts(), Frozen(), ClocksAhead(), Owners()], ids=lambda one: one.name)
 def test_a_seed_is_the_same_run_every_time(scenario: Pasts | Owners) -> None:
     """Whatever order sets have in this process."""
     for seed in (3, 4):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -28,14 +29,14 @@ from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import Entity, Namespace, Table, kind_of
 from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
-from turnstile.catalog.core.rows import CatalogHead, end_sweep, swap_head, swept_ahead
+from turnstile.catalog.core.rows import CatalogHead, end_sweep, is_swept, swap_head, swept_ahead
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
 from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, WaitingChange
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
-from turnstile.store.core.errors import NewerFormat, OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.errors import NewerFormat, NotFound, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, World
 from turnstile.store.queue import LeftLine, Line
@@ -226,6 +227,7 @@ class Committer:
                 if edit is None:
                     return tree
                 assert row is not None
+                attempts.require_kept(edit, row)
                 outcome = attempts.swap(CatalogHead.from_row(row), tree, edit, priority.id)
                 if isinstance(outcome, Tree):
                     self._reader.adopt(outcome)
@@ -287,6 +289,17 @@ class CommitAttempts:
         draft = self.draft(at.seq, tree, edit)
         outcome = self.swap_all(at, [draft], self._since, turn)
         return draft.tree if outcome is None else outcome
+
+    def require_kept(self, edit: Edit, row: Row) -> None:
+        """Raises NotFound where ``edit`` brings back a tree that gc may have removed, by the catalog's ``row``."""
+        replaced = edit.replaced
+        if replaced is None or not is_swept(row, replaced, self._world.clock.now_ms()):
+            return
+        at = datetime.fromtimestamp(replaced / 1000, UTC).isoformat(timespec="milliseconds")
+        remedy = (
+            "list the catalog's log, and go back to a later HEAD or to a named snapshot: gc has collected older ones"
+        )
+        raise NotFound("catalog commit", f"{row['name']} at the HEAD that was replaced at {at}", remedy=remedy)
 
     def draft(self, seq: int, tree: Tree, edit: Edit) -> DraftCommit:
         """Returns the commit that follows ``tree``, number ``seq``, with ``edit``. Nothing is written yet."""

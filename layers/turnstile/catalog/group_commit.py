@@ -186,6 +186,8 @@ class GroupTurn:
                     judged.append(_Judged(change, Judgement.UNCHANGED, tree, real))
                     continue
                 assert tree is not None
+                assert self._row is not None
+                self._attempts.require_kept(edit, self._row)
                 keys = [write.key for write in edit.writes]
                 if not joins(keys, rows.keys(), len(drafts), size_bytes):
                     judged.append(_Judged(change, Judgement.POSTPONED, None, real))

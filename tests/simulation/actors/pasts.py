@@ -295,7 +295,13 @@ _COLLECTED: Final = tuple(kind for kind in COLLECTED if kind not in ("transactio
 
 
 class Janitor:
-    """The scheduled collector, as the coordinated task that it is. There are several."""
+    """The scheduled collector, as the coordinated task that it is. There are several.
+
+    Attributes:
+        kinds: what is collected.
+    """
+
+    kinds = _COLLECTED
 
     def __init__(self, state: State, name: str, rng: random.Random, naps: tuple[int, ...]) -> None:
         self._state, self._name, self._rng, self._naps = state, name, rng, naps
@@ -306,14 +312,19 @@ class Janitor:
             scheduler.sleep(self._rng.choice(self._naps))
             count += 1
             process = Process(self._state, f"{self._name}/{count}")
+            process.skew += self.ahead_ms()
             process.ends = scheduler.now + LIFE
             world = world_of(process)
             task = CollectTask(world, Collector(world, self._state.grace, workers=1))
             try:
-                done = task.run(LIFE, _COLLECTED, dry_run=self._rng.random() < 0.1, until_ms=process.now_ms() + LIFE)
+                done = task.run(LIFE, self.kinds, dry_run=self._rng.random() < 0.1, until_ms=process.now_ms() + LIFE)
             except (Crashed, TurnstileError):
                 continue
             self._state.auditor.seen["gc waits" if isinstance(done, Busy) else "gc"] += 1
+
+    def ahead_ms(self) -> int:
+        """Returns by how much the clock of the next run is ahead."""
+        return 0
 
 
 _Page = tuple[list[tuple[str, Entity]], str | None, str]

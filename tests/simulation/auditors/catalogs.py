@@ -64,8 +64,9 @@ class TreeAuditor:
     Attributes:
         now: the HEAD of each catalog there is.
         heads: every HEAD there ever was, by id.
-        moved: when a catalog was changed last (ms).
+        moved: when a catalog was changed last, or gc moved its sweep mark (ms): either may refuse a change that is under way.
         listeners: told of a catalog's new HEAD, and of the one before.
+        history_is_kept: whether the kept history must be whole. A gc run with a clock that is ahead removes some of it.
     """
 
     def __init__(self, state: State) -> None:
@@ -74,7 +75,9 @@ class TreeAuditor:
         self.heads: dict[str, SeenHead] = {}
         self.moved = 0
         self.listeners: list[Callable[[SeenHead, SeenHead | None], None]] = []
+        self.history_is_kept = True
         self._past: list[SeenHead] = []
+        self._marks: dict[str, int | None] = {}
         self._entities: dict[str, Entity] = {}
 
     @audits
@@ -82,6 +85,9 @@ class TreeAuditor:
         """The catalog's row was written."""
         state, name = self._state, row["name"]
         before = self.now.get(name)
+        if row.get("swept") != self._marks.get(name):
+            self._marks[name] = row.get("swept")
+            self.moved = state.scheduler.now
         if before is not None and (row["seq"], row["head"]) == (before.row["seq"], before.id):
             return  # somebody asked for a turn: the tree is what it was
         state.scheduler.note(f"CATALOG {name} {row['seq']} {row['head'][-4:]}")
@@ -143,7 +149,8 @@ class TreeAuditor:
         """Every HEAD that must be whole now, and why."""
         began = self._state.scheduler.now - self._state.grace.history_ms
         self._past = [head for head in self._past if head.until is not None and head.until > began]
-        yield from ((head, "a HEAD of the kept history") for head in self._past)
+        if self.history_is_kept:
+            yield from ((head, "a HEAD of the kept history") for head in self._past)
         for head in self.now.values():
             yield head, "the HEAD"
             yield from ((self.heads[id], "a recent HEAD") for id in head.row["recent"][1:])

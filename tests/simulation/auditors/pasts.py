@@ -178,6 +178,8 @@ class PastAuditor:
     @audits
     def gone(self, asked: SeenHead, asked_at: int) -> None:
         """A HEAD of the past was told to be gone."""
+        if not self._trees.history_is_kept:
+            return
         if asked.until is None or asked.until > asked_at - self._state.grace.history_ms + SLACK:
             raise Violation("I10", f"{asked.id} was told to be gone, and was the HEAD until {asked.until}")
 

@@ -10,6 +10,7 @@ from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
+from tests.simulation.scenarios.ahead import AHEAD_MISTAKES, ClocksAhead
 from tests.simulation.scenarios.change_groups import CHANGE_GROUP_MISTAKES, ChangeGroups
 from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
@@ -52,6 +53,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Noted(),
         Pasts(),
         Frozen(),
+        ClocksAhead(),
         Owners(),
         Followed(),
         Sent(),
@@ -79,6 +81,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Noted.name: NOTED_MISTAKES,
     Pasts.name: PAST_MISTAKES,
     Frozen.name: FROZEN_MISTAKES,
+    ClocksAhead.name: AHEAD_MISTAKES,
     Owners.name: OWNER_MISTAKES,
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
@@ -127,6 +130,10 @@ LIKELY: Final = {
     "gc: no fence": 257,
     "swap: without 'not swept'": 192,
     "swap: 'not swept' for resets only": 1_071,
+    "mark ahead: never taken back": 15,
+    "mark ahead: erased": 22,
+    "mark ahead: a change read before goes on": 833,
+    "mark ahead: gc goes on without it": 31,
     "lease: released without 'held'": 43,
     "ref: revived without 'same token'": 23,
     "ref: what is forgotten is refused": 61,

@@ -10,7 +10,7 @@ from tests.support.catalog import fakes, fresh
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import before_next_write
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
-from turnstile.catalog.core.rows import CatalogHead, begin_sweep, end_sweep
+from turnstile.catalog.core.rows import CatalogHead, begin_sweep, end_sweep, is_swept
 from turnstile.catalog.history.core import AsOf
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS
@@ -87,6 +87,36 @@ def test_i9_what_the_run_may_have_removed_does_not_come_back(swept: FakeWorld) -
     put_namespaces(services, "later")
     services.resetter.reset("main", AsOf(head=past.head))
     assert "later" not in names_at(swept, swept.refs.rows[KEY]["head"])
+
+
+@pytest.mark.parametrize("queued", [True, False])
+def test_i9_a_reset_to_a_head_that_was_replaced_before_the_mark_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, *, queued: bool
+) -> None:
+    world = fakes(fresh())
+    put_namespaces(fresh(world), "first")
+    past = world.refs.rows[KEY]["head"]
+    put_namespaces(fresh(world), "second")
+    world.clock.now += HOUR_MS
+    at = CatalogHead.from_row(world.refs.rows[KEY])
+    world.refs.write(begin_sweep(KEY, at.created, world.clock.now - 1))
+    services = fresh(world)
+    if not queued:
+        monkeypatch.setattr(services.committer, "_queue", None)
+    began = world.clock.now
+    with pytest.raises(NotFound, match="at the HEAD that was replaced at") as refused:
+        services.resetter.reset("main", AsOf(head=past))
+    assert refused.value.type == "NoSuchCatalogCommit" and "named snapshot" in str(refused.value.remedy)
+    assert world.clock.now < began + 100, "it is not tried again until its deadline"
+    with pytest.raises(NotFound, match="at the HEAD that was replaced at"):
+        services.named_snapshots.create("main", "kept", of=AsOf(head=past))
+
+
+def test_i9_a_tree_may_be_gone_up_to_the_mark_unless_the_mark_is_ahead_of_the_clock() -> None:
+    row = {"swept": 100}
+    assert [is_swept(row, replaced, 200) for replaced in (99, 100, 101)] == [True, True, False]
+    assert [is_swept(row, 50, now) for now in (99, 100)] == [False, True]
+    assert not is_swept({}, 50, 200)
 
 
 def test_i10_a_run_stops_when_its_mark_was_taken_back() -> None:

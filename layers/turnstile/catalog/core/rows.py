@@ -192,6 +192,13 @@ def swept_ahead(row: Row | None, now: int) -> int:
     return 0 if swept is None else max(0, int(swept) - now)
 
 
+def is_swept(row: Row, replaced: int, now: int) -> bool:
+    """Returns whether gc may have removed objs of a tree that was replaced at ``replaced`` (ms): no swap brings it back,
+    as ``swap_head`` says. A mark that is ahead of the clock ``now`` does not count: a change takes it back first."""
+    swept = row.get("swept")
+    return swept is not None and replaced <= int(swept) <= now
+
+
 def _same_sweeps(at: CatalogHead) -> Clause:
     same = Equals(("taken_back",), at.taken_back) if at.taken_back else Absent(("taken_back",))
     return Clause("same sweeps", "I9", "no mark of gc was taken back since the row was read", same)
