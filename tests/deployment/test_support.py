@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -50,3 +51,16 @@ def test_a_machine_without_mounts_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(Missing, match="no mounts"):
         root.make()
+
+
+def test_figures_of_a_run_are_an_error_unless_the_next_run_mends_all_its_problems(tmp_path: Path) -> None:
+    log = tmp_path / "sweep-1.log"
+    figures = json.dumps({"_aws": {}, "level": "ERROR", "failures": 1})
+    throttled = json.dumps({"level": "WARNING", "run": "sweep", "problem": {"type": "Throttled"}})
+    lost = json.dumps({"level": "WARNING", "run": "sweep", "problem": {"type": "ContentMissing"}})
+    log.write_text(f"{throttled}\n{figures}\n")
+    assert errors_in(tmp_path) == {}
+    log.write_text(f"{throttled}\n{lost}\n{figures}\n")
+    assert errors_in(tmp_path) == {"sweep-1": [throttled, lost, figures]}
+    log.write_text(f"{figures}\n")
+    assert errors_in(tmp_path) == {"sweep-1": [figures]}

@@ -96,21 +96,35 @@ def deployment(root: Root, work: Path) -> Iterator[Deployment]:
         yield stack
 
 
+_PASSING: Final = ("Throttled", "OutcomeUnknown")
+"""Types of problems that the next run mends: writes that met others under load, and answers that did not come in time."""
+
+
 def errors_in(logs: Path) -> dict[str, list[str]]:
-    """The lines of each log that tell of an error: records of that level, and what is no record and not empty."""
+    """Returns the lines of each log that tell of an error, after what its runs left alone: records of that level, and what is no record
+    and not empty. Figures of a run that failed are none where all its problems are of a kind that the next run mends."""
     found: dict[str, list[str]] = {}
     for log in sorted(logs.glob("*.log")):
-        if wrong := [line for line in log.read_text(errors="replace").splitlines() if _is_error(line)]:
-            found[log.stem] = wrong
+        lines = log.read_text(errors="replace").splitlines()
+        problems = {line: problem for line in lines if (problem := _record(line).get("problem"))}
+        passing = bool(problems) and all(problem.get("type") in _PASSING for problem in problems.values())
+        if wrong := [line for line in lines if _is_error(line) and not (passing and "_aws" in _record(line))]:
+            found[log.stem] = [*problems, *wrong]
     return found
 
 
-def _is_error(line: str) -> bool:
+def _record(line: str) -> dict[str, Any]:
+    """Returns the record that a line of a log is; an empty one where it is none."""
     try:
         record = json.loads(line)
     except ValueError:
-        return bool(line.strip())
-    return not isinstance(record, dict) or record.get("level") in ("ERROR", "CRITICAL") or "errorType" in record
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _is_error(line: str) -> bool:
+    record = _record(line)
+    return bool(line.strip()) and (not record or record.get("level") in ("ERROR", "CRITICAL") or "errorType" in record)
 
 
 def longest_start_s(file: Path) -> float:
