@@ -8,6 +8,7 @@ sets that conclusion.
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from turnstile_http.errors import ApiError
 from turnstile_http.names import checked, dotted
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
+from turnstile_spark.delta_table import scala_seq
 from turnstile_spark.delegate import Delegate, ScopeDelegate
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy
@@ -42,10 +44,18 @@ _REPLACE = "REPLACE TABLE, or mode('overwrite') with saveAsTable"
 RELATION_CATALOG = "org.apache.spark.sql.connector.catalog.RelationCatalog"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 #: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
-_CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type"))
-_OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.feature.", "delta.min",
+_CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type", "clusteringColumns"))
+_OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.min",
         "delta.rowTracking.", "delta.columnMapping.max", "delta.inCommitTimestamp", "delta.enableInCommitTimestamps",
         "delta.lastUpdate", "delta.lastCommit")  # fmt: skip
+#: Features that a new table has for reasons of its own, or not: by clauses, by its catalog, by its history.
+_FEATURES_OF_ONE_TABLE = frozenset(
+    f"delta.feature.{feature}"
+    for feature in ("catalogManaged", "catalogOwned-preview", "checkpointProtection", "clustering", "inCommitTimestamp", "redirectReaderWriter-preview",
+        "redirectWriterOnly-preview", "coordinatedCommits-preview")
+)  # fmt: skip
+_CLUSTERING = "clusteringColumns"
+_EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
 
 class SparkCatalog(ViewsOfLake):
@@ -192,15 +202,24 @@ class SparkCatalog(ViewsOfLake):
         of_source = dict(source.properties())
         if str(of_source.get("provider")).lower() == "delta":
             for key, value in of_source.items():
-                if key not in _CLAUSES and not key.startswith(_OF_ONE_TABLE):
+                if key not in _CLAUSES and not key.startswith(_OF_ONE_TABLE) and key not in _FEATURES_OF_ONE_TABLE:
                     properties.put(key, value)
         properties.putAll(definition.properties())
         if str(properties.get("provider") or "delta").lower() != "delta":
             properties.put("provider", "delta")
         columns = definition.columns() if len(definition.columns()) else source.columns()
         partitions = definition.partitions() if len(definition.partitions()) else source.partitioning()
+        if not len(partitions) and _CLUSTERING in of_source:
+            partitions = self._clustered_by(json.loads(of_source[_CLUSTERING]))
         prepared = self._for_new(levels, table, properties)
         return self._inner_for(scope).createTable(identifier, columns, partitions, prepared)
+
+    def _clustered_by(self, columns: list[list[str]]) -> JavaObject:
+        """The transforms of CLUSTER BY these columns, each with the names of its levels."""
+        reference = self.jvm.cls(_EXPRESSIONS + "FieldReference")
+        references = [reference(scala_seq(self.jvm, names)) for names in columns]
+        clustered = self.jvm.new(_EXPRESSIONS + "ClusterByTransform", scala_seq(self.jvm, references))
+        return self.jvm.array(_EXPRESSIONS + "Transform", [clustered] if columns else [])
 
     def _inner_for(self, scope: Scope | None) -> JavaObject:
         """Delta's catalog for the statements of a scope; outside of one, the lake's."""
@@ -257,8 +276,9 @@ class SparkCatalog(ViewsOfLake):
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.alterTable(identifier, changes)
-        self._refuse(refusals.changes(self.lake.name, changes))
-        self._writable(self._state(levels, table))
+        state = self._state(levels, table)
+        self._refuse(refusals.changes(self.lake.name, changes, json.dumps(state.metadata["schema"])))
+        self._writable(state)
         return self._inner_for(self._scope()).alterTable(identifier, changes)
 
     def dropTable(self, identifier: JavaObject) -> bool:
@@ -277,9 +297,9 @@ class SparkCatalog(ViewsOfLake):
     def purgeTable(self, identifier: JavaObject) -> bool:
         if paths := self._path_catalog(*self._split(identifier)):
             return bool(paths.purgeTable(identifier))
-        self._outside_of_scopes("DROP TABLE")
-        text = f"DROP TABLE PURGE: tables of '{self.lake.name}' are purged by the server after its grace period"
-        raise self.lake.throw.unsupported(text)
+        if self._state_if_any(*self._split(identifier)) is None:
+            return False
+        raise self.lake.throw.unsupported(refusals.purge(self.lake.name))
 
     def renameTable(self, old: JavaObject, new: JavaObject) -> None:
         levels, table = self._split(old)
