@@ -17,8 +17,8 @@ from turnstile_http.errors import ApiError
 from turnstile_http.names import checked, dotted
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import scala_seq
 from turnstile_spark.delegate import Delegate, ScopeDelegate
+from turnstile_spark.delta_table import scala_seq
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy
 from turnstile_spark.names import is_path
@@ -44,7 +44,9 @@ _REPLACE = "REPLACE TABLE, or mode('overwrite') with saveAsTable"
 RELATION_CATALOG = "org.apache.spark.sql.connector.catalog.RelationCatalog"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 #: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
-_CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type", "clusteringColumns"))
+_CLAUSES = frozenset(
+    ("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type", "clusteringColumns")
+)
 _OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.min",
         "delta.rowTracking.", "delta.columnMapping.max", "delta.inCommitTimestamp", "delta.enableInCommitTimestamps",
         "delta.lastUpdate", "delta.lastCommit")  # fmt: skip
@@ -55,6 +57,7 @@ _FEATURES_OF_ONE_TABLE = frozenset(
         "redirectWriterOnly-preview", "coordinatedCommits-preview")
 )  # fmt: skip
 _CLUSTERING = "clusteringColumns"
+_CLUSTER_BY = "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform"
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
 
@@ -218,7 +221,7 @@ class SparkCatalog(ViewsOfLake):
         """The transforms of CLUSTER BY these columns, each with the names of its levels."""
         reference = self.jvm.cls(_EXPRESSIONS + "FieldReference")
         references = [reference(scala_seq(self.jvm, names)) for names in columns]
-        clustered = self.jvm.new(_EXPRESSIONS + "ClusterByTransform", scala_seq(self.jvm, references))
+        clustered = self.jvm.new(_CLUSTER_BY, scala_seq(self.jvm, references))
         return self.jvm.array(_EXPRESSIONS + "Transform", [clustered] if columns else [])
 
     def _inner_for(self, scope: Scope | None) -> JavaObject:

@@ -14,7 +14,7 @@ from turnstile_http.api import Api, TableState, spark_location
 from turnstile_spark import checksums
 from turnstile_spark.credentials import Credentials
 from turnstile_spark.delta_logs import DeltaLogs
-from turnstile_spark.errors import Throw
+from turnstile_spark.errors import Throw, turnstile_error
 from turnstile_spark.freshness import Freshness
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.log_files import LogFiles
@@ -57,6 +57,19 @@ class LakeContext:
         self.files.close()
         self.planned_reads.close()
         self.api.http.close()
+
+    def check_open(self) -> None:
+        """Raises ``TURNSTILE_DETACHED`` after :meth:`close`."""
+        if self.api.http.closed:
+            text = (
+                f"this object of the lake '{self.name}' was detached, or another lake was attached under its name: "
+                "use what the last attach() returned"
+            )
+            raise turnstile_error("TURNSTILE_DETACHED", text)
+
+    def locations(self) -> list[str]:
+        """Where the tables are that were loaded, or are being created, here."""
+        return [*self._tables, *self._staged_ids]
 
     def load(self, namespace: str, table: str) -> TableState:
         """Loads a table by name from the server and remembers which id its log belongs to."""

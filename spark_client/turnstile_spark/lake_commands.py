@@ -5,7 +5,7 @@ Arguments are judged by Delta's own rules, with Delta's own errors, and results 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from turnstile_http.errors import ApiError
@@ -57,7 +57,7 @@ class LakeCommands(Proxy):
         if context.isFull() and not clustered:
             raise throw(errors.optimizeFullNotSupportedException())
         command.validateZorderByColumns(session, snapshot, command.zOrderBy())
-        return self._rewritten(session, table, "optimize", predicates, columns, bool(context.isFull()))
+        return self._rewritten(session, table, "optimize", predicates, columns=columns, full=bool(context.isFull()))
 
     def _reorg(self, command: JavaObject, session: JavaObject) -> JavaObject:
         mode = str(command.reorgTableSpec().reorgTableMode().toString())
@@ -68,7 +68,7 @@ class LakeCommands(Proxy):
             )
             raise self.lake.throw.unsupported(text)
         predicates = [str(p) for p in python_list(self.jvm, command.predicates())]
-        return self._rewritten(session, command.target().table(), "reorg", predicates, [], False)
+        return self._rewritten(session, command.target().table(), "reorg", predicates)
 
     def _drop_feature(self, command: JavaObject, session: JavaObject) -> JavaObject:
         """By ``DeltaTable.dropFeatureSupport``; as SQL it reaches the catalog."""
@@ -83,8 +83,9 @@ class LakeCommands(Proxy):
         table: JavaObject,
         operation: Operation,
         predicates: list[str],
-        columns: list[str],
-        full: bool,
+        *,
+        columns: Sequence[str] = (),
+        full: bool = False,
     ) -> JavaObject:
         conf, metrics = session.sessionState().conf(), OptimizeMetrics(self.jvm)
         target = int(conf.getConfString(_SIZES + "maxFileSize", str(1024**3)))

@@ -97,7 +97,9 @@ def test_clauses_and_properties_are_obeyed_or_refused(lake: Any, sql: Any, name:
 def test_features_are_dropped_or_the_first_line_says_what_to_do(lake: Any, sql: Any, spark: Any, name: str) -> None:
     """Delta changes properties first, and then refuses its own rewrite of files."""
     table = f"lake.{name}"
-    sql(f"CREATE TABLE {table} (id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.enableRowTracking' = 'true')")
+    sql(
+        f"CREATE TABLE {table} (id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.enableRowTracking' = 'true')"
+    )
     sql(f"INSERT INTO {table} VALUES (1)")
     sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE INT")
     before = lake.table(name).head().latest
