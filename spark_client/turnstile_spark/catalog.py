@@ -57,6 +57,8 @@ _FEATURES_OF_ONE_TABLE = frozenset(
         "redirectWriterOnly-preview", "coordinatedCommits-preview")
 )  # fmt: skip
 _CLUSTERING = "clusteringColumns"
+#: Asks whether there is something to drop, and shows each table of a list.
+_DROP, _SHOW = "DropTableExec", "ShowTablesExtended"
 _CLUSTER_BY = "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform"
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
@@ -89,7 +91,16 @@ class SparkCatalog(ViewsOfLake):
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.loadTable(identifier, *_moment(how))
-        return self._loaded(identifier, self._state(levels, table), *how)
+        state = self._state_if_any(levels, table)
+        if state is None:
+            return self._shown(levels, table)
+        return self._loaded(identifier, state, *how)
+
+    def _shown(self, levels: list[str], name: str) -> JavaObject:
+        """For SHOW TABLE EXTENDED, which would fail for a whole namespace, an Iceberg table without columns; else throws."""
+        if _SHOW in self._stack() and self._iceberg(levels, name):
+            return self.lake.v1_tables.iceberg(levels, name)
+        raise self._missing(levels, name)
 
     def loadRelation(self, identifier: JavaObject) -> JavaObject:
         levels, name = self._split(identifier)
@@ -99,9 +110,7 @@ class SparkCatalog(ViewsOfLake):
         if state is not None:
             return self._loaded(identifier, state)
         view = self._view(levels, name)
-        if view is None:
-            raise self.lake.throw.no_such_table(self.lake.name, *levels, name)
-        return view
+        return self._shown(levels, name) if view is None else view
 
     def _loaded(self, identifier: JavaObject, state: TableState, *how: Any) -> JavaObject:
         """Delta's table for what the server said of it."""
@@ -151,7 +160,8 @@ class SparkCatalog(ViewsOfLake):
     def tableExists(self, identifier: JavaObject) -> bool:
         if paths := self._path_catalog(*self._split(identifier)):
             return bool(paths.tableExists(identifier))
-        return super().tableExists(identifier)
+        levels, name = self._split(identifier)
+        return super().tableExists(identifier) or (_DROP in self._stack() and bool(self._iceberg(levels, name)))
 
     # -- create and replace -----------------------------------------------------------------------------------------
 
@@ -255,7 +265,7 @@ class SparkCatalog(ViewsOfLake):
             is_new = scope is not None and scope.changes.namespace(dotted(levels)) is not None
             staged = self.lake.stage(dotted(levels), self._staged_name(scope, levels, table), new_namespace=is_new)
         except ApiError as e:
-            raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
+            raise self._not_made(e, levels, table) from None
         if scope is not None:
             scope.stage(staged["location"])
             staged |= {OPTION: scope.options[OPTION], f"option.{OPTION}": scope.options[OPTION]}
@@ -291,7 +301,11 @@ class SparkCatalog(ViewsOfLake):
         if scope := self._changing("DROP TABLE"):
             return self._moved(scope, levels, table, None)
         try:
-            return self.lake.api.drop(dotted(levels), table)
+            if self.lake.api.drop(dotted(levels), table):
+                return True
+            if self._iceberg(levels, table):
+                raise self.lake.throw.unsupported(self._about_iceberg(levels, table))
+            return False
         except ApiError as e:
             if e.type == "InvalidName":
                 return False
@@ -321,11 +335,11 @@ class SparkCatalog(ViewsOfLake):
             self.lake.api.rename(dotted(levels), table, dotted(to_levels), to_table)
         except ApiError as e:
             if e.type == "AlreadyExists":
-                raise self.lake.throw.table_exists(self.lake.name, *to_levels, to_table) from None
+                raise self._not_made(e, to_levels, to_table) from None
             if e.type == "NoSuchNamespace" and to_levels != levels:
                 raise self.lake.throw.no_such_namespace([self.lake.name, *to_levels]) from None
             if e.type in ("NoSuchTable", "NoSuchNamespace"):
-                raise self.lake.throw.no_such_table(self.lake.name, *levels, table) from None
+                raise self._missing(levels, table) from None
             raise self.lake.throw.other(e) from None
 
     def _moved(self, scope: Scope, levels: list[str], table: str, new: Name | None) -> bool:

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from turnstile_http.api import Api, TableState, spark_location
+from turnstile_http.api import Api, TableState, Tail, spark_location
 from turnstile_spark import checksums
 from turnstile_spark.credentials import Credentials
 from turnstile_spark.delta_logs import DeltaLogs
@@ -145,6 +145,15 @@ class V1Tables:
     def in_scope(self, state: TableState, scope: Scope) -> JavaObject:
         """The ``V1Table`` of a table as a scope has it: with a log and a coordinator of the scope. Raises :class:`ApiError`."""
         return self._new(state, catalog_of(self.lake_name), scope.options)
+
+    def iceberg(self, levels: list[str], name: str) -> JavaObject:
+        """A ``V1Table`` that says of a name that it is an Iceberg table."""
+        metadata = {"schema": {"type": "struct", "fields": []}}
+        state = TableState(".".join(("", *levels, name)), "", "", "", 0, metadata, Tail((), 0, 0), 0.0, pinned=True)
+        described = self.jvm.scala_copy(
+            self._catalog_table(state, self.lake_name, {}), provider=self.jvm.some("iceberg"), storage=self._storage
+        )
+        return self.jvm.new("org.apache.spark.sql.connector.catalog.V1Table", described)
 
     def _new(self, state: TableState, catalog: str, options: dict[str, str]) -> JavaObject:
         """``catalog``: the name that Delta's coordinator of the table is registered under."""

@@ -67,6 +67,15 @@ def dropped_feature(lake: str, feature: str, schema: str) -> str | None:
     return None
 
 
+def iceberg(name: str, url: str, catalog: str) -> str:
+    """For statements on an Iceberg table of the catalog. ``name``: the table's, with the lake's; ``url``, ``catalog``: the server's."""
+    return (
+        f"{name} is an Iceberg table, and statements of a lake are Delta's: use it through a catalog of Iceberg's "
+        f"(spark.sql.catalog.ICE = org.apache.iceberg.spark.SparkCatalog, ICE.type = rest, ICE.uri = {url}/iceberg, ICE.warehouse = {catalog}), "
+        "PyIceberg or DuckDB (docs/iceberg.md)"
+    )
+
+
 def purge(lake: str) -> str:
     """For DROP TABLE ... PURGE."""
     return (
