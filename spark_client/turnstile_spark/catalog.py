@@ -57,8 +57,8 @@ _FEATURES_OF_ONE_TABLE = frozenset(
         "redirectWriterOnly-preview", "coordinatedCommits-preview")
 )  # fmt: skip
 _CLUSTERING = "clusteringColumns"
-#: Asks whether there is something to drop, and shows each table of a list.
-_DROP, _SHOW = "DropTableExec", "ShowTablesExtended"
+#: What asks for a table before it is dropped or replaced, and says "not found" itself; and what shows each table of a list.
+_ASKING, _SHOW = ("DropTableExec", "ReplaceTable"), "ShowTablesExtended"
 _CLUSTER_BY = "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform"
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
@@ -98,8 +98,8 @@ class SparkCatalog(ViewsOfLake):
 
     def _shown(self, levels: list[str], name: str) -> JavaObject:
         """For SHOW TABLE EXTENDED, which would fail for a whole namespace, an Iceberg table without columns; else throws."""
-        if _SHOW in self._stack() and self._iceberg(levels, name):
-            return self.lake.v1_tables.iceberg(levels, name)
+        if _SHOW in self._stack() and (found := self._iceberg(levels, name)):
+            return self.lake.v1_tables.iceberg(levels, name, str(found[0]["location"]))
         raise self._missing(levels, name)
 
     def loadRelation(self, identifier: JavaObject) -> JavaObject:
@@ -161,7 +161,10 @@ class SparkCatalog(ViewsOfLake):
         if paths := self._path_catalog(*self._split(identifier)):
             return bool(paths.tableExists(identifier))
         levels, name = self._split(identifier)
-        return super().tableExists(identifier) or (_DROP in self._stack() and bool(self._iceberg(levels, name)))
+        if super().tableExists(identifier):
+            return True
+        stack = self._stack()
+        return any(asking in stack for asking in _ASKING) and bool(self._iceberg(levels, name))
 
     # -- create and replace -----------------------------------------------------------------------------------------
 

@@ -146,12 +146,22 @@ class V1Tables:
         """The ``V1Table`` of a table as a scope has it: with a log and a coordinator of the scope. Raises :class:`ApiError`."""
         return self._new(state, catalog_of(self.lake_name), scope.options)
 
-    def iceberg(self, levels: list[str], name: str) -> JavaObject:
+    def iceberg(self, levels: list[str], name: str, location: str) -> JavaObject:
         """A ``V1Table`` that says of a name that it is an Iceberg table."""
         metadata = {"schema": {"type": "struct", "fields": []}}
-        state = TableState(".".join(("", *levels, name)), "", "", "", 0, metadata, Tail((), 0, 0), 0.0, pinned=True)
+        state = TableState(
+            ".".join(("", *levels, name)),
+            "",
+            spark_location(location),
+            "",
+            0,
+            metadata,
+            Tail((), 0, 0),
+            0.0,
+            pinned=True,
+        )
         described = self.jvm.scala_copy(
-            self._catalog_table(state, self.lake_name, {}), provider=self.jvm.some("iceberg"), storage=self._storage
+            self._catalog_table(state, self.lake_name, {}), provider=self.jvm.some("iceberg")
         )
         return self.jvm.new("org.apache.spark.sql.connector.catalog.V1Table", described)
 

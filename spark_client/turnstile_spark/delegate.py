@@ -80,15 +80,15 @@ class LakeCatalog(Proxy):
         whole = ".".join((self.lake.name, *levels, name))
         return refusals.iceberg(whole, self.lake.api.http.url, self.lake.api.catalog)
 
-    def _iceberg(self, levels: list[str], name: str | None = None) -> list[str]:
-        """The Iceberg tables of a namespace, or the one of this name. Sends a request."""
+    def _iceberg(self, levels: list[str], name: str | None = None) -> list[dict[str, Any]]:
+        """The Iceberg tables of a namespace, or the one of this name, with ``name`` and ``location``. Sends a request."""
         if not all(_WORD.fullmatch(part) for part in (*levels, name or "any")) or not levels:
             return []
         scope = self._scope()
         reads = scope.catalog_reads if scope is not None and name is None else None
         query = f'/{"/".join((self.lake.api.catalog, *levels))}/{name or ""}[kind = "iceberg-table"]'
         try:
-            return [str(found["name"]).rpartition(".")[2] for found in (reads or self.lake.api).find(query)]
+            return list((reads or self.lake.api).find(query))
         except ApiError:  # no such namespace, or nothing that may be looked at
             return []
 
@@ -172,7 +172,7 @@ class LakeCatalog(Proxy):
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
         shown = scope.changes.tables(namespace, tables) if scope and scope.changes else tables
-        return shown if is_new else [*shown, *self._iceberg(names)]
+        return shown if is_new else [*shown, *(str(found["name"]).rpartition(".")[2] for found in self._iceberg(names))]
 
     def useNullableQuerySchema(self) -> bool:
         return True
