@@ -50,6 +50,8 @@ class ApiError(Exception):
         """The ``TURNSTILE_...`` name of this error."""
         if self.type == "OutcomeUnknown" and not self.status:
             return "TURNSTILE_OUTCOME_UNKNOWN"
+        if self.type == "Closed" and not self.status:
+            return "TURNSTILE_DETACHED"
         if self.status in (401, 403):
             return "TURNSTILE_NOT_PERMITTED"
         return "TURNSTILE_UNREACHABLE" if self.transient else "TURNSTILE_REFUSED"

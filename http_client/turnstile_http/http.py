@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from typing import Any
-from urllib.parse import quote
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
 
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from turnstile_http.errors import ApiError
+from turnstile_http.waiting import WAITS
 
+T = TypeVar("T")
 #: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the client gives up.
 READ_TIMEOUT = 35.0
+#: Seconds until a server that nobody has reached yet is given up.
+REACH_S = 4.0
 #: Statuses of refusals that the server remembers by the idempotency key.
 _REMEMBERED = (400, 404, 406, 409, 413, 422)
 _jitter = wait_random_exponential(multiplier=0.05, max=2.0)
@@ -40,10 +45,16 @@ class Http:
     """A client of one server. Thread-safe; connections are kept alive and shared.
 
     ``url``: base URL, without ``/v1``. ``token``: bearer token or None. ``deadline``: seconds that one call may take
-    with all its retries. ``requests`` counts what was sent, by name of the call.
+    with all its retries. ``requests`` counts what was sent, by name of the call. What waits says so (:mod:`turnstile_http.waiting`).
+    Raises ``ValueError`` for a text that is no base URL.
     """
 
     def __init__(self, url: str, token: str | None, deadline: float = 60.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(
+                f"uri={url!r}: a base URL, with http:// or https:// and a host, as in http://127.0.0.1:8750"
+            )
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.url, self.deadline = url.rstrip("/"), deadline
         self.requests: Counter[str] = Counter()
@@ -54,8 +65,25 @@ class Http:
         )
 
     def close(self) -> None:
-        """Closes all connections. Idempotent."""
+        """Closes all connections. Idempotent. Later calls raise :class:`ApiError` ``Closed``."""
         self._client.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._client.is_closed
+
+    def reach(self, until_s: float = REACH_S) -> None:
+        """Returns when something answers at the URL; raises :class:`ApiError` ``Unreachable`` after ``until_s`` seconds in which nothing did."""
+
+        def attempt() -> None:
+            try:
+                self._send("reach", "GET", "/healthz", timeout=httpx.Timeout(until_s))
+            except ApiError as e:
+                if e.type == "Unreachable":
+                    raise
+
+        self.retrying(time.monotonic() + until_s)(attempt)
 
     def once(
         self,
@@ -70,18 +98,30 @@ class Http:
         """One request, no retry. Returns the JSON response (None for 204); raises :class:`ApiError`."""
         self.requests[name] += 1
         params = {k: v for k, v in (query or {}).items() if v is not None}
-        try:
-            response = self._client.request(method, self.url + route, json=body, params=params or None, headers=headers)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
-            raise ApiError(0, "Unreachable", f"{self.url} cannot be reached: {str(e) or type(e).__name__}") from e
-        except httpx.HTTPError as e:
-            raise ApiError(0, "NoAnswer", f"{self.url} gave no answer: {str(e) or type(e).__name__}") from e
+        response = self._send(name, method, route, json=body, params=params or None, headers=headers)
         if response.status_code < 300:
             try:
                 return response.json() if response.content else None
             except ValueError as e:
                 raise _error(response) from e
         raise _error(response)
+
+    def _send(self, name: str, method: str, route: str, **options: Any) -> httpx.Response:
+        if self.closed:
+            text = f"this client of {self.url} was closed: it was detached, or another took its name; use the newer one"
+            raise ApiError(0, "Closed", text)
+        with WAITS.of(f"{self.url} ({name})") as wait:
+            try:
+                return self._client.request(method, self.url + route, **options)
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
+                reason = str(e) or type(e).__name__
+                wait.problem = f"it cannot be reached ({reason})"
+                remedy = "start the server there (`turnstile up`, `turnstile serve`), or correct the uri"
+                raise ApiError(0, "Unreachable", f"{self.url} cannot be reached: {reason}; {remedy}") from e
+            except httpx.HTTPError as e:
+                reason = str(e) or type(e).__name__
+                wait.problem = f"it gave no answer ({reason})"
+                raise ApiError(0, "NoAnswer", f"{self.url} gave no answer: {reason}") from e
 
     def call(
         self,
@@ -122,15 +162,25 @@ class Http:
                 raise ApiError(0, "OutcomeUnknown", problem) from e
             raise
 
-    @staticmethod
-    def retrying(until: float) -> Retrying:
+    def retrying(self, until: float) -> Callable[[Callable[[], T]], T]:
         """Repeats a function while it raises transient :class:`ApiError`, until ``time.monotonic()`` is ``until``."""
-        return Retrying(
-            stop=stop_after_delay(max(until - time.monotonic(), 0.0)),
-            wait=_wait,
-            retry=retry_if_exception(lambda e: isinstance(e, ApiError) and e.transient),
-            reraise=True,
-        )
+
+        def repeated(attempt: Callable[[], T]) -> T:
+            with WAITS.of(self.url) as wait:
+
+                def pausing(state: RetryCallState) -> None:
+                    error = state.outcome.exception() if state.outcome else None
+                    wait.problem = str(error)[:200]
+
+                return Retrying(
+                    stop=stop_after_delay(max(until - time.monotonic(), 0.0)),
+                    wait=_wait,
+                    retry=retry_if_exception(lambda e: isinstance(e, ApiError) and e.transient),
+                    before_sleep=pausing,
+                    reraise=True,
+                )(attempt)
+
+        return repeated
 
 
 def _is_remembered(refused: ApiError) -> bool:

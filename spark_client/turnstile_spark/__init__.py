@@ -16,8 +16,8 @@ from typing import Any
 
 from turnstile_http.api import Api
 from turnstile_http.errors import ApiError
-from turnstile_http.http import Http
-from turnstile_spark.errors import TurnstileError
+from turnstile_http.http import REACH_S, Http
+from turnstile_spark.errors import TurnstileError, as_turnstile_error
 from turnstile_spark.lake import Lake, Table
 from turnstile_spark.session import session
 from turnstile_spark.transactions.groups import TransactionConflict, TransactionOutcomeUnknown
@@ -65,8 +65,9 @@ def attach(
 
     Tables are found when they are used; nothing is listed. The lake is in this session, in sessions made from it by
     ``spark.newSession()``, and in its streaming queries. Raises :class:`TurnstileError` ``TURNSTILE_SELF_TEST`` when an
-    internal of Spark or Delta is not as expected, ``TURNSTILE_UNREACHABLE`` and ``TURNSTILE_NOT_PERMITTED`` when the
-    server cannot be asked, and ``ValueError`` without ``uri`` and for a name or catalog that can be none.
+    internal of Spark or Delta is not as expected, ``TURNSTILE_UNREACHABLE`` when nothing answers at ``uri`` for four seconds,
+    ``TURNSTILE_NOT_PERMITTED`` when the server may not be asked, and ``ValueError`` without ``uri``, for one that is no URL, and for a
+    name or catalog that can be none.
     """
     url = uri or os.environ.get("TURNSTILE_URL")
     if not url:
@@ -80,7 +81,11 @@ def attach(
         api = Api(Http(url, secret or None, deadline), catalog)
     except ApiError as e:
         raise ValueError(f"attach(catalog={catalog!r}): {e}") from None
+    try:
+        api.http.reach(min(REACH_S, deadline))  # fails here, with a clear message, when no server is there
+    except ApiError as e:
+        raise as_turnstile_error(e) from None
     lake = Lake(spark, name, api, secret or None, inline_limit=inline_limit, vended=vended)
-    lake.namespaces()  # fails here, with a clear message, when the server is not there
+    lake.namespaces()  # or when it may not be asked
     lake.connect()
     return lake

@@ -8,6 +8,7 @@ sets that conclusion.
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from turnstile_http.names import checked, dotted
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delegate import Delegate, ScopeDelegate
+from turnstile_spark.delta_table import scala_seq
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy
 from turnstile_spark.names import is_path
@@ -42,10 +44,23 @@ _REPLACE = "REPLACE TABLE, or mode('overwrite') with saveAsTable"
 RELATION_CATALOG = "org.apache.spark.sql.connector.catalog.RelationCatalog"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 #: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
-_CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type"))
-_OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.feature.", "delta.min",
+_CLAUSES = frozenset(
+    ("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type", "clusteringColumns")
+)
+_OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.min",
         "delta.rowTracking.", "delta.columnMapping.max", "delta.inCommitTimestamp", "delta.enableInCommitTimestamps",
         "delta.lastUpdate", "delta.lastCommit")  # fmt: skip
+#: Features that a new table has for reasons of its own, or not: by clauses, by its catalog, by its history.
+_FEATURES_OF_ONE_TABLE = frozenset(
+    f"delta.feature.{feature}"
+    for feature in ("catalogManaged", "catalogOwned-preview", "checkpointProtection", "clustering", "inCommitTimestamp", "redirectReaderWriter-preview",
+        "redirectWriterOnly-preview", "coordinatedCommits-preview")
+)  # fmt: skip
+_CLUSTERING = "clusteringColumns"
+#: What asks for a table before it is dropped or replaced, and says "not found" itself; and what shows each table of a list.
+_ASKING, _SHOW = ("DropTableExec", "ReplaceTable"), "ShowTablesExtended"
+_CLUSTER_BY = "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform"
+_EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
 
 class SparkCatalog(ViewsOfLake):
@@ -76,7 +91,16 @@ class SparkCatalog(ViewsOfLake):
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.loadTable(identifier, *_moment(how))
-        return self._loaded(identifier, self._state(levels, table), *how)
+        state = self._state_if_any(levels, table)
+        if state is None:
+            return self._shown(levels, table)
+        return self._loaded(identifier, state, *how)
+
+    def _shown(self, levels: list[str], name: str) -> JavaObject:
+        """For SHOW TABLE EXTENDED, which would fail for a whole namespace, an Iceberg table without columns; else throws."""
+        if _SHOW in self._stack() and (found := self._iceberg(levels, name)):
+            return self.lake.v1_tables.iceberg(levels, name, str(found[0]["location"]))
+        raise self._missing(levels, name)
 
     def loadRelation(self, identifier: JavaObject) -> JavaObject:
         levels, name = self._split(identifier)
@@ -86,9 +110,7 @@ class SparkCatalog(ViewsOfLake):
         if state is not None:
             return self._loaded(identifier, state)
         view = self._view(levels, name)
-        if view is None:
-            raise self.lake.throw.no_such_table(self.lake.name, *levels, name)
-        return view
+        return self._shown(levels, name) if view is None else view
 
     def _loaded(self, identifier: JavaObject, state: TableState, *how: Any) -> JavaObject:
         """Delta's table for what the server said of it."""
@@ -138,7 +160,11 @@ class SparkCatalog(ViewsOfLake):
     def tableExists(self, identifier: JavaObject) -> bool:
         if paths := self._path_catalog(*self._split(identifier)):
             return bool(paths.tableExists(identifier))
-        return super().tableExists(identifier)
+        levels, name = self._split(identifier)
+        if super().tableExists(identifier):
+            return True
+        stack = self._stack()
+        return any(asking in stack for asking in _ASKING) and bool(self._iceberg(levels, name))
 
     # -- create and replace -----------------------------------------------------------------------------------------
 
@@ -192,15 +218,24 @@ class SparkCatalog(ViewsOfLake):
         of_source = dict(source.properties())
         if str(of_source.get("provider")).lower() == "delta":
             for key, value in of_source.items():
-                if key not in _CLAUSES and not key.startswith(_OF_ONE_TABLE):
+                if key not in _CLAUSES and not key.startswith(_OF_ONE_TABLE) and key not in _FEATURES_OF_ONE_TABLE:
                     properties.put(key, value)
         properties.putAll(definition.properties())
         if str(properties.get("provider") or "delta").lower() != "delta":
             properties.put("provider", "delta")
         columns = definition.columns() if len(definition.columns()) else source.columns()
         partitions = definition.partitions() if len(definition.partitions()) else source.partitioning()
+        if not len(partitions) and _CLUSTERING in of_source:
+            partitions = self._clustered_by(json.loads(of_source[_CLUSTERING]))
         prepared = self._for_new(levels, table, properties)
         return self._inner_for(scope).createTable(identifier, columns, partitions, prepared)
+
+    def _clustered_by(self, columns: list[list[str]]) -> JavaObject:
+        """The transforms of CLUSTER BY these columns, each with the names of its levels."""
+        reference = self.jvm.cls(_EXPRESSIONS + "FieldReference")
+        references = [reference(scala_seq(self.jvm, names)) for names in columns]
+        clustered = self.jvm.new(_CLUSTER_BY, scala_seq(self.jvm, references))
+        return self.jvm.array(_EXPRESSIONS + "Transform", [clustered] if columns else [])
 
     def _inner_for(self, scope: Scope | None) -> JavaObject:
         """Delta's catalog for the statements of a scope; outside of one, the lake's."""
@@ -233,7 +268,7 @@ class SparkCatalog(ViewsOfLake):
             is_new = scope is not None and scope.changes.namespace(dotted(levels)) is not None
             staged = self.lake.stage(dotted(levels), self._staged_name(scope, levels, table), new_namespace=is_new)
         except ApiError as e:
-            raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
+            raise self._not_made(e, levels, table) from None
         if scope is not None:
             scope.stage(staged["location"])
             staged |= {OPTION: scope.options[OPTION], f"option.{OPTION}": scope.options[OPTION]}
@@ -257,8 +292,9 @@ class SparkCatalog(ViewsOfLake):
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.alterTable(identifier, changes)
-        self._refuse(refusals.changes(self.lake.name, changes))
-        self._writable(self._state(levels, table))
+        state = self._state(levels, table)
+        self._refuse(refusals.changes(self.lake.name, changes, json.dumps(state.metadata["schema"])))
+        self._writable(state)
         return self._inner_for(self._scope()).alterTable(identifier, changes)
 
     def dropTable(self, identifier: JavaObject) -> bool:
@@ -268,7 +304,11 @@ class SparkCatalog(ViewsOfLake):
         if scope := self._changing("DROP TABLE"):
             return self._moved(scope, levels, table, None)
         try:
-            return self.lake.api.drop(dotted(levels), table)
+            if self.lake.api.drop(dotted(levels), table):
+                return True
+            if self._iceberg(levels, table):
+                raise self.lake.throw.unsupported(self._about_iceberg(levels, table))
+            return False
         except ApiError as e:
             if e.type == "InvalidName":
                 return False
@@ -277,9 +317,9 @@ class SparkCatalog(ViewsOfLake):
     def purgeTable(self, identifier: JavaObject) -> bool:
         if paths := self._path_catalog(*self._split(identifier)):
             return bool(paths.purgeTable(identifier))
-        self._outside_of_scopes("DROP TABLE")
-        text = f"DROP TABLE PURGE: tables of '{self.lake.name}' are purged by the server after its grace period"
-        raise self.lake.throw.unsupported(text)
+        if self._state_if_any(*self._split(identifier)) is None:
+            return False
+        raise self.lake.throw.unsupported(refusals.purge(self.lake.name))
 
     def renameTable(self, old: JavaObject, new: JavaObject) -> None:
         levels, table = self._split(old)
@@ -298,11 +338,11 @@ class SparkCatalog(ViewsOfLake):
             self.lake.api.rename(dotted(levels), table, dotted(to_levels), to_table)
         except ApiError as e:
             if e.type == "AlreadyExists":
-                raise self.lake.throw.table_exists(self.lake.name, *to_levels, to_table) from None
+                raise self._not_made(e, to_levels, to_table) from None
             if e.type == "NoSuchNamespace" and to_levels != levels:
                 raise self.lake.throw.no_such_namespace([self.lake.name, *to_levels]) from None
             if e.type in ("NoSuchTable", "NoSuchNamespace"):
-                raise self.lake.throw.no_such_table(self.lake.name, *levels, table) from None
+                raise self._missing(levels, table) from None
             raise self.lake.throw.other(e) from None
 
     def _moved(self, scope: Scope, levels: list[str], table: str, new: Name | None) -> bool:

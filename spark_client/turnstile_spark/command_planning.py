@@ -28,6 +28,7 @@ import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.delta.catalog.DeltaTableV2;
+import org.apache.spark.sql.delta.commands.AlterTableDropFeatureDeltaCommand;
 import org.apache.spark.sql.delta.commands.DeltaReorgTableCommand;
 import org.apache.spark.sql.delta.commands.OptimizeTableCommand;
 import org.apache.spark.sql.execution.SparkStrategy;
@@ -49,6 +50,9 @@ public class LakeStrategy extends SparkStrategy {
 
     public Seq apply(LogicalPlan plan) {
         Seq none = (Seq) scala.collection.immutable.Nil$.MODULE$;
+        if (plan instanceof AlterTableDropFeatureDeltaCommand) {
+            return this.isOfLake(((AlterTableDropFeatureDeltaCommand) plan).table()) ? this.planned(plan, plan) : none;
+        }
         LogicalPlan target = null;
         if (plan instanceof OptimizeTableCommand) {
             target = ((OptimizeTableCommand) plan).child();
@@ -57,18 +61,19 @@ public class LakeStrategy extends SparkStrategy {
         } else if (plan instanceof DeltaReorgTableCommand) {
             target = ((DeltaReorgTableCommand) plan).target();
         }
-        if (target == null || !this.isOfLake(target)) {
+        if (!(target instanceof ResolvedTable) || !(((ResolvedTable) target).table() instanceof DeltaTableV2)) {
             return none;
         }
-        LakeCommand command = new LakeCommand(plan, target, this.commands);
-        return (Seq) none.appended(new ExecutedCommandExec(command));
+        return this.isOfLake((DeltaTableV2) ((ResolvedTable) target).table()) ? this.planned(plan, target) : none;
     }
 
-    private boolean isOfLake(LogicalPlan target) {
-        if (!(target instanceof ResolvedTable) || !(((ResolvedTable) target).table() instanceof DeltaTableV2)) {
-            return false;
-        }
-        Option described = ((DeltaTableV2) ((ResolvedTable) target).table()).catalogTable();
+    private Seq planned(LogicalPlan plan, LogicalPlan target) {
+        LakeCommand command = new LakeCommand(plan, target, this.commands);
+        return (Seq) ((Seq) scala.collection.immutable.Nil$.MODULE$).appended(new ExecutedCommandExec(command));
+    }
+
+    private boolean isOfLake(DeltaTableV2 table) {
+        Option described = table.catalogTable();
         if (described.isEmpty()) {
             return false;
         }

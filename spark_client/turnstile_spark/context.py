@@ -10,11 +10,11 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from turnstile_http.api import Api, TableState, spark_location
+from turnstile_http.api import Api, TableState, Tail, spark_location
 from turnstile_spark import checksums
 from turnstile_spark.credentials import Credentials
 from turnstile_spark.delta_logs import DeltaLogs
-from turnstile_spark.errors import Throw
+from turnstile_spark.errors import Throw, turnstile_error
 from turnstile_spark.freshness import Freshness
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.log_files import LogFiles
@@ -57,6 +57,19 @@ class LakeContext:
         self.files.close()
         self.planned_reads.close()
         self.api.http.close()
+
+    def check_open(self) -> None:
+        """Raises ``TURNSTILE_DETACHED`` after :meth:`close`."""
+        if self.api.http.closed:
+            text = (
+                f"this object of the lake '{self.name}' was detached, or another lake was attached under its name: "
+                "use what the last attach() returned"
+            )
+            raise turnstile_error("TURNSTILE_DETACHED", text)
+
+    def locations(self) -> list[str]:
+        """Where the tables are that were loaded, or are being created, here."""
+        return [*self._tables, *self._staged_ids]
 
     def load(self, namespace: str, table: str) -> TableState:
         """Loads a table by name from the server and remembers which id its log belongs to."""
@@ -132,6 +145,25 @@ class V1Tables:
     def in_scope(self, state: TableState, scope: Scope) -> JavaObject:
         """The ``V1Table`` of a table as a scope has it: with a log and a coordinator of the scope. Raises :class:`ApiError`."""
         return self._new(state, catalog_of(self.lake_name), scope.options)
+
+    def iceberg(self, levels: list[str], name: str, location: str) -> JavaObject:
+        """A ``V1Table`` that says of a name that it is an Iceberg table."""
+        metadata = {"schema": {"type": "struct", "fields": []}}
+        state = TableState(
+            ".".join(("", *levels, name)),
+            "",
+            spark_location(location),
+            "",
+            0,
+            metadata,
+            Tail((), 0, 0),
+            0.0,
+            pinned=True,
+        )
+        described = self.jvm.scala_copy(
+            self._catalog_table(state, self.lake_name, {}), provider=self.jvm.some("iceberg")
+        )
+        return self.jvm.new("org.apache.spark.sql.connector.catalog.V1Table", described)
 
     def _new(self, state: TableState, catalog: str, options: dict[str, str]) -> JavaObject:
         """``catalog``: the name that Delta's coordinator of the table is registered under."""

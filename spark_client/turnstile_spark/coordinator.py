@@ -26,6 +26,7 @@ from turnstile_spark.errors import Throw, TurnstileError
 from turnstile_spark.freshness import Grant
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, names_of, throw
 from turnstile_spark.log_files import STAGED, Write
+from turnstile_spark.names import bucket_of
 from turnstile_spark.proposals import await_file
 from turnstile_spark.refusals import TABLE_ID
 from turnstile_spark.transactions.scope import Scope
@@ -85,6 +86,18 @@ def detach(lake: AttachedLake) -> None:
 def is_lake(name: str) -> bool:
     """Whether a lake is attached under a name, in any JVM of this process."""
     return any(key[1] == name for key in list(_lakes))
+
+
+def name_at(path: str) -> str | None:
+    """The table of a lake at a path, as its full name; "" where the path is in a bucket that has tables of a lake, or is none while one
+    has tables in S3; None for others."""
+    shared = False
+    for lake in list(_lakes.values()):
+        if path and (name := lake.context.name_of(path)):
+            return ".".join(name)
+        buckets = {bucket_of(location) for location in lake.context.locations()} - {""}
+        shared |= bucket_of(path) in buckets if path else bool(buckets)
+    return "" if shared else None
 
 
 def attached(jvm: Jvm, name: str) -> LakeContext | None:

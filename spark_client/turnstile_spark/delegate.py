@@ -6,7 +6,10 @@ that is where a table gets its name.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
+
+from py4j.protocol import Py4JJavaError
 
 from turnstile_http.api import TableState
 from turnstile_http.errors import ApiError
@@ -20,6 +23,7 @@ from turnstile_spark.transactions.catalog_changes import Name, NewNamespace
 from turnstile_spark.transactions.scope import Scope, catalog_of, over
 
 #: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who asks for it.
+_WORD = re.compile(r"[A-Za-z0-9_-]+")
 _COMMENT, _RESERVED = "comment", ("comment", "owner")
 #: Refusals which mean that there is no such table. A namespace that is not there is one: loadTable may throw nothing
 #: else. InvalidName: no table can have this name.
@@ -57,8 +61,36 @@ class LakeCatalog(Proxy):
         """Loads by name; throws what Spark reports as "table not found" when there is none."""
         state = self._state_if_any(levels, table)
         if state is None:
-            raise self.lake.throw.no_such_table(self.lake.name, *levels, table)
+            raise self._missing(levels, table)
         return state
+
+    def _missing(self, levels: list[str], name: str) -> Py4JJavaError:
+        """What to throw where there is no Delta table of this name: an Iceberg table that has it is told as what it is."""
+        if self._iceberg(levels, name):
+            return self.lake.throw.unsupported(self._about_iceberg(levels, name))
+        return self.lake.throw.no_such_table(self.lake.name, *levels, name)
+
+    def _not_made(self, e: ApiError, levels: list[str], name: str) -> Py4JJavaError:
+        """What to throw when a table did not get this name."""
+        if e.type == "AlreadyExists" and e.body.get("kind") == "iceberg-table":
+            return self.lake.throw.unsupported(self._about_iceberg(levels, name))
+        return self.lake.throw.table_error(e, self.lake.name, *levels, name)
+
+    def _about_iceberg(self, levels: list[str], name: str) -> str:
+        whole = ".".join((self.lake.name, *levels, name))
+        return refusals.iceberg(whole, self.lake.api.http.url, self.lake.api.catalog)
+
+    def _iceberg(self, levels: list[str], name: str | None = None) -> list[dict[str, Any]]:
+        """The Iceberg tables of a namespace, or the one of this name, with ``name`` and ``location``. Sends a request."""
+        if not all(_WORD.fullmatch(part) for part in (*levels, name or "any")) or not levels:
+            return []
+        scope = self._scope()
+        reads = scope.catalog_reads if scope is not None and name is None else None
+        query = f'/{"/".join((self.lake.api.catalog, *levels))}/{name or ""}[kind = "iceberg-table"]'
+        try:
+            return list((reads or self.lake.api).find(query))
+        except ApiError:  # no such namespace, or nothing that may be looked at
+            return []
 
     def _state_if_any(self, levels: list[str], table: str) -> TableState | None:
         """Loads by name; None when there is no such table."""
@@ -139,7 +171,8 @@ class LakeCatalog(Proxy):
             tables = [] if is_new else (reads or self.lake.api).tables(namespace)
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
-        return scope.changes.tables(namespace, tables) if scope and scope.changes else tables
+        shown = scope.changes.tables(namespace, tables) if scope and scope.changes else tables
+        return shown if is_new else [*shown, *(str(found["name"]).rpartition(".")[2] for found in self._iceberg(names))]
 
     def useNullableQuerySchema(self) -> bool:
         return True
@@ -268,7 +301,7 @@ class Delegate(LakeCatalog):
         try:
             state = self.lake.api.register(dotted(levels), table, table_id)
         except ApiError as e:
-            raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
+            raise self._not_made(e, levels, table) from None
         self.lake.learn(state)
         return self._v1_table(state)
 

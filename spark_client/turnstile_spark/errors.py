@@ -18,6 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from turnstile_http.errors import ApiError
 from turnstile_spark.jvm import JavaObject, Jvm, throw
+from turnstile_spark.storage_errors import storage_failure
 
 #: Delta's words when the catalog of a table it still knows is gone from the session.
 _NO_COORDINATOR = "Couldn't locate commit coordinator for:"
@@ -27,6 +28,8 @@ _WRONG_SOURCE = re.compile(r"^(?:\[\w+\] )?The input source\(\w+\) is different 
 _NO_PLUGIN = re.compile(
     r"Cannot find catalog plugin class for catalog '([^']+)': io\.unitycatalog\.spark\.UCSingleCatalog"
 )
+#: Delta's words where a catalog-managed table is used by its path.
+_BY_PATH = re.compile(r"Path-based access is not allowed for Catalog-Managed table: (\S+?)(?:/_delta_log/?)?\.(?:\s|$)")
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 _MARK = re.compile(r"\[(TURNSTILE_[A-Z_]+)\]")
@@ -44,6 +47,7 @@ class TurnstileError(CapturedException):
     TURNSTILE_UNREACHABLE           the server did not answer before the deadline; nothing was changed
     TURNSTILE_REFUSED               the server refused for good; the message has its reason and remedy
     TURNSTILE_NOT_PERMITTED         the token is missing, wrong or has no right to this
+    TURNSTILE_STORAGE               S3 failed under a lake's table; the message has the cause and the remedy
     TURNSTILE_DETACHED              the lake of that name was detached, or never attached in this session
     TURNSTILE_SELF_TEST             an internal of Spark or Delta is not what this package was built for
     TURNSTILE_CLIENT_ERROR          a defect of this package
@@ -166,9 +170,9 @@ class Throw:
         return self.other(e)
 
 
-def install_converter(is_lake: Callable[[str], bool]) -> None:
+def install_converter(is_lake: Callable[[str], bool], name_at: Callable[[str], str | None]) -> None:
     """Makes PySpark raise Delta's and Turnstile's own exceptions instead of py4j's. Idempotent. ``is_lake`` says whether a
-    lake is attached under a name."""
+    lake is attached under a name; ``name_at`` which table of one is at a path ("" where only its bucket is a lake's), None for others."""
     import delta.exceptions  # noqa: F401  (its import registers Delta's own conversion)
 
     original = captured.convert_exception
@@ -181,7 +185,8 @@ def install_converter(is_lake: Callable[[str], bool]) -> None:
         first = original(e)
         if isinstance(first, captured.UnknownException) or type(first).__name__ == "StreamingQueryException":
             # PySpark raises py4j's error, with both stack traces, in the place of an UnknownException.
-            return _convert(e, original, is_lake) or (CapturedException(origin=e) if undeclared else first)
+            ours = _convert(e, original, is_lake) or _of_lake(_chain(e), name_at)
+            return ours or (CapturedException(origin=e) if undeclared else first)
         if (table := _WRONG_SOURCE.search(first._desc or "")) and is_lake(table.group(1)):
             first._desc = f'{first._desc} Say .format("delta") before toTable.'
         return first
@@ -220,6 +225,21 @@ def _convert(e: Any, original: Any, is_lake: Callable[[str], bool]) -> CapturedE
             if cause is not None:
                 return original(cause)  # type: ignore[no-any-return]
             return TurnstileError(desc=message[mark.start() :], stackTrace="", cause=None)
+    return None
+
+
+def _of_lake(chain: list[Any], name_at: Callable[[str], str | None]) -> TurnstileError | None:
+    """The Python exception for a failure of the store, or of a path, of a lake's table; None for any other."""
+    links = [(str(link.getClass().getName()), str(link.getMessage() or "")) for link in chain]
+    for _, message in links:
+        if by_path := _BY_PATH.search(message):
+            name = name_at(by_path.group(1))
+            if name is not None:
+                text = f"{name or by_path.group(1)} is a table of a lake: use its name in the place of its path; CREATE TABLE ... AS SELECT copies it"
+                return turnstile_error("TURNSTILE_REFUSED", text)
+    failure = storage_failure(links)
+    if failure is not None and name_at(failure.path) is not None:
+        return turnstile_error("TURNSTILE_STORAGE", failure.text)
     return None
 
 

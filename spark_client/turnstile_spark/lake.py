@@ -53,7 +53,7 @@ class Lake:
         check(self.jvm, spark)
         ensure_callback_server_started(self.jvm.gateway)  # type: ignore[no-untyped-call]
         let_java_exceptions_through(self.jvm.gateway)
-        install_converter(coordinator.is_lake)
+        install_converter(coordinator.is_lake, coordinator.name_at)
         delta_table_methods.install(coordinator.is_lake)
         credentials = Credentials(self.jvm, spark._jsparkSession, api, token, vended)
         self.context = LakeContext(spark, self.jvm, name, api, inline_limit=inline_limit, credentials=credentials)
@@ -227,7 +227,8 @@ class Lake:
 
     def join(self, spark: Any) -> None:
         """Puts the lake into another session of the same JVM. ``spark.newSession()`` does it by itself; a session that was
-        cloned in the JVM has the lake's configuration only."""
+        cloned in the JVM has the lake's configuration only. Raises ``TURNSTILE_DETACHED`` after :meth:`detach`."""
+        self.context.check_open()
         self._sessions.join(spark)
 
     def detach(self) -> None:

@@ -1,14 +1,15 @@
-"""What OPTIMIZE, VACUUM and REORG of a lake's table do, as SQL and as methods of Delta's ``DeltaTable``: the lake's own upkeep.
+"""What OPTIMIZE, VACUUM, REORG and DROP FEATURE of a lake's table do, as SQL and as methods of Delta's ``DeltaTable``: the lake's own upkeep.
 
 Arguments are judged by Delta's own rules, with Delta's own errors, and results have the columns of Delta's commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from turnstile_http.errors import ApiError
+from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delta_table import DELTA, python_list, scala_seq
 from turnstile_spark.jvm import JavaObject, Proxy, throw
@@ -37,6 +38,8 @@ class LakeCommands(Proxy):
                 return self._optimize(command, session)
             if kind == "DeltaReorgTableCommand":
                 return self._reorg(command, session)
+            if kind == "AlterTableDropFeatureDeltaCommand":
+                return self._drop_feature(command, session)
             return self._vacuum(command, session)
         except ValueError as e:
             raise self.lake.throw.unsupported(f"[TURNSTILE_REFUSED] {e}") from None
@@ -54,7 +57,7 @@ class LakeCommands(Proxy):
         if context.isFull() and not clustered:
             raise throw(errors.optimizeFullNotSupportedException())
         command.validateZorderByColumns(session, snapshot, command.zOrderBy())
-        return self._rewritten(session, table, "optimize", predicates, columns, bool(context.isFull()))
+        return self._rewritten(session, table, "optimize", predicates, columns=columns, full=bool(context.isFull()))
 
     def _reorg(self, command: JavaObject, session: JavaObject) -> JavaObject:
         mode = str(command.reorgTableSpec().reorgTableMode().toString())
@@ -65,7 +68,14 @@ class LakeCommands(Proxy):
             )
             raise self.lake.throw.unsupported(text)
         predicates = [str(p) for p in python_list(self.jvm, command.predicates())]
-        return self._rewritten(session, command.target().table(), "reorg", predicates, [], False)
+        return self._rewritten(session, command.target().table(), "reorg", predicates)
+
+    def _drop_feature(self, command: JavaObject, session: JavaObject) -> JavaObject:
+        """By ``DeltaTable.dropFeatureSupport``; as SQL it reaches the catalog."""
+        schema = str(command.table().update().metadata().schemaString())
+        if reason := refusals.dropped_feature(self.lake.name, str(command.featureName()), schema):
+            raise self.lake.throw.unsupported(reason)
+        return command.run(session)
 
     def _rewritten(
         self,
@@ -73,8 +83,9 @@ class LakeCommands(Proxy):
         table: JavaObject,
         operation: Operation,
         predicates: list[str],
-        columns: list[str],
-        full: bool,
+        *,
+        columns: Sequence[str] = (),
+        full: bool = False,
     ) -> JavaObject:
         conf, metrics = session.sessionState().conf(), OptimizeMetrics(self.jvm)
         target = int(conf.getConfString(_SIZES + "maxFileSize", str(1024**3)))

@@ -22,6 +22,12 @@ def location_key(location: str) -> str:
     return rest if scheme in ("", "file") else f"{scheme}:{rest}"
 
 
+def bucket_of(location: str) -> str:
+    """The bucket of a location in S3; empty for others."""
+    match = re.match(r"s3a?:/+([^/]+)", location)
+    return match[1] if match else ""
+
+
 def quoted(*parts: str) -> str:
     """A name of several parts, as SQL has it."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -58,9 +58,7 @@ class OptimizeMetrics:
         self._set("numTableColumns", columns)
         self._set("numTableColumnsWithStats", min(columns, indexed))
         if self._vectors:
-            removed = self._jvm.new(
-                DELTA + "commands.optimize.DeletionVectorStats", self._vectors, self._vector_rows
-            )
+            removed = self._jvm.new(DELTA + "commands.optimize.DeletionVectorStats", self._vectors, self._vector_rows)
             self._set("deletionVectorStats", self._jvm.some(removed))
         removes = scala_seq(self._jvm, self._removed)
         self._strategy.updateOptimizeStats(stats, removes, scala_seq(self._jvm, self._bins))

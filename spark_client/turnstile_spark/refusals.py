@@ -14,6 +14,8 @@ from turnstile_spark.jvm import JavaObject
 TABLE_ID, _OLD_TABLE_ID = "io.unitycatalog.tableId", "ucTableId"
 _COORDINATED = "delta.coordinatedCommits."
 _SELECT = "CREATE TABLE ... AS SELECT"
+#: Features of every table of a catalog, in lower case.
+_NEEDED = frozenset(("catalogmanaged", "catalogowned-preview", "incommittimestamp", "vacuumprotocolcheck"))
 
 
 def new_table(lake: str, properties: Mapping[str, str]) -> str | None:
@@ -22,25 +24,64 @@ def new_table(lake: str, properties: Mapping[str, str]) -> str | None:
     if provider is not None and provider.lower() != "delta":
         return f"USING {provider}: tables of '{lake}' are Delta tables: USING delta, or .format(\"delta\")"
     if "location" in properties or "external" in properties:
-        return f"EXTERNAL, LOCATION or the option 'path': leave it out, '{lake}' chooses the location of its tables"
+        return (
+            f"EXTERNAL, LOCATION or the option 'path': leave it out, '{lake}' chooses the location of its tables. A Delta table that is "
+            "there comes under the catalog with `turnstile import`; other files: CREATE TABLE ... AS SELECT * FROM parquet.`/path`"
+        )
     if any(key.startswith("hive.") for key in properties):
         return f"STORED AS or ROW FORMAT: leave it out, tables of '{lake}' are Delta tables"
     return _properties(lake, properties)
 
 
-def changes(lake: str, table_changes: Iterable[JavaObject]) -> str | None:
-    """For ALTER TABLE, with its ``TableChange`` objects."""
+def changes(lake: str, table_changes: Iterable[JavaObject], schema: str) -> str | None:
+    """For ALTER TABLE, with its ``TableChange`` objects. ``schema``: the table's, as JSON."""
     keys = []
     for change in table_changes:
         kind = change.getClass().getSimpleName()
         if kind in ("SetProperty", "RemoveProperty"):
             keys.append(str(change.property()))
+        elif kind == "DropFeature" and (reason := dropped_feature(lake, str(change.featureName()), schema)):
+            return reason
     if "location" in keys:
         return (
             f"ALTER TABLE ... SET LOCATION: '{lake}' chooses the location of its tables, for good. Copy what is elsewhere with "
             f"{_SELECT} * FROM delta.`/path`, or bring it under the catalog with `turnstile import`"
         )
     return _properties(lake, keys)
+
+
+def dropped_feature(lake: str, feature: str, schema: str) -> str | None:
+    """For DROP FEATURE. ``schema``: the table's, as JSON. Delta rewrites files for some features, by a command that it refuses for
+    catalog-managed tables, after it has changed properties."""
+    name = feature.lower()
+    statement = f"ALTER TABLE ... DROP FEATURE {feature}"
+    if name in _NEEDED:
+        return f"{statement}: '{lake}' needs it in its tables. `turnstile export` makes a table of files of one, which any Delta may change"
+    if name == "deletionvectors":
+        return (
+            f"{statement}: the feature stays, its deletion vectors can go: SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false'), then "
+            f"REORG TABLE ... APPLY (PURGE). A table without the feature: {_SELECT}, with that property"
+        )
+    if name.startswith("typewidening") and "delta.typeChanges" in schema:
+        return f"{statement}: columns have changed their types, and Delta cannot rewrite their files here. Copy the table with {_SELECT}"
+    return None
+
+
+def iceberg(name: str, url: str, catalog: str) -> str:
+    """For statements on an Iceberg table of the catalog. ``name``: the table's, with the lake's; ``url``, ``catalog``: the server's."""
+    return (
+        f"{name} is an Iceberg table, and statements of a lake are Delta's: use it through a catalog of Iceberg's "
+        f"(spark.sql.catalog.ICE = org.apache.iceberg.spark.SparkCatalog, ICE.type = rest, ICE.uri = {url}/iceberg, ICE.warehouse = {catalog}), "
+        "PyIceberg or DuckDB (docs/iceberg.md)"
+    )
+
+
+def purge(lake: str) -> str:
+    """For DROP TABLE ... PURGE."""
+    return (
+        f"DROP TABLE ... PURGE: leave out PURGE. '{lake}' removes the files of a dropped table by itself, after the server's grace period, "
+        "in which a drop can be taken back; none is removed before"
+    )
 
 
 def _properties(lake: str, keys: Iterable[str]) -> str | None:

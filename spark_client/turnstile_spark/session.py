@@ -36,6 +36,17 @@ OPTIONS = {
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
+_S3A = "spark.hadoop.fs.s3a."
+#: An endpoint that is down fails a statement within seconds; by S3A's own values (7 times 5 attempts, 30 s each) it takes minutes.
+#: create, mkdir: S3A does not look first whether something is where a file or folder is created.
+TUNING = {
+    _S3A + "connection.maximum": "64",
+    _S3A + "performance.flags": "create,mkdir",
+    _S3A + "attempts.maximum": "3",
+    _S3A + "retry.limit": "3",
+    _S3A + "retry.interval": "300ms",
+    _S3A + "connection.establish.timeout": "5s",
+}
 #: For a few cores and small tables: about ten times faster than Spark's defaults, which are for clusters.
 SMALL = {
     "spark.ui.enabled": "false",
@@ -57,7 +68,9 @@ def session(
     ``app``: application name. ``s3``: True adds Hadoop's S3A with Spark's usual ways to find credentials; a URL is an
     S3-compatible endpoint (path-style access); a mapping may have ``endpoint``, ``access_key``, ``secret_key``,
     ``session_token``, ``region``. ``small``: options for a laptop or a test. ``master``: Spark master URL. ``options``:
-    more Spark options, which win over all others. Packages come from the Ivy cache or Maven; raises what Spark raises.
+    more Spark options, which win over all others. Packages come from the Ivy cache or Maven; raises what Spark raises, and
+    ``ValueError`` where this process has a session already that lacks what is asked for: packages are loaded, and S3 is set up, when a
+    JVM starts.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -73,12 +86,34 @@ def session(
     packages += [p for p in user_options.pop("spark.jars.packages", "").split(",") if p]
     settings["spark.jars.packages"] = ",".join(packages)
     settings.update(user_options)
+    running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if running is not None and running._sc._jsc is not None and (lacking := _lacking(running, settings, s3=bool(s3))):
+        raise ValueError(
+            f"session({'s3=...' if s3 else ''}): this process has a Spark session that {lacking}. Ask for all at the first session(), or "
+            "spark.stop() it before"
+        )
     builder = SparkSession.builder.appName(app)
     if master:
         builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _lacking(running: Any, settings: Mapping[str, str], *, s3: bool) -> str | None:
+    """What a running session lacks of what is asked for, and cannot get any more; None for nothing."""
+    find = running._jvm.org.apache.spark.util.Utils.classIsLoadable
+    needed = {
+        "io.delta.tables.DeltaTable": "Delta",
+        **({"org.apache.hadoop.fs.s3a.S3AFileSystem": "S3A"} if s3 else {}),
+    }
+    if missing := [what for name, what in needed.items() if not find(name)]:
+        return f"was started without the packages of {' and '.join(missing)}"
+    conf = running.sparkContext.getConf()
+    for key, value in settings.items():
+        if key.startswith(_S3A) and key not in TUNING and conf.get(key, "") != value:
+            return f"has another {key.removeprefix('spark.hadoop.')}, or none"
+    return None
 
 
 def packages_of(pyspark_version: str, *, s3: bool) -> list[str]:
@@ -98,9 +133,8 @@ def packages_of(pyspark_version: str, *, s3: bool) -> list[str]:
 
 def _s3a(s3: str | Mapping[str, str] | bool) -> dict[str, str]:
     values = {"endpoint": s3} if isinstance(s3, str) else dict(s3) if isinstance(s3, Mapping) else {}
-    key = "spark.hadoop.fs.s3a."
-    # create, mkdir: S3A does not look first whether something is where a file or folder is created.
-    settings = {key + "connection.maximum": "64", key + "performance.flags": "create,mkdir"}
+    key = _S3A
+    settings = dict(TUNING)
     if "endpoint" in values:
         endpoint = values["endpoint"]
         settings[key + "endpoint"] = endpoint

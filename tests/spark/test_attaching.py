@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import turnstile_spark
@@ -68,6 +69,17 @@ def test_attaching_again_under_a_name_replaces_the_lake(sql: Any, spark: Any, fi
     second = turnstile_spark.attach(spark, "again", file_server.url, token=file_server.token)
     sql(f"INSERT INTO again.{name} VALUES (2)")
     assert old.count() == 2
+    for use in (
+        first.namespaces,
+        first.table(name).head,
+        lambda: first.transaction().__enter__(),
+        lambda: first.snapshot(name).__enter__(),
+        lambda: first.retry(lambda txn: None),
+        lambda: first.join(spark),
+    ):
+        with pytest.raises(TurnstileError) as caught:
+            use()
+        assert caught.value.condition == "TURNSTILE_DETACHED"
     first.detach()  # changes nothing: the name is not its any more
     sql(f"INSERT INTO again.{name} VALUES (3)")
     assert spark.newSession().table(f"again.{name}").count() == 3
@@ -100,3 +112,37 @@ def test_attach_needs_a_server(spark: Any, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("TURNSTILE_URL", raising=False)
     with pytest.raises(ValueError, match="TURNSTILE_URL"):
         turnstile_spark.attach(spark, "none")
+
+
+def test_a_session_that_cannot_get_what_is_asked_for_is_refused(spark: Any) -> None:
+    """Packages and S3 are set up when a JVM starts."""
+    assert turnstile_spark.session() is not None
+    with pytest.raises(ValueError, match=r"stop\(\) it before"):
+        turnstile_spark.session(s3="http://127.0.0.1:1")
+    with pytest.raises(ValueError, match=r"fs\.s3a\.access\.key"):
+        turnstile_spark.session(s3={"access_key": "other", "secret_key": "other"})
+
+
+def test_a_uri_that_is_none_fails_at_once(spark: Any) -> None:
+    with pytest.raises(ValueError, match="http://"):
+        turnstile_spark.attach(spark, "none", "127.0.0.1:8750")
+
+
+def test_an_address_where_nobody_listens_fails_with_the_remedy(spark: Any) -> None:
+    """Its deadline is for servers that were there."""
+    with pytest.raises(TurnstileError, match="turnstile serve") as caught:
+        turnstile_spark.attach(spark, "nowhere", "http://127.0.0.1:9", deadline=10_000)
+    assert caught.value.condition == "TURNSTILE_UNREACHABLE"
+
+
+def test_the_path_of_a_lake_s_table_is_refused_by_name(lake: Any, sql: Any, spark: Any, name: str) -> None:
+    sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
+    location = sql(f"DESCRIBE DETAIL lake.{name}")[0].location
+    for use in (
+        lambda: sql(f"SELECT * FROM delta.`{location}`"),
+        lambda: sql(f"CREATE TABLE spark_catalog.{name}_l LIKE lake.{name}"),
+        lambda: spark.read.format("delta").load(location).collect(),
+    ):
+        with pytest.raises(PySparkException) as caught:
+            use()
+        assert f"lake.{name} is a table of a lake" in str(caught.value).splitlines()[0]

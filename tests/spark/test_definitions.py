@@ -164,3 +164,37 @@ def test_use_makes_short_names_work(lake: Any, sql: Any, name: str) -> None:
         assert name.split(".")[1] in {row.tableName for row in sql("SHOW TABLES")}
     finally:
         sql("USE spark_catalog.default")
+
+
+LIKE = {
+    "clustered": "(id BIGINT, s STRUCT<a: INT>) CLUSTER BY (id, s.a)",
+    "clustered by nothing": "(id BIGINT) CLUSTER BY (id)",
+    "partitioned": "(id BIGINT, p STRING) PARTITIONED BY (p)",
+    "row tracking": "(id BIGINT) TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+    "defaults": "(id BIGINT, w STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+    "generated": "(id BIGINT, twice BIGINT GENERATED ALWAYS AS (id * 2))",
+    "identity": "(id BIGINT, own BIGINT GENERATED ALWAYS AS IDENTITY)",
+    "mapped": "(id BIGINT, `a b` INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    "checks": "(id BIGINT NOT NULL) TBLPROPERTIES ('delta.constraints.small' = 'id < 5')",
+    "domains": "(id BIGINT) TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported', 'k' = 'v')",
+    "widening": "(id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+    "change data": "(id BIGINT) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+}
+
+
+@pytest.mark.parametrize("kind", LIKE)
+@pytest.mark.parametrize("source", ["lake", "spark_catalog"])
+def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: str, kind: str, source: str) -> None:
+    """Clustering, too, which Delta itself forgets."""
+    first, copy = f"{source}.{name}", f"lake.{name}_copy"
+    sql(f"CREATE TABLE {first} {LIKE[kind]}")
+    if kind == "clustered by nothing":
+        sql(f"ALTER TABLE {first} CLUSTER BY NONE")
+    sql(f"CREATE TABLE {copy} LIKE {first}")
+    assert sql(f"DESCRIBE {copy}") == sql(f"DESCRIBE {first}")
+    details = [sql(f"DESCRIBE DETAIL {table}")[0] for table in (first, copy)]
+    assert details[1].clusteringColumns == details[0].clusteringColumns
+    sql(f"INSERT INTO {copy} (id) VALUES (1)")
+    assert sql.ids(copy) == [1]
+    if source == "spark_catalog":
+        sql(f"DROP TABLE {first}")

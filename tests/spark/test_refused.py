@@ -94,6 +94,58 @@ def test_clauses_and_properties_are_obeyed_or_refused(lake: Any, sql: Any, name:
     assert name.split(".")[1] + "p" not in lake.tables() and "elsewhere" not in lake.namespaces()
 
 
+def test_features_are_dropped_or_the_first_line_says_what_to_do(lake: Any, sql: Any, spark: Any, name: str) -> None:
+    """Delta changes properties first, and then refuses its own rewrite of files."""
+    table = f"lake.{name}"
+    sql(
+        f"CREATE TABLE {table} (id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.enableRowTracking' = 'true')"
+    )
+    sql(f"INSERT INTO {table} VALUES (1)")
+    sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE INT")
+    before = lake.table(name).head().latest
+    refused = {
+        "deletionVectors": "REORG TABLE",
+        "DELETIONVECTORS TRUNCATE HISTORY": "REORG TABLE",
+        "typeWidening": "AS SELECT",
+        "catalogManaged": "turnstile export",
+        "inCommitTimestamp": "turnstile export",
+        "vacuumProtocolCheck": "turnstile export",
+    }
+    for feature, remedy in refused.items():
+        with pytest.raises(UnsupportedOperationException) as caught:
+            sql(f"ALTER TABLE {table} DROP FEATURE {feature}")
+        assert remedy in str(caught.value).splitlines()[0], feature
+    with pytest.raises(UnsupportedOperationException, match="REORG TABLE"):
+        DeltaTable.forName(spark, table).dropFeatureSupport("deletionVectors")
+    assert lake.table(name).head().latest == before
+    sql(f"ALTER TABLE {table} DROP FEATURE rowTracking")
+    assert "rowTracking" not in sql(f"DESCRIBE DETAIL {table}")[0].tableFeatures
+    sql(f"CREATE TABLE lake.{name}w (id INT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    DeltaTable.forName(spark, f"lake.{name}w").dropFeatureSupport("typeWidening")
+    assert "typeWidening" not in sql(f"DESCRIBE DETAIL lake.{name}w")[0].tableFeatures
+
+
+def test_what_a_purge_and_a_location_ask_for_is_refused_with_a_remedy(
+    lake: Any, sql: Any, name: str, tmp_path: Path
+) -> None:
+    table = f"lake.{name}"
+    sql(f"CREATE TABLE {table} (id BIGINT)")
+    refused = {
+        f"DROP TABLE {table} PURGE": "leave out PURGE",
+        f"CREATE TABLE {table}_l (id INT) LOCATION '{tmp_path}'": "turnstile import",
+        f"CREATE EXTERNAL TABLE {table}_l (id INT) LOCATION '{tmp_path}'": "",
+        f"CREATE TABLE {table}_l LOCATION '{tmp_path}' AS SELECT 1 AS id": "turnstile import",
+        f"CREATE TABLE {table}_l LIKE {table} LOCATION '{tmp_path}'": "turnstile import",
+        f"CREATE OR REPLACE TABLE {table} (id INT) LOCATION '{tmp_path}'": "turnstile import",
+    }
+    for statement, remedy in refused.items():
+        with pytest.raises(PySparkException) as caught:
+            sql(statement)
+        assert remedy in str(caught.value).strip().splitlines()[0], statement
+    sql(f"DROP TABLE IF EXISTS {table}_l PURGE")
+    assert sql.names(name) == {""}
+
+
 def test_a_text_that_is_no_name_is_not_sent_to_the_server(lake: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")
     table = name.split(".")[1]

@@ -34,6 +34,7 @@ class Scoped:
         if self._scope is not None:
             raise turnstile_error("TURNSTILE_REFUSED", "a transaction or snapshot is entered once: make another")
         lake = self._lake
+        lake.check_open()
         try:
             cut = self._cut(list(self._named)) if self._named else {}
         except ApiError as e:

@@ -130,6 +130,7 @@ class Transaction(Scoped):
         return self._state
 
     def __enter__(self) -> Self:
+        self._lake.check_open()
         self._reservation = reserved(self._lake.api, self._reserved)
         try:
             super().__enter__()

@@ -113,9 +113,7 @@ def test_an_optimize_of_a_lake_counts_files_as_the_session_says(lake: Any, sql: 
     assert sql(f"OPTIMIZE lake.{name}")[0].metrics.numFilesAdded == 1
 
 
-def test_statements_find_the_table_by_the_session_s_current_catalog(
-    lake: Any, sql: Any, spark: Any, name: str
-) -> None:
+def test_statements_find_the_table_by_the_session_s_current_catalog(lake: Any, sql: Any, spark: Any, name: str) -> None:
     made(sql, f"lake.{name}")
     try:
         sql("USE lake.default")
@@ -140,7 +138,10 @@ def test_vacuum_returns_what_delta_s_returns(lake: Any, sql: Any, *, spark: Any,
     for table in (f"lake.{name}", f"spark_catalog.{name}"):
         made(sql, table)
         location = sql(f"DESCRIBE DETAIL {table}")[0].location
-        frames = [spark.sql(f"VACUUM {table}{rest}") for rest in ("", " RETAIN 168 HOURS", " DRY RUN", " RETAIN 200 HOURS DRY RUN")]
+        frames = [
+            spark.sql(f"VACUUM {table}{rest}")
+            for rest in ("", " RETAIN 168 HOURS", " DRY RUN", " RETAIN 200 HOURS DRY RUN")
+        ]
         rows = [[row.path.replace(location, "") for row in frame.collect()] for frame in frames]
         answers.append(([frame.schema for frame in frames], rows))
     assert answers[0] == answers[1]

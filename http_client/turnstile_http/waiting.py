@@ -1,0 +1,89 @@
+"""Lines for who waits: a call that has no answer yet says so, every few seconds, on the logger ``turnstile_http``.
+
+One thread watches all calls of the process, and sleeps while there are none; a call costs an entry in a dict. The level is
+WARNING, which Python writes to stderr where nothing else is configured.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+log = logging.getLogger("turnstile_http")
+#: Between two lines, and before the first.
+PAUSE_S = 2.5
+
+
+@dataclass(slots=True)
+class Wait:
+    """A call that goes on. ``problem``: why the last attempt came to nothing."""
+
+    what: str
+    began_s: float
+    said_s: float
+    problem: str = ""
+
+    def line(self, now_s: float) -> str:
+        """What is said of it."""
+        reason = f": {self.problem}; it is tried again" if self.problem else ", no answer yet"
+        return f"turnstile: waiting for {self.what} for {now_s - self.began_s:.0f} s{reason}"
+
+
+class Waits:
+    """The calls of a process that go on, and the thread that speaks of them. Thread-safe."""
+
+    def __init__(self, pause_s: float = PAUSE_S) -> None:
+        self._pause_s = pause_s
+        self._open: dict[int, Wait] = {}  # by thread
+        self._changed = threading.Condition()
+        self._watching = False
+
+    @contextmanager
+    def of(self, what: str) -> Iterator[Wait]:
+        """While this lasts, the thread waits for ``what``. Inside of another it is part of that."""
+        me = threading.get_ident()
+        outer = self._open.get(me)
+        if outer is not None:
+            yield outer
+            return
+        now_s = time.monotonic()
+        wait = Wait(what, now_s, now_s)
+        with self._changed:
+            self._open[me] = wait
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._watch, name="turnstile-waits", daemon=True).start()
+            elif len(self._open) == 1:
+                self._changed.notify()
+        try:
+            yield wait
+        finally:
+            with self._changed:
+                self._open.pop(me, None)
+
+    def due(self, now_s: float) -> list[str]:
+        """The lines that are due, which are taken for said."""
+        lines = []
+        for wait in list(self._open.values()):
+            if now_s - wait.said_s >= self._pause_s:
+                wait.said_s = now_s
+                lines.append(wait.line(now_s))
+        return lines
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                while not self._open:
+                    self._changed.wait()
+                next_s = min(wait.said_s for wait in self._open.values()) + self._pause_s
+                self._changed.wait(max(next_s - time.monotonic(), 0.05))
+            for line in self.due(time.monotonic()):
+                log.warning("%s", line)
+
+
+WAITS = Waits()
+"""Those of this process."""
