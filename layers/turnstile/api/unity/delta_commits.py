@@ -14,7 +14,7 @@ from turnstile.api.unity.errors import DELTA
 from turnstile.api.unity.requests import TABLE, require_no_clone, table_of_path
 from turnstile.api.unity.table_update import table_update
 from turnstile.api.unity.updater import after_update
-from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.entities import Table, is_awaited, without_head
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.maintenance.holders import is_held
@@ -42,7 +42,7 @@ def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     loader = services().loader
     target = loader.found(*requests.find_table(catalog, schema, table))
     if isinstance(target.table, RegisteredTable):
-        external.require_delta(target.table.table)
+        require_version(external.require_delta(target.table.table))
         return responses.external(target.table.table, target.table.etag)
     return shown(loader, target, require_no_clone(target.table))
 
@@ -62,7 +62,7 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     target = loader.found(*names)
     entry = target.table
     if isinstance(entry, RegisteredTable):
-        external.require_delta(entry.table)
+        require_version(external.require_delta(entry.table))
 
         def change(etag: str, old: Table) -> Table:
             return external.updated(update, etag, old, services().world.clock.now_ms())
@@ -72,6 +72,12 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     head = services().updater.update(require_no_clone(entry), update)
     with after_update(update):
         return shown(loader, target, head)
+
+
+def require_version(table: Table) -> None:
+    """Raises StateConflict for a managed table whose version 0 is awaited."""
+    if is_awaited(table):
+        raise without_head(table, "")
 
 
 def shown(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:

@@ -219,12 +219,13 @@ def managed(
 
 
 def external(catalog: str, namespace: str, table: Table) -> TableInfo:
+    """A table without a HEAD: an external one, or a managed one whose version 0 is awaited, as it was registered."""
     about = table.external or External()
     return TableInfo(
         name=table.name,
         catalog_name=catalog,
         schema_name=namespace,
-        table_type="EXTERNAL",
+        table_type="MANAGED" if about.awaited else "EXTERNAL",
         data_source_format=table.format.upper(),
         columns=to_infos(about.columns, about.partition_columns),
         storage_location=table.location,

@@ -24,13 +24,14 @@ from turnstile.api.unity.table_update import beside_log
 from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.rows import AWAITED
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, RegisteredTable
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.undecided import seen
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
 from turnstile.store.ports import BATCH_GET_MAX
@@ -93,7 +94,7 @@ def create_unity_table() -> older_api.TableInfo:
     if request.storage_location is None or format not in _FORMATS:
         missing = "storage_location" if request.storage_location is None else "data_source_format"
         raise InvalidRequest(f"{missing} is missing or not known", field=missing)
-    location, properties, principal = request.storage_location, request.properties or {}, current().principal
+    location, properties = request.storage_location, request.properties or {}
     names = (*requests.find_schema(request.catalog_name, request.schema_name), request.name)
     if request.table_type == "EXTERNAL":
         fields, partitions = columns.to_fields(request.columns or [])
@@ -103,8 +104,7 @@ def create_unity_table() -> older_api.TableInfo:
         table_id, _ = staged(*names[:2], location)
         if properties.get(UUID_PROPERTY, table_id) != table_id:
             raise InvalidRequest(f"{UUID_PROPERTY} is not the staging table's", field="properties")
-        describe = functools.partial(_described, request)
-        services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
+        _register_managed(request, names, table_id)
     elif request.table_type not in _TABLE_TYPES:
         raise InvalidRequest(f"table_type has to be one of {', '.join(_TABLE_TYPES)}", field="table_type")
     else:
@@ -129,6 +129,29 @@ def stage_unity_table() -> older_api.StagingTable:
     return older_api.StagingTable(
         request.name, request.catalog_name, request.schema_name, table.table_id, table.location
     )
+
+
+def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str], table_id: str) -> None:
+    """Registers a managed table: at once where its version 0 is there, else as one whose version 0 is awaited."""
+    principal, describe = current().principal, functools.partial(_described, request)
+    try:
+        services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
+    except (NotFound, StateConflict) as error:
+        if error.type not in (ErrorType.NO_SUCH_COMMIT, ErrorType.STAGING_TABLE_USED):
+            raise
+        if error.type == ErrorType.STAGING_TABLE_USED and not _is_awaited(table_id):
+            raise
+        fields, partitions = columns.to_fields(request.columns or [])
+        columns.check_partitions(partitions, fields)
+        about = External(columns=fields, partition_columns=partitions, properties=request.properties or {})
+        services().catalog.awaiting.register(
+            *names, table_id, about=about, comment=request.comment, principal=principal
+        )
+
+
+def _is_awaited(table_id: str) -> bool:
+    row = services().world.refs.read(services().world.space.staging(table_id))
+    return row is not None and row["state"] == AWAITED
 
 
 def _described(request: older_api.NewTable, content: Content) -> DeltaMetadata:
