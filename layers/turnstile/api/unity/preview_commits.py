@@ -27,7 +27,7 @@ from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import NonNegativeExact
-from turnstile.store.core.locations import normalise
+from turnstile.store.core.locations import normalise, of_path
 from turnstile.store.core.names import MAX_VERSION, check_uuid
 
 routes = Blueprint(__name__)
@@ -131,7 +131,7 @@ def preview_commit() -> dict[str, str]:
     head = require_no_clone(_head(update.uuid))
     if head.state == "dropped":
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
-    if normalise(request.table_uri) != head.location:
+    if normalise(of_path(request.table_uri)) != head.location:
         raise InvalidRequest("table_uri is not the table's location", field="table_uri")
     services().updater.update(head, update)
     return {}
