@@ -49,7 +49,11 @@ def test_a_path_without_a_scheme_is_one_of_a_file_system_as_in_the_reference(uni
     assert unity.post(f"{SCHEMA}/tables", body).json["metadata"]["location"] == "file:///data/ext/e2"
     keys = unity.post(f"{B}/temporary-path-credentials", {"url": "/data/ext/e3", "operation": "PATH_READ"})
     assert (keys.status, keys.json["url"]) == (200, "file:///data/ext/e3")
-    refused_old(unity.post(f"{B}/temporary-path-credentials", {"url": "data/e3", "operation": "PATH_READ"}), 400, "INVALID_ARGUMENT")
+    refused_old(
+        unity.post(f"{B}/temporary-path-credentials", {"url": "data/e3", "operation": "PATH_READ"}),
+        400,
+        "INVALID_ARGUMENT",
+    )
 
 
 @covers(createUnityTable=200, getTable=200)
@@ -58,7 +62,14 @@ def test_a_path_without_a_scheme_is_one_of_a_file_system_as_in_the_reference(uni
 )
 def test_the_comment_of_a_column_is_kept_wherever_it_is(unity: Unity, metadata: object, comment: str) -> None:
     field = {"name": "id", "type": "long", "nullable": False, "metadata": metadata}
-    column = {"name": "id", "type_name": "LONG", "type_text": "bigint", "type_json": json.dumps(field), "position": 0, "comment": "beside"}
+    column = {
+        "name": "id",
+        "type_name": "LONG",
+        "type_text": "bigint",
+        "type_json": json.dumps(field),
+        "position": 0,
+        "comment": "beside",
+    }
     made = unity.external(columns=[column])
     assert [one["comment"] for one in made["columns"]] == [comment]
     assert json.loads(made["columns"][0]["type_json"])["metadata"]["comment"] == comment
