@@ -158,6 +158,7 @@ MODULES: Final = {
     "turnstile.catalog.catalogs": Mutated(("unit/catalog/test_*.py", "functional/access/test_changes.py")),
     "turnstile.catalog.external": Mutated(_CATALOG),
     "turnstile.catalog.create": Mutated(_CATALOG),
+    "turnstile.catalog.awaited": Mutated(("unit/catalog/test_awaited.py", *_CATALOG), guards=True),
     "turnstile.access.core.client_rows": Mutated(("unit/auth/test_registered_clients.py", "unit/access/test_*.py")),
     "turnstile.coordination.core.named_ref": Mutated(
         (

@@ -14,7 +14,7 @@ from tests.support.repository import ROOT
 
 DOMAIN = ROOT / "layers/turnstile"
 PAGE = (ROOT / "docs/invariants.md").read_text()
-NUMBERS = [f"I{number}" for number in range(1, 25)]
+NUMBERS = [f"I{number}" for number in range(1, 26)]
 KINDS = ("unit", "simulation", "contract", "functional", "histories")
 
 

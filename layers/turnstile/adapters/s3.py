@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
 from turnstile.adapters.files import check_path, check_prefix
-from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.errors import MissingBucket, StorageFault
 from turnstile.store.ports import PIECE_BYTES, Stat, put_one_by_one
 from turnstile.store.retry import Patience, Retries
 
@@ -72,7 +72,10 @@ def patiently(what: str, attempt: Callable[[], T], patience: Patience | None = N
             return attempt()
         except (BotoCoreError, ClientError) as error:
             if not _transient(error) or not retries.pause():
-                raise StorageFault(f"could not {what}: {error}", remedy=_remedy(error)) from error
+                is_missing = isinstance(error, ClientError) and code_of(error) == "NoSuchBucket"
+                raise (MissingBucket if is_missing else StorageFault)(
+                    f"could not {what}: {error}", remedy=_remedy(error)
+                ) from error
 
 
 class S3Storage:

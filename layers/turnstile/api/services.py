@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from turnstile.api.auth.settings import AuthSettings
     from turnstile.api.auth.signed import SignedTokens
     from turnstile.api.unity.updater import Updater
-    from turnstile.catalog.core.entities import Catalog
+    from turnstile.catalog.awaited import Adoption
+    from turnstile.catalog.core.entities import Catalog, Table
+    from turnstile.catalog.core.paths import Path
     from turnstile.catalog.external import Externals
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
@@ -246,7 +248,19 @@ class Services:
     def open_loader(self) -> Loader:
         from turnstile.catalog.load import Loader
 
-        return Loader(self.world, self.open_reader, self.metadata, self.commits)
+        def adopt(catalog: str, path: Path, table: Table) -> bool:
+            return self.adoption.adopt(catalog, path, table)
+
+        return Loader(self.world, self.open_reader, self.metadata, self.commits, adopt=adopt)
+
+    @cached_property
+    def adoption(self) -> Adoption:
+        """Makes tables of those that were registered before their version 0 was written."""
+        from turnstile.api.unity.awaited import described
+        from turnstile.catalog.awaited import Adoption
+
+        catalog = self.open_catalog
+        return Adoption(self.world, catalog.committer, self.metadata, limits=self.limits, describe=described)
 
     @cached_property
     def open_catalog(self) -> CatalogServices:

@@ -19,7 +19,7 @@ from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location, stored_name
-from turnstile.catalog.core.rows import OPEN, new_staging, use_staging
+from turnstile.catalog.core.rows import AWAITED, OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
@@ -31,6 +31,7 @@ from turnstile.delta.ratify import timestamp_ahead
 from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_comment, check_identifier, check_name, check_uuid, published_path
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import Rejected, World
 
@@ -147,6 +148,23 @@ def first_row_hwm(content: Content) -> int | None:
     return -1 if content.hwm is None else content.hwm
 
 
+def first_head(space: Space, view: View, path: Path, *, table: Table, metadata: str, zero: Content) -> Row:
+    """Returns the HEAD of a managed table that has version 0, whose metadata is the obj ``metadata``."""
+    return new_head_row(
+        key=space.table(table.table_id),
+        table_id=table.table_id,
+        catalog=view.tree.catalog,
+        name=dotted(view.tree.catalog, *view.written(path[:-1]), table.name),
+        location=table.location,
+        metadata=metadata,
+        version=0,
+        ict=zero.ict,
+        row_hwm=first_row_hwm(zero),
+        created=table.created,
+        managed=True,
+    )
+
+
 class Registration(msgspec.Struct, frozen=True):
     """The table, and whether an earlier request had registered it."""
 
@@ -204,7 +222,7 @@ class Registrar:
             if entry is None or entry.table_id != table_id:
                 raise _used(table_id, rows[head_key], principal)
             return Registration(table_id, replayed=True)
-        staging = _open_staging(rows.get(staging_key), table_id, tree.catalog, principal)
+        staging = open_staging(rows.get(staging_key), table_id, tree.catalog, principal)
         require_free(View(tree, self._reader.store), path, "name")
         registered = _Registered(principal)
         table = Table(name, table_id, staging["location"], 0, comment=comment, access=Access(owner_for(principal)))
@@ -234,7 +252,7 @@ class Registrar:
         if (head := rows.get(head_key)) is not None:
             registered.head = head
             return CatalogChange(lambda _: registered.refuse(table_id))
-        staging = _open_staging(rows.get(staging_key), table_id, catalog, principal)
+        staging = open_staging(rows.get(staging_key), table_id, catalog, principal)
         table = Table(name, table_id, staging["location"], 0, comment=comment, access=Access(owner_for(principal)))
         return self._registration(catalog, (*namespace, name), table, first_metadata, registered)
 
@@ -248,7 +266,7 @@ class Registrar:
     ) -> CatalogChange:
         """Step 2, the metadata of 3, and the change of 4, of ``table``, which is created now."""
         table_id, namespace, name, space = table.table_id, path[:-1], path[-1], self._world.space
-        staging_key, head_key = space.staging(table_id), space.table(table_id)
+        staging_key = space.staging(table_id)
         zero = read_version_zero(self._world, self._limits, table.location, table_id)
         metadata = self._metadata.put(catalog, table_id, describe(zero), self._world.clock.now_ms())
         table = msgspec.structs.replace(table, created=self._world.clock.now_ms())
@@ -258,19 +276,7 @@ class Registrar:
             view.tree.parent(namespace)
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(namespace), name)
-            head = new_head_row(
-                key=head_key,
-                table_id=table_id,
-                catalog=view.tree.catalog,
-                name=full,
-                location=table.location,
-                metadata=metadata,
-                version=0,
-                ict=zero.ict,
-                row_hwm=first_row_hwm(zero),
-                created=table.created,
-                managed=True,
-            )
+            head = first_head(space, view, path, table=table, metadata=metadata, zero=zero)
             owner = owner_row(space, table.location, table_id, view.tree.catalog, table.created)
             writes = (Insert(head, (new_row("I2"),)), use_staging(staging_key), owner)
             return Edit(f"create table {full}", put={path: table}, writes=writes)
@@ -308,11 +314,15 @@ def check_creator(staging: Row, principal: Principal) -> None:
         raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
 
 
-def _open_staging(staging: Row | None, table_id: str, catalog: str, principal: Principal) -> Row:
-    """Returns the row of a staging table that ``principal`` may register in ``catalog``. Raises NotFound, PermissionDenied."""
-    if staging is None or fold(staging["catalog"]) != fold(catalog) or staging["state"] != OPEN:
+def open_staging(staging: Row | None, table_id: str, catalog: str, principal: Principal) -> Row:
+    """Returns the row of a staging table that ``principal`` may register in ``catalog``. Raises NotFound, PermissionDenied; StateConflict
+    ``StagingTableUsed`` for one that has a name."""
+    if staging is None or fold(staging["catalog"]) != fold(catalog) or staging["state"] not in (OPEN, AWAITED):
         raise _no_staging(table_id)
     check_creator(staging, principal)
+    if staging["state"] == AWAITED:
+        problem = f"{table_id} is registered already, under another name, and its version 0 is awaited"
+        raise StateConflict("StagingTableUsed", problem, field="table_id", remedy=_ANOTHER)
     return staging
 
 

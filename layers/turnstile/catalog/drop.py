@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from turnstile.catalog.awaited import AwaitedDrops
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.commit import MAX_ROWS, CatalogChange, Committer, Edit, View
-from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
+from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.describe import not_active
@@ -39,7 +40,7 @@ class Dropper:
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, publisher: Publisher) -> None:
         self._world, self._reader, self._committer, self._publisher = world, reader, committer, publisher
-        self._externals = Externals(world, reader, committer)
+        self._externals, self._awaited = Externals(world, reader, committer), AwaitedDrops(world, committer)
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
         """Three requests when warm; an imported table is published and read first. Raises NotFound; StateConflict
@@ -49,6 +50,9 @@ class Dropper:
         present = View(self._reader.at(catalog, row), self._reader.store)
         table = present.table(namespace, name)
         table_id = table.table_id
+        if is_awaited(table):
+            self._awaited.drop(catalog, namespace, name, table_id)
+            return
         if table.external is not None:
             self._externals.drop(catalog, namespace, name, table_id)
             return
@@ -202,12 +206,13 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
 
 
 def _tables(view: View, below: list[_Item]) -> tuple[list[_Item], list[_Item]]:
-    """Returns the managed tables and clones, and the imported tables among ``below``."""
+    """Returns the managed tables and clones, and the tables among ``below`` that are dropped one by one."""
     items = [(name, entry) for name, entry in below if entry.kind == TABLE]
     entities = view.entities([entry.obj for _, entry in items])
     managed, imported = list[_Item](), list[_Item]()
     for item in items:
         table = entities[item[1].obj]
         assert isinstance(table, Table)
-        (managed if table.managed or table.clone is not None else imported).append(item)
+        alone = is_awaited(table) or not (table.managed or table.clone is not None)
+        (imported if alone else managed).append(item)
     return managed, imported

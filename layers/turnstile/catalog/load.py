@@ -11,14 +11,15 @@ answered before the request is authorized on the tree that the name was found in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from turnstile.access.authorizer import Guard
 from turnstile.access.core.rules import read_table
-from turnstile.catalog.core.entities import Table, external_table
+from turnstile.catalog.core.entities import Table, is_awaited, without_head
+from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.commits import Commits, Listing
@@ -80,10 +81,12 @@ class Loader:
         guard: Guard | None = None,
         threads: ThreadPoolExecutor | None = None,
         locations: Lru[str, str] | None = None,
+        adopt: Callable[[str, Path, Table], bool] | None = None,
     ) -> None:
         self._world, self.reader, self._metadata, self._commits = world, reader, metadata, commits
         self._guard, self._threads = guard, threads or ThreadPoolExecutor(2, thread_name_prefix="load")
         self._locations = locations or Lru[str, str](_LOCATIONS)
+        self._adopt = adopt
 
     def authorized_by(self, guard: Guard) -> Loader:
         reader = self.reader.authorized_by(guard)
@@ -95,17 +98,18 @@ class Loader:
             guard=guard,
             threads=self._threads,
             locations=self._locations,
+            adopt=self._adopt,
         )
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
         """Returns the table that the name leads to now. ``content``: return inline content instead of writing files, if
         the request may read the table. Raises PermissionDenied, whether or not there is such a table (I12); NotFound
-        for what is missing first; UnsupportedTable if it is external; StateConflict if it is being recovered;
+        for what is missing first; UnsupportedTable if it is external; StateConflict if it is being recovered, or has no version yet;
         StorageFault if an inline commit's file could not be written."""
         head = self.find(catalog, namespace, table)
         if isinstance(head, RegisteredTable):
             remedy = "read it by its location; to commit to it here, drop it first (its files stay), then import it"
-            raise external_table(table, remedy)
+            raise without_head(head.table, remedy)
         return self.loaded(head, content=content and (self._guard is None or self._guard.may(read_table)))
 
     def loaded(self, head: TableHead, *, content: bool = False) -> TableState:
@@ -114,7 +118,8 @@ class Loader:
         return TableState(head, metadata, self._commits.of(head, 0, MAX_VERSION, content=content))
 
     def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | RegisteredTable:
-        """Returns what the name leads to now: a HEAD, or a table that is registered only. Raises NotFound."""
+        """Returns what the name leads to now: a HEAD, or a table that is registered only. Raises NotFound; InvalidCommit if the version 0
+        that was awaited is there, and breaks the contract."""
         return self.found(catalog, namespace, table).table
 
     def found(self, catalog: str, namespace: Sequence[str], table: str) -> Found:
@@ -126,6 +131,10 @@ class Loader:
             row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is None:
             entity = self.reader.store.entity(resolved.catalog, resolved.entity)
+            if is_awaited(entity) and self._adopt is not None:
+                assert isinstance(entity, Table)
+                if self._adopt(resolved.catalog, (*path, table), entity):
+                    return self.found(catalog, namespace, table)
             if isinstance(entity, Table) and entity.external is not None:
                 return Found(RegisteredTable(resolved.catalog, entity, resolved.entity), beside.tree)
         if row is None or row["state"] == "dropped":

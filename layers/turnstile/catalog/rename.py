@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, external_table
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, without_head
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
@@ -70,7 +70,7 @@ class Renamer:
         def change(view: View) -> Edit | None:
             old = view.table(namespace, name)
             if old.external is not None and not external:
-                raise external_table(name, "rename it through Unity Catalog's API, where it was registered")
+                raise without_head(old, "rename it through Unity Catalog's API, where it was registered")
             if same and old.name == new_name:
                 return None
             view.tree.parent(target)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from turnstile.catalog.awaited import Awaiting
 from turnstile.catalog.catalogs import Catalogs
 from turnstile.catalog.commit import Committer
 from turnstile.catalog.create import Registrar, Staging
@@ -84,6 +85,10 @@ class CatalogServices:
     @cached_property
     def registrar(self) -> Registrar:
         return Registrar(self.world, self.reader, self.committer, self.metadata, self.limits)
+
+    @cached_property
+    def awaiting(self) -> Awaiting:
+        return Awaiting(self.world, self.reader, self.committer)
 
     @cached_property
     def renamer(self) -> Renamer:

@@ -13,6 +13,7 @@ the file that was written for it. Files of attempts that failed are deleted as s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 import msgspec
@@ -26,7 +27,7 @@ from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
 from turnstile.iceberg.core.table_updates import applied, created
-from turnstile.iceberg.files import StoredFile
+from turnstile.iceberg.files import StoredFile, requested
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.manifest_lists import ManifestLists
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
@@ -172,7 +173,8 @@ class _Run:
         metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.spelled)
         check_paths(metadata.properties, claim.location)
         self._lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
-        file = self._write(claim.location, metadata)
+        with nullcontext() if claim.managed else requested("updates.location"):
+            file = self._write(claim.location, metadata)
         name, access = change.path[-1], self._context.owned
         entity = IcebergTable(
             name,

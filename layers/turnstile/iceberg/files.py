@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, TooLarge
+from turnstile.store.core.errors import InvalidRequest, MissingBucket, NotFound, StorageFault, TooLarge
 from turnstile.store.core.limits import escaped_size, response_size
 from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Ids, LogStorage, Storages
@@ -52,6 +53,16 @@ class StoredFile(msgspec.Struct, frozen=True):
 
     path: str
     digest: bytes
+
+
+@contextmanager
+def requested(field: str) -> Iterator[None]:
+    """Says of a bucket that does not exist which member of the request names it. Raises InvalidRequest."""
+    try:
+        yield
+    except MissingBucket as error:
+        remedy = "name a bucket that exists, or leave the location out"
+        raise InvalidRequest(f"the bucket does not exist: {error.message}", field=field, remedy=remedy) from error
 
 
 class MetadataFiles:
@@ -95,7 +106,8 @@ class MetadataFiles:
         if path.count("/") < 3:
             raise InvalidRequest(f"{path} is no file", field="metadata-location")
         storage, name = self._at(path)
-        file = storage.read(name, MAX_BYTES + 1)
+        with requested("metadata-location"):
+            file = storage.read(name, MAX_BYTES + 1)
         if file is None:
             raise NotFound("metadata file", path, field="metadata-location")
         raw, digest = file[0], _digest(file[0])

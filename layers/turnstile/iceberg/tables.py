@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Final, TypeVar
 
@@ -26,7 +27,7 @@ from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.delta_scans import is_readable, read_only
-from turnstile.iceberg.files import StoredFile
+from turnstile.iceberg.files import StoredFile, requested
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.locations import normalise
@@ -104,7 +105,8 @@ class Tables:
         if request.stage_create:
             self._files.make_folder(claim.location)
             return LoadedTable(None, metadata)
-        file = self._files.write(claim.location, metadata)
+        with requested("location") if request.location is not None else nullcontext():
+            file = self._files.write(claim.location, metadata)
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file.path]), metadata)
 
     def register(self, catalog: str, path: Path, metadata_location: str, *, overwrite: bool = False) -> LoadedTable:

@@ -7,6 +7,7 @@ are where the catalog chooses, or at the ``write.metadata.path`` that the view w
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import msgspec
 
@@ -19,6 +20,7 @@ from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.updates import ViewUpdate
 from turnstile.iceberg.core.view_updates import applied, new_view
 from turnstile.iceberg.core.views import ViewMetadata, ViewVersion
+from turnstile.iceberg.files import requested
 from turnstile.iceberg.locations import METADATA_PATH, LocationClaim
 from turnstile.iceberg.tables import Tables, check_free, entity_at
 from turnstile.store.core.errors import InvalidRequest
@@ -119,7 +121,8 @@ class Views:
             check_free(self._context.view(catalog), path, IcebergView)  # before anything is written
             claim = self._context.locations.requested(self._world.ids.uuid(), metadata_path)
             metadata = new_metadata(claim)
-        file = self._files.write(claim.spelled, metadata)
+        with requested(f"properties.{METADATA_PATH}") if metadata_path is not None else nullcontext():
+            file = self._files.write(claim.spelled, metadata)
         return LoadedView(tables.add(IcebergView, catalog, path, claim, file, written=[file.path]), metadata)
 
     def replace(self, catalog: str, path: Path, request: ReplaceView) -> LoadedView:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.commit import Edit, View
-from turnstile.catalog.core.entities import Table, external_table
+from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.describe import not_active
@@ -95,7 +95,7 @@ class Exporter:
         table = self._services.reader.store.entity(resolved.catalog, resolved.entity)
         if isinstance(table, Table) and table.external is not None:
             remedy = "there is nothing to export: drop it through Unity Catalog's API, its files stay"
-            raise external_table(table.name, remedy)
+            raise without_head(table, remedy)
         raise NotFound("table", resolved.table_id, field="table", remedy="check the name")
 
     def _release_location(self, head: TableHead) -> list[Write]:

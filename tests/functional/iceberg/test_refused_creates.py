@@ -76,3 +76,45 @@ def test_a_token_is_called_as_iceberg_calls_it() -> None:
         for path in (f"{SALES}/tables", f"{SALES}/views", f"{MAIN}/namespaces"):
             message = refused(client.get(path, pageToken=token), 400, "BadRequestException")
             assert message.startswith("pageToken is no page token") and "page_token" not in message
+
+
+NOWHERE = "s3://no-such-bucket/lake/t"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("tables", {"name": "t", "schema": SCHEMA, "location": NOWHERE}),
+        ("views", {**VIEW, "properties": {"write.metadata.path": NOWHERE}}),
+        ("register", {"name": "t", "metadata-location": f"{NOWHERE}/metadata/00000-a.metadata.json"}),
+        ("register-view", {"name": "t", "metadata-location": f"{NOWHERE}/metadata/00000-a.metadata.json"}),
+    ],
+)
+def test_a_bucket_that_does_not_exist_is_the_requests_fault(path: str, body: dict[str, Any]) -> None:
+    client = Iceberg()
+    client.create("first")
+    client.world.storages.missing = frozenset({"s3://no-such-bucket"})
+    rows = client.heads()
+    assert "the bucket does not exist" in refused(client.post(f"{SALES}/{path}", body), 400, "BadRequestException")
+    assert client.heads() == rows
+
+
+def test_a_commit_that_creates_a_table_in_no_bucket_is_refused_likewise() -> None:
+    client = Iceberg()
+    staged = client.post(
+        f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "location": NOWHERE, "stage-create": True}
+    ).json
+    client.world.storages.missing = frozenset({"s3://no-such-bucket"})
+    updates = [
+        {"action": "assign-uuid", "uuid": staged["metadata"]["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": NOWHERE},
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    assert "the bucket does not exist" in refused(client.post(f"{SALES}/tables/t", body), 400, "BadRequestException")

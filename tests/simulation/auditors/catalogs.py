@@ -16,6 +16,7 @@ from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit
 from turnstile.catalog.history.core import ALL, SNAPSHOT, NamedSnapshot
 from turnstile.delta.core.head import PINNED
 from turnstile.gc.core import SETTLED_MS
+from turnstile.store.core.writes import Row
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State
@@ -194,6 +195,18 @@ class TreeAuditor:
             if (space, id) not in self._state.objs.rows:
                 raise Violation("I9", f"{what} leads to {id}, which does not exist")
 
+    def _is_awaited(self, table_id: str, head: Row | None) -> bool:
+        """Whether a name leads to a table whose version 0 is awaited, which has no HEAD."""
+        state = self._state
+        external, staging = (state.refs.rows.get(key(table_id)) for key in (state.space.external, state.space.staging))
+        if external is None:
+            return False
+        if head is not None:
+            raise Violation("I25", f"{table_id} has a HEAD, and its version 0 is awaited")
+        if staging is None:
+            raise Violation("I25", f"version 0 of {table_id} is awaited, and its files were given up")
+        return True
+
     def _tables(self, catalog: str, named: list[str]) -> None:
         state = self._state
         if len(named) != len(set(named)):
@@ -201,6 +214,8 @@ class TreeAuditor:
         heads = {row["table_id"]: row for row in state.refs.rows.values() if row["kind"] == "table"}
         for table_id in named:
             head = heads.get(table_id)
+            if self._is_awaited(table_id, head):
+                continue
             if head is None or head["state"] == "dropped":
                 raise Violation("I9", f"a name leads to {table_id}, which is {head and head['state']}")
         for table_id, head in heads.items():

@@ -223,7 +223,7 @@ def lost(unity: Unity, id: str) -> Answer:
 def not_served(unity: Unity, id: str) -> Answer:
     """What the reference has and Turnstile has not."""
     ask = GOOD[id](unity)
-    other = {"table_type": "VIEW"} if id == "createUnityTable" else {"new_name": "other"}
+    other = {"table_type": "STREAMING_TABLE"} if id == "createUnityTable" else {"new_name": "other"}
     return send(unity, id, msgspec.structs.replace(ask, body={**ask.body, **other}))
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from turnstile.adapters.files import check_path, check_prefix
+from turnstile.store.core.errors import MissingBucket
 from turnstile.store.ports import Stat, put_one_by_one
 
 
@@ -17,6 +18,8 @@ class FakeStorages:
         self.clock = clock
         self.lock = threading.RLock()
         self.requests: list[str] = []
+        self.missing = frozenset[str]()
+        """Buckets (``s3://name``) that do not exist."""
 
     def open(self, location: str) -> FakeStorage:
         return FakeStorage(self, location.rstrip("/") + "/")
@@ -83,6 +86,8 @@ class FakeStorage:
             self._owner.files.pop(key, None)
 
     def _key(self, path: str) -> str:
+        if any(self._root.startswith(f"{bucket}/") for bucket in self._owner.missing):
+            raise MissingBucket(f"{self._root} has no bucket")
         return self._root + check_path(path)
 
     def _under(self, prefix: str) -> list[Stat]:

@@ -276,7 +276,10 @@ def _field(info: ColumnInfo) -> dict[str, Any]:
                 return _bad(info)
             type = info.type_json
         if isinstance(type, dict) and "name" in type and "type" in type:
-            field = {"nullable": True, **type, "name": info.name, "metadata": type.get("metadata") or {}}
+            metadata = type.get("metadata") or {}
+            if info.comment and isinstance(metadata, dict) and not metadata.get("comment"):
+                metadata = {**metadata, "comment": info.comment}
+            field = {"nullable": True, **type, "name": info.name, "metadata": metadata}
             return field if is_field(field) else _bad(info)
     if type is None:
         precision = f"({info.type_precision},{info.type_scale or 0})" if info.type_precision is not None else "(10,0)"

@@ -21,7 +21,7 @@ from turnstile.catalog.create import check_creator
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
-from turnstile.store.core.locations import is_root, normalise, overlap
+from turnstile.store.core.locations import is_root, normalise, of_path, overlap
 from turnstile.store.core.names import check_uuid
 from turnstile.store.core.writes import Row
 
@@ -140,7 +140,7 @@ def _free(location: str, operation: str) -> str:
     learn what is there. The lake root is not free even before the first table claims it. Raises InvalidRequest for no
     location or a whole bucket, PermissionDenied for no right to it, or where coordinated tables are.
     """
-    location, world = normalise(location), services().world
+    location, world = normalise(of_path(location)), services().world
     rows = world.refs.read_many(keys_above(world.space, location))
     taken, registered = overlap(location, normalise(services().settings.lake_root)), ""
     for key, row in rows.items():

@@ -14,10 +14,12 @@ from turnstile.api.unity.errors import DELTA
 from turnstile.api.unity.requests import TABLE, require_no_clone, table_of_path
 from turnstile.api.unity.table_update import table_update
 from turnstile.api.unity.updater import after_update
-from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.entities import ICEBERG_VIEW, Table, is_awaited, without_head
+from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.maintenance.holders import is_held
+from turnstile.store.core.errors import NotFound, UnsupportedTable
 
 routes = Blueprint(__name__)
 
@@ -39,10 +41,14 @@ def configuration() -> responses.Config:
 @routes.route(TABLE, methods=["GET"])
 @needs((see_table, table_of_path))
 def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
-    loader = services().loader
-    target = loader.found(*requests.find_table(catalog, schema, table))
+    loader, names = services().loader, requests.find_table(catalog, schema, table)
+    try:
+        target = loader.found(*names)
+    except NotFound:
+        _refuse_view(names)
+        raise
     if isinstance(target.table, RegisteredTable):
-        external.require_delta(target.table.table)
+        require_version(external.require_delta(target.table.table))
         return responses.external(target.table.table, target.table.etag)
     return shown(loader, target, require_no_clone(target.table))
 
@@ -62,7 +68,7 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     target = loader.found(*names)
     entry = target.table
     if isinstance(entry, RegisteredTable):
-        external.require_delta(entry.table)
+        require_version(external.require_delta(entry.table))
 
         def change(etag: str, old: Table) -> Table:
             return external.updated(update, etag, old, services().world.clock.now_ms())
@@ -72,6 +78,22 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     head = services().updater.update(require_no_clone(entry), update)
     with after_update(update):
         return shown(loader, target, head)
+
+
+def _refuse_view(names: tuple[str, Path, str]) -> None:
+    """Raises UnsupportedTable, which sends engines to the older API, if the name leads to a view."""
+    reader = services().reader
+    entry = reader.current(names[0]).find((*names[1], names[2]))
+    if entry is not None and entry.kind == ICEBERG_VIEW:
+        raise UnsupportedTable(
+            f"'{names[2]}' is a view, not a Delta table", field="table", remedy="load it by the older API"
+        )
+
+
+def require_version(table: Table) -> None:
+    """Raises StateConflict for a managed table whose version 0 is awaited."""
+    if is_awaited(table):
+        raise without_head(table, "")
 
 
 def shown(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:

@@ -20,7 +20,7 @@ from turnstile.catalog.core.entities import DELTA, External
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import RegisteredTable
 from turnstile.store.core.errors import InvalidRequest, NotFound
-from turnstile.store.core.locations import normalise
+from turnstile.store.core.locations import normalise, of_path
 from turnstile.store.core.names import check_identifier, check_uuid
 from turnstile.store.ports import VendedCredentials
 
@@ -100,7 +100,7 @@ def register_external(
     """Registers an external table that the principal will own."""
     owner = owner_for(current().principal)
     services().catalog.externals.register(
-        *names, location=location, format=format, about=about, comment=comment, owner=owner
+        *names, location=of_path(location), format=format, about=about, comment=comment, owner=owner
     )
 
 
@@ -108,7 +108,7 @@ def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
     """Returns uuid and normalised location of the staging table at ``location``, or of the table it became; raises
     NotFound for no such catalog or schema, or no such location."""
     services().catalog.reader.current(catalog).parent(namespace)
-    normalised = normalise(location)
+    normalised = normalise(of_path(location))
     try:
         table_id = check_uuid(normalised.rpartition("/")[2])
     except InvalidRequest:

@@ -76,7 +76,10 @@ _BUSY: Final = {
 }
 """Temporary states of a table: waiting helps, rebasing does not, so 429 rather than 409."""
 
-_EXISTS: Final = {"namespace": "SCHEMA_ALREADY_EXISTS", "table": "TABLE_ALREADY_EXISTS"}
+_EXISTS: Final = {
+    "namespace": "SCHEMA_ALREADY_EXISTS",
+    **dict.fromkeys(("table", "iceberg-table", "iceberg-view"), "TABLE_ALREADY_EXISTS"),
+}
 
 
 class RequirementFailed(StateConflict):

@@ -3,7 +3,7 @@ reference; times are in ms."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,10 @@ from turnstile.catalog.core.paths import dotted
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.ports import VendedCredentials
+
+if TYPE_CHECKING:
+    from turnstile.catalog.core.entities import IcebergView
+    from turnstile.iceberg.core.unity_views import UnityView
 
 Map = dict[str, str]
 
@@ -56,12 +60,12 @@ class TableInfo(Info, frozen=True, kw_only=True):
     catalog_name: str
     schema_name: str
     table_type: str
-    data_source_format: str
+    data_source_format: str | None
     columns: list[ColumnInfo]
-    storage_location: str
+    storage_location: str | None
     table_id: str
     view_definition: str | None = None
-    view_dependencies: str | None = None
+    view_dependencies: Any = None
 
 
 class Catalogs(msgspec.Struct, frozen=True):
@@ -156,6 +160,8 @@ class NewTable(NewStagingTable, frozen=True):
     comment: str | None = None
     properties: Map | None = None
     row_filter: Any = None
+    view_definition: str | None = None
+    view_dependencies: Any = None
 
 
 class TableCredentialsRequest(msgspec.Struct, frozen=True):
@@ -219,12 +225,13 @@ def managed(
 
 
 def external(catalog: str, namespace: str, table: Table) -> TableInfo:
+    """A table without a HEAD: an external one, or a managed one whose version 0 is awaited, as it was registered."""
     about = table.external or External()
     return TableInfo(
         name=table.name,
         catalog_name=catalog,
         schema_name=namespace,
-        table_type="EXTERNAL",
+        table_type="MANAGED" if about.awaited else "EXTERNAL",
         data_source_format=table.format.upper(),
         columns=to_infos(about.columns, about.partition_columns),
         storage_location=table.location,
@@ -234,6 +241,27 @@ def external(catalog: str, namespace: str, table: Table) -> TableInfo:
         comment=table.comment,
         properties=external_properties(about),
         owner=table.access.owner or None,
+    )
+
+
+def view(catalog: str, namespace: str, entity: IcebergView, about: UnityView) -> TableInfo:
+    """A view, whichever API made it."""
+    return TableInfo(
+        name=entity.name,
+        catalog_name=catalog,
+        schema_name=namespace,
+        table_type=about.kind,
+        data_source_format=None,
+        columns=to_infos(about.fields, ()),
+        storage_location=None,
+        table_id=entity.table_id,
+        created_at=entity.created,
+        updated_at=entity.updated or entity.created,
+        comment=about.comment,
+        properties=about.properties,
+        owner=entity.access.owner or None,
+        view_definition=about.definition,
+        view_dependencies=about.dependencies,
     )
 
 

@@ -22,15 +22,16 @@ from turnstile.api.unity.older_catalogs import page_size
 from turnstile.api.unity.requests import query, require_no_clone
 from turnstile.api.unity.table_update import beside_log
 from turnstile.catalog.commit import View
-from turnstile.catalog.core.entities import External, Table
+from turnstile.catalog.core.entities import ICEBERG_VIEW, External, Table
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.rows import AWAITED
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, RegisteredTable
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.undecided import seen
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
 from turnstile.store.ports import BATCH_GET_MAX
@@ -39,6 +40,9 @@ routes = Blueprint(__name__)
 
 FIRST_PAGE: Final = 1000
 """Tables of a page when no size is asked for: some clients read only the first page."""
+
+_VIEWS: Final = "view:"
+"""How the token of a page of views begins; the name of the last view before it follows."""
 
 _FORMATS: Final = ("DELTA", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT")
 _TABLE_TYPES: Final = ("MANAGED", "EXTERNAL", "STREAMING_TABLE", "MATERIALIZED_VIEW", "METRIC_VIEW", "VIEW")
@@ -65,13 +69,15 @@ def _schema_of(shape: type[older_api.NewTable | older_api.NewStagingTable]) -> T
 def unity_tables() -> older_api.Tables:
     catalog, path = requests.find_schema(requests.required("catalog_name"), requests.required("schema_name"))
     size, token = page_size(FIRST_PAGE), query().text("page_token")
+    if token is not None and token.startswith(_VIEWS):
+        return _views(catalog, path, token.removeprefix(_VIEWS), size)
     view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
     names = (view.tree.catalog, dotted(*view.written(path)))
     while True:
         page = services().catalog.listings.tables(catalog, path, page_token=token, max_results=size)
         tables = older_api.Tables(_infos(*names, page.items), page.next_token)
         if response_size(tables) <= (RESPONSE_BYTES_MAX if size == 1 else PAGE_BYTES):
-            return tables
+            return tables if tables.next_page_token is not None else _with_views(tables, catalog, path, size)
         if size == 1:  # stored before there was a limit, and the schema's other tables are to be listed all the same
             return older_api.Tables([_narrowed(table) for table in tables.tables], page.next_token)
         size = max(1, len(page.items) // 2)
@@ -80,7 +86,13 @@ def unity_tables() -> older_api.Tables:
 @routes.route(PREFIX + "/tables/{full_name}", methods=["GET"])
 @needs((see_table, _table_of_path))
 def unity_table(full_name: str) -> older_api.TableInfo:
-    return _info(requests.full_table(full_name), services().loader)
+    names = requests.full_table(full_name)
+    try:
+        return _info(names, services().loader)
+    except NotFound:
+        if (view := _view(names)) is not None:
+            return view
+        raise
 
 
 @routes.route(PREFIX + "/tables", methods=["POST"])
@@ -89,12 +101,19 @@ def create_unity_table() -> older_api.TableInfo:
     request = body(older_api.NewTable)
     check_identifier(request.name, "name")
     columns.check_nothing_hidden(request.row_filter, request.columns or [])
+    names = (*requests.find_schema(request.catalog_name, request.schema_name), request.name)
+    if request.table_type in ("VIEW", "METRIC_VIEW"):
+        from turnstile.api.unity import views
+
+        views.create(request, names)
+        made = views.find(names)
+        assert made is not None, "a view that was made is there"
+        return made
     format = (request.data_source_format or "DELTA").upper()
     if request.storage_location is None or format not in _FORMATS:
         missing = "storage_location" if request.storage_location is None else "data_source_format"
         raise InvalidRequest(f"{missing} is missing or not known", field=missing)
-    location, properties, principal = request.storage_location, request.properties or {}, current().principal
-    names = (*requests.find_schema(request.catalog_name, request.schema_name), request.name)
+    location, properties = request.storage_location, request.properties or {}
     if request.table_type == "EXTERNAL":
         fields, partitions = columns.to_fields(request.columns or [])
         about = external.checked(External(columns=fields, partition_columns=partitions, properties=properties))
@@ -103,8 +122,7 @@ def create_unity_table() -> older_api.TableInfo:
         table_id, _ = staged(*names[:2], location)
         if properties.get(UUID_PROPERTY, table_id) != table_id:
             raise InvalidRequest(f"{UUID_PROPERTY} is not the staging table's", field="properties")
-        describe = functools.partial(_described, request)
-        services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
+        _register_managed(request, names, table_id)
     elif request.table_type not in _TABLE_TYPES:
         raise InvalidRequest(f"table_type has to be one of {', '.join(_TABLE_TYPES)}", field="table_type")
     else:
@@ -115,7 +133,14 @@ def create_unity_table() -> older_api.TableInfo:
 @routes.route(PREFIX + "/tables/{full_name}", methods=["DELETE"])
 @needs((edit_table, _table_of_path))
 def drop_unity_table(full_name: str) -> dict[str, str]:
-    services().catalog.dropper.drop(*requests.full_table(full_name))
+    names = requests.full_table(full_name)
+    try:
+        services().catalog.dropper.drop(*names)
+    except NotFound:
+        from turnstile.api.unity import views
+
+        if not views.drop(names):
+            raise
     return {}
 
 
@@ -129,6 +154,66 @@ def stage_unity_table() -> older_api.StagingTable:
     return older_api.StagingTable(
         request.name, request.catalog_name, request.schema_name, table.table_id, table.location
     )
+
+
+def _view(names: tuple[str, Path, str]) -> older_api.TableInfo | None:
+    """The view that the name leads to. What views need is loaded with the first."""
+    from turnstile.api.unity import views
+
+    return views.find(names)
+
+
+def _has_views(catalog: str, path: Path) -> bool:
+    reader = services().catalog.reader
+    return next(iter(reader.current(catalog).children(path, ICEBERG_VIEW)), None) is not None
+
+
+def _views(catalog: str, path: Path, after: str, size: int) -> older_api.Tables:
+    """A page of views; they follow the tables."""
+    from turnstile.api.unity import views
+
+    while True:
+        infos, last = views.page(catalog, path, after, size)
+        page = older_api.Tables(infos, None if last is None else f"{_VIEWS}{last}")
+        if size == 1 or response_size(page) <= PAGE_BYTES:
+            return page
+        size = max(1, len(infos) // 2)
+
+
+def _with_views(tables: older_api.Tables, catalog: str, path: Path, size: int) -> older_api.Tables:
+    """The last page of tables, with the first views where it has room for them, else with the token of the first page of views."""
+    if not _has_views(catalog, path):
+        return tables
+    room = size - len(tables.tables)
+    if room > 0:
+        more = _views(catalog, path, "", room)
+        both = older_api.Tables([*tables.tables, *more.tables], more.next_page_token)
+        if response_size(both) <= PAGE_BYTES:
+            return both
+    return older_api.Tables(tables.tables, _VIEWS)
+
+
+def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str], table_id: str) -> None:
+    """Registers a managed table: at once where its version 0 is there, else as one whose version 0 is awaited."""
+    principal, describe = current().principal, functools.partial(_described, request)
+    try:
+        services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
+    except (NotFound, StateConflict) as error:
+        if error.type not in (ErrorType.NO_SUCH_COMMIT, ErrorType.STAGING_TABLE_USED):
+            raise
+        if error.type == ErrorType.STAGING_TABLE_USED and not _is_awaited(table_id):
+            raise
+        fields, partitions = columns.to_fields(request.columns or [])
+        columns.check_partitions(partitions, fields)
+        about = External(columns=fields, partition_columns=partitions, properties=request.properties or {})
+        services().catalog.awaiting.register(
+            *names, table_id, about=about, comment=request.comment, principal=principal
+        )
+
+
+def _is_awaited(table_id: str) -> bool:
+    row = services().world.refs.read(services().world.space.staging(table_id))
+    return row is not None and row["state"] == AWAITED
 
 
 def _described(request: older_api.NewTable, content: Content) -> DeltaMetadata:

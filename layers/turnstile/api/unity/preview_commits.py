@@ -22,10 +22,12 @@ from turnstile.api.unity.errors import PREFIX
 from turnstile.api.unity.requests import require_no_clone
 from turnstile.api.unity.responses import unpublished
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
+from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import NonNegativeExact
-from turnstile.store.core.locations import normalise
+from turnstile.store.core.locations import normalise, of_path
 from turnstile.store.core.names import MAX_VERSION, check_uuid
 
 routes = Blueprint(__name__)
@@ -111,7 +113,12 @@ PREVIEW: Final = PREFIX + "/delta/preview/commits"
 def preview_commits() -> UnityCommits:
     request = _list_body()
     end = MAX_VERSION if request.end_version is None else request.end_version
-    head = require_no_clone(services().commits.head(request.table_id))
+    try:
+        head = require_no_clone(services().commits.head(request.table_id))
+    except NotFound:
+        if services().adoption.adopt_by_id(request.table_id) is not None:
+            return UnityCommits([], 0)  # what the reference says of a table without commits
+        head = services().commits.head(request.table_id)
     listing = services().commits.of(head, request.start_version, end)
     return UnityCommits(unpublished(listing, CommitInfo), listing.head.latest)
 
@@ -121,13 +128,24 @@ def preview_commits() -> UnityCommits:
 def preview_commit() -> dict[str, str]:
     request = body(CommitBody)
     update = update_of(request)
-    head = require_no_clone(services().commits.head(update.uuid))
+    head = require_no_clone(_head(update.uuid))
     if head.state == "dropped":
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
-    if normalise(request.table_uri) != head.location:
+    if normalise(of_path(request.table_uri)) != head.location:
         raise InvalidRequest("table_uri is not the table's location", field="table_uri")
     services().updater.update(head, update)
     return {}
+
+
+def _head(table_id: str) -> TableHead:
+    """The HEAD of a table, which may get it now. Raises NotFound; StateConflict for one whose version 0 is awaited."""
+    try:
+        return services().commits.head(table_id)
+    except NotFound:
+        table = services().adoption.adopt_by_id(table_id)
+        if table is not None:
+            raise without_head(table, "") from None
+        return services().commits.head(table_id)
 
 
 def _list_body() -> ListBody:

@@ -27,7 +27,7 @@ from turnstile.api.v1.paths import (
     table_of_path,
 )
 from turnstile.catalog.catalogs import REALM_TREE
-from turnstile.catalog.core.entities import external_table
+from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.core.policies import PREFIX, EffectivePolicy, Level, check_policies, policy_of
 from turnstile.catalog.describe import Describer
 from turnstile.catalog.load import RegisteredTable
@@ -188,5 +188,5 @@ def _response(name: str, levels: list[Level]) -> PolicyResponse:
 def _delta_table(catalog: str, namespace: str, table: str) -> TableHead:
     table_head = services().loader.find(*table_names(catalog, namespace, table))
     if isinstance(table_head, RegisteredTable):
-        raise external_table(table, "maintain it with the engine that writes it")
+        raise without_head(table_head.table, "maintain it with the engine that writes it")
     return table_head

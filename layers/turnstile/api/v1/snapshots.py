@@ -17,7 +17,7 @@ from turnstile.access.core.rules import read_table
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
-from turnstile.catalog.core.entities import Table, external_table
+from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.core.head import DROPPED
@@ -153,7 +153,7 @@ def _require_coordinated(reader: CatalogReader, index: int, resolved: ResolvedTa
     entity = reader.store.entity(resolved.catalog, resolved.entity)
     if isinstance(entity, Table) and entity.external is not None:
         with _reported(index):
-            raise external_table(entity.name, "leave it out: what a cut shows are versions that are coordinated here")
+            raise without_head(entity, "leave it out: what a cut shows are versions that are coordinated here")
 
 
 @contextmanager
@@ -161,6 +161,6 @@ def _reported(index: int) -> Iterator[None]:
     """Says of a refusal which table of the request it is about."""
     try:
         yield
-    except (NotFound, PermissionDenied, UnsupportedTable) as error:
+    except (NotFound, PermissionDenied, StateConflict, UnsupportedTable) as error:
         error.field = f"tables[{index}]"
         raise

@@ -10,7 +10,7 @@ import msgspec
 from turnstile.access.core.grants import Access
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
 from turnstile.catalog.commit import MAX_ROWS, View
-from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table
+from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
 from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
@@ -127,6 +127,8 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
         name = names.get(key) or (*names[key_of(path[:-1])], str(getattr(entity, "name", path[-1])))
         names[key] = name
         if isinstance(entity, Table) and entity.external is not None:
+            if entity.external.awaited:
+                raise without_head(entity, "")
             problem = f"table '{dotted(tree.catalog, *path)}' is external: its versions are not known here"
             raise UnsupportedTable(problem, field="from", remedy="clone what is beside it, or let its engine copy it")
         parts.append(Part(dotted(tree.catalog, *path), child.kind, entity, name, needs_of(entity)))

@@ -15,7 +15,8 @@ import msgspec
 from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.location_rows import HeldLocation
 from turnstile.catalog.history.core import NamedSnapshot
-from turnstile.store.core.errors import TooLarge, UnsupportedTable
+from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError, UnsupportedTable
+from turnstile.store.core.names import published_path
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
@@ -44,7 +45,8 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
 class External(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the engine told of a table that is registered only: its log, if any, is not coordinated here and it has no
     HEAD. ``columns`` (fields of the schema), ``protocol`` and ``domains`` are Delta's JSON; ``version`` and
-    ``timestamp`` (ms) are those that this metadata reflects."""
+    ``timestamp`` (ms) are those that this metadata reflects. ``awaited``: it is a managed table that was registered before its
+    version 0 was written, and is coordinated as soon as that is there (``catalog.awaited``)."""
 
     columns: tuple[dict[str, Any], ...] = ()
     partition_columns: tuple[str, ...] = ()
@@ -54,6 +56,7 @@ class External(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int | None = None
     timestamp: int | None = None
     updated: int = 0
+    awaited: bool = False
 
 
 class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,10 +133,20 @@ def kind_of(entity: Entity) -> str:
     return str(entity.__struct_config__.tag)
 
 
-def external_table(name: str, remedy: str) -> UnsupportedTable:
-    """Returns the refusal of what only a table with a HEAD can do."""
-    problem = f"table '{name}' is external: its commits are not coordinated here"
-    return UnsupportedTable(problem, field="table", remedy=remedy)
+def is_awaited(entity: object) -> bool:
+    """Whether it is a table that was registered before its version 0 was written."""
+    return isinstance(entity, Table) and entity.external is not None and entity.external.awaited
+
+
+def without_head(table: Table, remedy: str) -> TurnstileError:
+    """Returns the refusal of what only a table with a HEAD can do; ``remedy`` of one that is external."""
+    if not is_awaited(table):
+        problem = f"table '{table.name}' is external: its commits are not coordinated here"
+        return UnsupportedTable(problem, field="table", remedy=remedy)
+    problem = f"table '{table.name}' has no version yet: it was registered before its version 0 was written"
+    path = f"{table.location}/{published_path(0)}"
+    remedy = f"write {path} and send the request again, or drop the table"
+    return StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, field="table", remedy=remedy, state="awaited")
 
 
 def require_size(entity: Entity, limit: int, *, field: str, remedy: str) -> None:

@@ -36,6 +36,7 @@ SPILLED_BYTES: Final = 2048
 """A packed segment directory up to this size is kept in the row too, which stays under 4 kB."""
 
 OPEN: Final = "open"
+AWAITED: Final = "awaited"
 COLLECTING: Final = "collecting"
 
 
@@ -231,11 +232,36 @@ def use_staging(key: str) -> Erase:
     return Erase(key, (Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN)),))
 
 
+def await_version_zero(key: str) -> Change:
+    """Makes a staging table one that has a name, and whose version 0 is awaited: it can be adopted by nothing but that name (I9)."""
+    return Change(
+        key,
+        (Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN)),),
+        (Set(("state",), AWAITED),),
+    )
+
+
+def _awaited() -> Clause:
+    return Clause(
+        "awaited", "I25", "its version 0 is awaited: it was neither adopted nor given up", Equals(("state",), AWAITED)
+    )
+
+
+def adopt_staging(key: str) -> Erase:
+    """Consumes a staging table whose version 0 has come: once, and not after it was given up (I25)."""
+    return Erase(key, (_awaited(),))
+
+
+def give_up_staging(key: str) -> Change:
+    """Leaves a staging table whose version 0 is awaited to gc: its name was dropped, so it is never adopted (I25)."""
+    return Change(key, (_awaited(),), (Set(("state",), COLLECTING),))
+
+
 def mark_collecting(row: Row) -> Change:
     """Announces that gc removes a staging table: from now on it cannot be registered, and a crash of gc is found by the
     next run (I10). May be repeated."""
-    untouched = Either((Equals(("state",), OPEN), Equals(("state",), COLLECTING)))
-    unregistered = Clause("not registered", "I10", "the staging table was not registered", untouched)
+    untouched = Either(tuple(Equals(("state",), state) for state in (OPEN, AWAITED, COLLECTING)))
+    unregistered = Clause("not registered", "I10", "the staging table has no version 0 that is a table's", untouched)
     same = Clause("same table", "I10", "it is the row that was read", Equals(("created",), row["created"]))
     return Change(row["key"], (unregistered, same), (Set(("state",), COLLECTING),))
 

@@ -8,12 +8,16 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from turnstile.catalog.awaited import AwaitedDrops
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
+from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.gc.core import Item, StagedFile, due, staged_candidates, staged_since, version_of
 from turnstile.gc.scanner import (
     FILES_MAX,
     Batch,
+    GcContext,
     NotNow,
     Problem,
     Scanner,
@@ -110,7 +114,7 @@ def _published(storage: LogStorage, first: int) -> dict[int, int]:
 class StagingTableScanner(Scanner):
     """Kind ``staging``.
 
-    - Collects: files, metadata objs and row of a staging table that was never registered.
+    - Collects: files, metadata objs and row of a staging table that was never registered, or whose version 0 was awaited in vain; then its name too.
     - Unreachable since: the row was created.
     - Announced by: the row's state. A registration needs the row to be open and consumes it in its own transaction, so
       whichever comes first wins: a registration before the announcement leaves no row, one after it is refused.
@@ -118,6 +122,10 @@ class StagingTableScanner(Scanner):
     """
 
     row_kind = "staging"
+
+    def __init__(self, context: GcContext) -> None:
+        super().__init__(context)
+        self._committer = Committer(self._world, CatalogReader(self._world), pause=context.pause)
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         if now - row["created"] < self._context.grace.staging_ms and row["state"] != COLLECTING:
@@ -132,6 +140,9 @@ class StagingTableScanner(Scanner):
         if isinstance(world.refs.write(mark_collecting(row)), Rejected):
             raise NotNow("it was registered meanwhile")
         context.faults("collect.marked")
+        if world.refs.read(world.space.external(row["table_id"])) is not None:
+            AwaitedDrops(world, self._committer).forget(row["catalog"], row["table_id"])
+            context.faults("collect.forgotten")
         context.delete_all_files(world.storages.open(row["location"]), partial(self._require_unregistered, row))
         context.faults("collect.emptied")
         objs = world.objs.list(world.space.objs(row["catalog"]), METADATA.id(f"{row['table_id']}/"))

@@ -198,6 +198,11 @@ def partition_columns(metadata: Mapping[str, Any]) -> list[PartitionColumn]:
     return columns.partitions()
 
 
+def schema_of_fields(fields: str) -> Schema:
+    """Returns the schema of columns in Delta's JSON, with ids in their order. Raises UnsupportedTable for one that has no counterpart."""
+    return _Columns({"schemaString": fields}).schema()
+
+
 def physical_name(field: Mapping[str, Any]) -> str:
     """Returns the name that a column has in the log's statistics and partition values."""
     return str((field.get("metadata") or {}).get(PHYSICAL_NAME) or field["name"])

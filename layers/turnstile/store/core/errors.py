@@ -204,6 +204,10 @@ class StorageFault(TurnstileError):
     nothing_applied = False
 
 
+class MissingBucket(StorageFault):
+    """There is no bucket of the name that a location has: nothing was written."""
+
+
 class StoreCause(StrEnum):
     """Why the store of HEADs and objs cannot be used."""
 

@@ -39,6 +39,11 @@ def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
     return InvalidRequest(f"location {shown!r} {why}", field="location", remedy=remedy)
 
 
+def of_path(text: str) -> str:
+    """Returns the location that clients of Unity Catalog mean by ``text``: an absolute path without a scheme is one of a file system."""
+    return f"file://{text}" if text.startswith("/") else text
+
+
 def normalise(location: str) -> str:
     """Returns ``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
 

@@ -102,8 +102,6 @@ def test_request_bodies_have_the_members_that_the_handlers_read(name: str) -> No
     tag = shape.__struct_config__.tag_field
     fields = [tag, *shape.__struct_encode_fields__] if tag else list(shape.__struct_encode_fields__)
     required = fields[: len(fields) - len(shape.__struct_defaults__)]
-    if name == "CreateUnityTable":
-        required.append("storage_location")  # of every table that is served
     assert set(schema["properties"]) == set(fields)
     assert set(schema.get("required", [])) == set(required)
 

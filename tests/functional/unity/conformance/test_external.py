@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.conformance.cases import covers
@@ -35,6 +37,43 @@ def test_an_external_table_as_the_recording_has_it(unity: Unity) -> None:
     assert unity.post(f"{SCHEMA}/tables/e1/rename", {"new-name": "e2"}).status == 204
     assert unity.call("DELETE", f"{SCHEMA}/tables/e2").status == 204
     assert unity.external(location="file:///data/ext/e1")["table_id"] != made["table_id"]  # the place is free again
+
+
+@covers(createUnityTable=200, createTable=200)
+def test_a_path_without_a_scheme_is_one_of_a_file_system_as_in_the_reference(unity: Unity) -> None:
+    assert unity.external(location="/data/ext/e1")["storage_location"] == "file:///data/ext/e1"
+    body = {
+        "name": "e2", "location": "/data/ext/e2/", "table-type": "EXTERNAL", "columns": COLUMNS, "properties": {},
+        "protocol": {"min-reader-version": 1, "min-writer-version": 2}, "last-commit-timestamp-ms": 7,
+    }  # fmt: skip
+    assert unity.post(f"{SCHEMA}/tables", body).json["metadata"]["location"] == "file:///data/ext/e2"
+    keys = unity.post(f"{B}/temporary-path-credentials", {"url": "/data/ext/e3", "operation": "PATH_READ"})
+    assert (keys.status, keys.json["url"]) == (200, "file:///data/ext/e3")
+    refused_old(
+        unity.post(f"{B}/temporary-path-credentials", {"url": "data/e3", "operation": "PATH_READ"}),
+        400,
+        "INVALID_ARGUMENT",
+    )
+
+
+@covers(createUnityTable=200, getTable=200)
+@pytest.mark.parametrize(
+    ("metadata", "comment"), [({}, "beside"), ({"comment": "in it"}, "in it"), ({"a": 1}, "beside"), (None, "beside")]
+)
+def test_the_comment_of_a_column_is_kept_wherever_it_is(unity: Unity, metadata: object, comment: str) -> None:
+    field = {"name": "id", "type": "long", "nullable": False, "metadata": metadata}
+    column = {
+        "name": "id",
+        "type_name": "LONG",
+        "type_text": "bigint",
+        "type_json": json.dumps(field),
+        "position": 0,
+        "comment": "beside",
+    }
+    made = unity.external(columns=[column])
+    assert [one["comment"] for one in made["columns"]] == [comment]
+    assert json.loads(made["columns"][0]["type_json"])["metadata"]["comment"] == comment
+    assert unity.get(f"{B}/tables/main.sales.e1").json == made
 
 
 @covers(createTable=200, getTable=200, loadTable=200, updateTable=(200, 400, 409))

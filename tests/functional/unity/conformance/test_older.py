@@ -217,7 +217,7 @@ def test_refusals_of_tables(unity: Unity) -> None:
     refused_old(unity.post(f"{B}/tables", base), 400, "INVALID_ARGUMENT")
     at = {"storage_location": "s3://other/x"}
     refused_old(unity.post(f"{B}/tables", base | at | {"data_source_format": "X"}), 400, "INVALID_ARGUMENT")
-    refused_old(unity.post(f"{B}/tables", base | at | {"table_type": "VIEW"}), 501, "UNIMPLEMENTED")
+    refused_old(unity.post(f"{B}/tables", base | at | {"table_type": "STREAMING_TABLE"}), 501, "UNIMPLEMENTED")
     refused_old(unity.post(f"{B}/tables", base | at | {"table_type": ""}), 400, "INVALID_ARGUMENT")
     refused_old(unity.post(f"{B}/tables", base | {"storage_location": "s3://bucket"}), 400, "INVALID_ARGUMENT")
     refused_old(unity.post(f"{B}/tables", base | {"storage_location": "file:///lake/x"}), 400, "INVALID_ARGUMENT")

@@ -1,0 +1,17 @@
+"""Managed tables that Unity's clients register before they write version 0."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.api.unity.table_update import beside_log
+from turnstile.catalog.core.entities import External, Table
+from turnstile.delta.core.content import Content
+from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
+
+
+def described(table: Table, content: Content) -> DeltaMetadata:
+    """Returns the metadata of a table whose version 0 has come: that decides, and what it does not hold of the registration is kept
+    beside it."""
+    metadata, about = first_metadata(content), table.external or External()
+    return msgspec.structs.replace(metadata, beside=beside_log(metadata, about.properties, table.comment))
