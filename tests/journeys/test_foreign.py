@@ -1,4 +1,4 @@
-"""Tables as other engines leave them (``tests.support.foreign``): what Delta opens at its path is imported, and read through the lake.
+"""Tables as other engines leave them (``tests.support.journeys.foreign``): what Delta opens at its path is imported, and read through the lake.
 
 What an import says of each, and what is read of it without Spark: tests/functional/transfer/test_foreign_tables.py.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.foreign import IDS, Foreign, all_foreign
+from tests.support.journeys.foreign import IDS, Foreign, all_foreign
 from tests.support.journeys.lakes import Lakes
 from tests.support.journeys.places import NAMESPACES
 

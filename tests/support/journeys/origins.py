@@ -11,7 +11,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from tests.support.clients.engine import Engine
 from tests.support.fakes import delta
-from tests.support.foreign import Foreign, metadata, protocol
+from tests.support.journeys.foreign import Foreign, metadata, protocol
 from tests.support.journeys.places import NAMESPACES, Journey, Place, folder_of
 from tests.support.stack import now_ms
 from turnstile_client import connect
