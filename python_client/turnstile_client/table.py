@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import time
 import uuid
@@ -24,6 +25,7 @@ from turnstile_client.core.filters import Filter, Where
 from turnstile_client.core.partitions import partition_value
 from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, batches, target_bytes
+from turnstile_client.history import history_of
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
 from turnstile_http import proposals
@@ -81,6 +83,22 @@ class Table:
     def schema(self) -> pa.Schema:
         """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for a type that is not known."""
         return Definition.of_loaded(self._loaded().metadata).schema
+
+    def history(self, limit: int = 20) -> list[dict[str, Any]]:
+        """The newest commits, the newest first: ``version``, ``timestamp`` in ms, ``operation``, ``parameters``, ``metrics``, ``engine`` and
+        ``id`` of each. Raises :class:`ApiError` and :class:`StorageFailure`."""
+        state = self._loaded()
+        return history_of(self._api, state.table_id, self._storage_of(state.table_id, state.location), limit)
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
+    ) -> Any:
+        """The rows as a data frame of Polars. Raises as :meth:`scan`, and :class:`Unsupported` where Polars is not installed."""
+        try:
+            polars: Any = importlib.import_module("polars")
+        except ImportError:
+            raise Unsupported("Polars is not installed: pip install polars, or use read()") from None
+        return polars.from_arrow(self.read(columns, where=where, version=version))
 
     def append(self, data: Any, *, id: str | None = None) -> int:
         """Adds rows, whoever else adds some at the same time.
