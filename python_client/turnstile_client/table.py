@@ -30,6 +30,7 @@ from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
 from turnstile_http import proposals
 from turnstile_http.api import Api
+from turnstile_http.http import path
 from turnstile_http.proposals import Proposal, ratify
 
 log = logging.getLogger("turnstile_client")
@@ -268,7 +269,25 @@ class Table:
 
     def _loaded(self) -> Any:
         namespace, _, table = self.name.rpartition(".")
-        return self._api.load(namespace, table)
+        try:
+            return self._api.load(namespace, table)
+        except ApiError as e:
+            if e.type == "NoSuchTable" and (format := self._format()) is not None:
+                raise Unsupported(
+                    f"{self.name} is no Delta table but one of {format}: read it with a client of that format (docs/iceberg.md)"
+                ) from e
+            raise
+
+    def _format(self) -> str | None:
+        """What the catalog has under the name of the table; None if nothing is there, or nothing that may be seen."""
+        levels = self.name.split(".")
+        route = path(
+            "v1", "catalogs", self._api.catalog, "namespaces", ".".join(levels[:-1]), "tables", levels[-1], "entry"
+        )
+        try:
+            return str(self._api.http.call("entry", "GET", route).get("format") or "another kind")
+        except ApiError:
+            return None
 
     def _storage_of(self, table_id: str, location: str) -> Storage:
         if self._storage is None or self._storage[0] != table_id:

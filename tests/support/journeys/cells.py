@@ -55,6 +55,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 _CLONE: Final = Refused("a clone of a Delta table is read-only", "refused: a clone is read-only")
 _NOT_DELTA: Final = Refused("does not exist", "no: it is a table of Iceberg's API")
+_TOLD: Final = Refused("is no Delta table but one of iceberg", _NOT_DELTA.shown)
 _NOT_IN_SPARK: Final = Refused("cannot be found", _NOT_DELTA.shown)
 _FOREIGN: Final = Refused("it is no managed Delta table", "refused: register or import it again")
 
@@ -66,6 +67,8 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "pyiceberg_reads"): Refused("read snapshot 3 of its source", "refused: read that snapshot of its source"),
     ("clone", "spark_writes"): Refused("writes are its source's", _CLONE.shown),
     ("clone", "spark_optimizes"): Refused("this is its source's log", _CLONE.shown),
+    ("iceberg", "client_reads"): _TOLD,
+    ("iceberg", "client_appends"): _TOLD,
     ("iceberg", "spark_reads"): _NOT_IN_SPARK,
     ("iceberg", "spark_writes"): _NOT_IN_SPARK,
     ("iceberg", "spark_optimizes"): _NOT_IN_SPARK,
@@ -74,7 +77,7 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     **{
         ("iceberg", use): _NOT_DELTA
         for use in (
-            "client_reads", "client_appends", "duckdb_reads", "planned", "maintained", "verified", "transaction", "exported",
+            "duckdb_reads", "planned", "maintained", "verified", "transaction", "exported",
         )
     },
 }  # fmt: skip
