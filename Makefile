@@ -17,9 +17,9 @@ CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || e
 SPREAD := -n $(shell echo $$(( $(CORES) > 2 ? ($(CORES) < 8 ? $(CORES) : 8) : 2 ))) --dist loadfile --no-loadscope-reorder
 SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist loadfile --no-loadscope-reorder
 # Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/long.py.
-LONG := mutation clients iceberg spark histories
+LONG := mutation clients iceberg journeys spark histories
 # Kinds that have tests with a Spark session, less slow ones.
-SPARK := clients iceberg spark
+SPARK := clients iceberg journeys spark
 
 .PHONY: help
 help: ## Show this list

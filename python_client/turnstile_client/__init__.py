@@ -1,6 +1,14 @@
 """Delta tables of a Turnstile server in plain Python: create, append, overwrite and read, with Arrow's tables."""
 
-from turnstile_client.errors import ApiError, ClientError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
+from turnstile_client.errors import (
+    ApiError,
+    ClientError,
+    Conflict,
+    DataMismatch,
+    OutcomeUnknown,
+    StorageFailure,
+    Unsupported,
+)
 from turnstile_client.lake import Lake, connect
 from turnstile_client.table import Table
 
@@ -11,6 +19,7 @@ __all__ = [
     "DataMismatch",
     "Lake",
     "OutcomeUnknown",
+    "StorageFailure",
     "Table",
     "Unsupported",
     "connect",

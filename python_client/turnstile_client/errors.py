@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from turnstile_http.errors import ApiError
 
-__all__ = ["ApiError", "ClientError", "Conflict", "DataMismatch", "OutcomeUnknown", "Unsupported"]
+__all__ = ["ApiError", "ClientError", "Conflict", "DataMismatch", "OutcomeUnknown", "StorageFailure", "Unsupported"]
 
 
 class ClientError(Exception):
@@ -21,6 +21,10 @@ class Unsupported(ClientError):
 
 class DataMismatch(ClientError, ValueError):
     """The data, a filter or a schema does not fit the table. The message names the column."""
+
+
+class StorageFailure(ClientError, OSError):
+    """The table's files could not be read or written. The message has the location, the cause as far as it is known, and what to do."""
 
 
 class Conflict(ClientError):

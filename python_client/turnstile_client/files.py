@@ -20,6 +20,7 @@ from turnstile_client.core.commits import DataFile
 from turnstile_client.core.definitions import Definition
 from turnstile_client.core.partitions import Texts, split
 from turnstile_client.core.statistics import Statistics, indexed_columns
+from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
 
 log = logging.getLogger("turnstile_client")
@@ -59,7 +60,7 @@ class Writer:
         self.files = list[DataFile]()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows. Raises :class:`OSError`, and :class:`turnstile_client.errors.DataMismatch` for a partition value that cannot be kept."""
+        """Writes rows. Raises :class:`turnstile_client.errors.StorageFailure`, and :class:`turnstile_client.errors.DataMismatch` for a partition value that cannot be kept."""
         for texts, part in split(batch, self._partitions):
             file = self._open.pop(texts, None) or self._begun(texts)
             self._open[texts] = file  # the latest last
@@ -87,10 +88,15 @@ class Writer:
                     file.writer.close()
                     file.sink.close()
         self._open.clear()
+        ended = {file.path for file in self.files}
         for name in self._names:
             try:
                 self._storage.remove(name)
             except OSError as e:
+                if (
+                    self._storage.is_s3 and name not in ended
+                ):  # an object is there once its upload has ended, and not before
+                    continue
                 log.warning(
                     "turnstile_client: %s is left in the table's folder, and is no part of the table: %s", name, e
                 )
@@ -103,6 +109,10 @@ class Writer:
         return _OpenFile(f"part-{uuid.uuid4()}.snappy.parquet", texts, Statistics(self._indexed))
 
     def _flush(self, file: _OpenFile) -> None:
+        with failures_at(self._storage.location):
+            self._flushed(file)
+
+    def _flushed(self, file: _OpenFile) -> None:
         if file.writer is None:
             self._names.append(file.name)
             file.sink = self._storage.system().open_output_stream(self._storage.path(file.name))
@@ -115,9 +125,10 @@ class Writer:
         if file.waiting or file.writer is None:
             self._flush(file)
         assert file.writer is not None
-        file.writer.close()
-        size = file.sink.tell()
-        file.sink.close()
+        with failures_at(self._storage.location):
+            file.writer.close()
+            size = file.sink.tell()
+            file.sink.close()
         values = dict(zip(self._partitions, file.texts, strict=True))
         written = DataFile(
             file.name, values, size, int(time.time() * 1000), file.statistics.text(), file.statistics.rows

@@ -20,6 +20,7 @@ from turnstile_client.core.filters import Filter
 from turnstile_client.core.partitions import partition_value
 from turnstile_client.core.shapes import is_named_alike, place_of, shaped
 from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
+from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
 
 File = Mapping[str, Any]
@@ -42,8 +43,11 @@ class FileReader:
 
     def rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The rows of files, in no particular order. Raises :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
-        :class:`OSError`."""
-        needed = self._needed()
+        :class:`turnstile_client.errors.StorageFailure`."""
+        with failures_at(self._storage.location):
+            yield from self._rows(files, self._needed())
+
+    def _rows(self, files: Sequence[File], needed: pa.Schema) -> Iterator[pa.RecordBatch]:
         fragments, others = self._fragments([file for file in files if not file.get("deletionVector")], needed)
         if fragments:
             dataset = ds.FileSystemDataset(fragments, self._whole, _FORMAT, self._storage.system())

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from pyarrow import fs
 
 from turnstile_client.errors import Unsupported
+from turnstile_client.failures import failures_at
 
 #: Seconds before their end at which credentials are asked for anew: as long as one file may take to write or read.
 _AHEAD: Final = 300.0
@@ -48,9 +49,10 @@ class Storage:
         parts = urlsplit(location)
         if parts.scheme not in ("file", "s3", "s3a"):
             raise Unsupported(f"the table lies at {location!r}: this client knows files and S3")
-        self._is_s3 = parts.scheme != "file"
+        self.location = location
+        self.is_s3 = parts.scheme != "file"
         self._bucket = parts.netloc
-        self.root = (f"{parts.netloc}{unquote(parts.path)}" if self._is_s3 else unquote(parts.path)).rstrip("/")
+        self.root = (f"{parts.netloc}{unquote(parts.path)}" if self.is_s3 else unquote(parts.path)).rstrip("/")
         self._s3, self._vend = s3, vend
         self._system: fs.FileSystem | None = None
         self._until: float | None = None
@@ -58,7 +60,8 @@ class Storage:
     def system(self) -> fs.FileSystem:
         """The file system, with credentials that are good for some minutes at least."""
         if self._system is None or (self._until is not None and time.time() > self._until - _AHEAD):
-            self._system = self._connected() if self._is_s3 else fs.LocalFileSystem()
+            with failures_at(self.location):
+                self._system = self._connected() if self.is_s3 else fs.LocalFileSystem()
         return self._system
 
     def _connected(self) -> fs.FileSystem:
@@ -94,23 +97,25 @@ class Storage:
         parts = urlsplit(text)
         if not parts.scheme:
             return self.path(unquote(text))
-        if self._is_s3 and parts.scheme in ("s3", "s3a", "s3n"):
+        if self.is_s3 and parts.scheme in ("s3", "s3a", "s3n"):
             return f"{parts.netloc}{unquote(parts.path)}"
-        if not self._is_s3 and parts.scheme == "file":
+        if not self.is_s3 and parts.scheme == "file":
             return unquote(parts.path)
         raise Unsupported(f"the table has the file {text[:300]!r}, which lies in other storage than the table")
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file whose name nobody else chooses."""
+        """Writes a file whose name no other writer chooses. Raises :class:`turnstile_client.errors.StorageFailure`."""
         path, system = self.path(name), self.system()
-        if not self._is_s3:
-            system.create_dir(path.rpartition("/")[0], recursive=True)
-        with system.open_output_stream(path) as stream:
-            stream.write(content)
+        with failures_at(self.location):
+            if not self.is_s3:
+                system.create_dir(path.rpartition("/")[0], recursive=True)
+            with system.open_output_stream(path) as stream:
+                stream.write(content)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """The bytes of a file by its path in the file system. Raises :class:`OSError`."""
-        with self.system().open_input_file(path) as file:
+        """The bytes of a file by its path in the file system. Raises :class:`turnstile_client.errors.StorageFailure`."""
+        system = self.system()
+        with failures_at(self.location), system.open_input_file(path) as file:
             file.seek(offset)
             return bytes(file.read(length))
 

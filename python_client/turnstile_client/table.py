@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import time
 import uuid
@@ -24,10 +25,12 @@ from turnstile_client.core.filters import Filter, Where
 from turnstile_client.core.partitions import partition_value
 from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, batches, target_bytes
+from turnstile_client.history import history_of
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
 from turnstile_http import proposals
 from turnstile_http.api import Api
+from turnstile_http.http import path
 from turnstile_http.proposals import Proposal, ratify
 
 log = logging.getLogger("turnstile_client")
@@ -81,6 +84,22 @@ class Table:
     def schema(self) -> pa.Schema:
         """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for a type that is not known."""
         return Definition.of_loaded(self._loaded().metadata).schema
+
+    def history(self, limit: int = 20) -> list[dict[str, Any]]:
+        """The newest commits, the newest first: ``version``, ``timestamp`` in ms, ``operation``, ``parameters``, ``metrics``, ``engine`` and
+        ``id`` of each. Raises :class:`ApiError` and :class:`StorageFailure`."""
+        state = self._loaded()
+        return history_of(self._api, state.table_id, self._storage_of(state.table_id, state.location), limit)
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
+    ) -> Any:
+        """The rows as a data frame of Polars. Raises as :meth:`scan`, and :class:`Unsupported` where Polars is not installed."""
+        try:
+            polars: Any = importlib.import_module("polars")
+        except ImportError:
+            raise Unsupported("Polars is not installed: pip install polars, or use read()") from None
+        return polars.from_arrow(self.read(columns, where=where, version=version))
 
     def append(self, data: Any, *, id: str | None = None) -> int:
         """Adds rows, whoever else adds some at the same time.
@@ -250,7 +269,25 @@ class Table:
 
     def _loaded(self) -> Any:
         namespace, _, table = self.name.rpartition(".")
-        return self._api.load(namespace, table)
+        try:
+            return self._api.load(namespace, table)
+        except ApiError as e:
+            if e.type == "NoSuchTable" and (format := self._format()) is not None:
+                raise Unsupported(
+                    f"{self.name} is no Delta table but one of {format}: read it with a client of that format (docs/iceberg.md)"
+                ) from e
+            raise
+
+    def _format(self) -> str | None:
+        """What the catalog has under the name of the table; None if nothing is there, or nothing that may be seen."""
+        levels = self.name.split(".")
+        route = path(
+            "v1", "catalogs", self._api.catalog, "namespaces", ".".join(levels[:-1]), "tables", levels[-1], "entry"
+        )
+        try:
+            return str(self._api.http.call("entry", "GET", route).get("format") or "another kind")
+        except ApiError:
+            return None
 
     def _storage_of(self, table_id: str, location: str) -> Storage:
         if self._storage is None or self._storage[0] != table_id:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from tests.support.clients import duck
 from tests.support.clients.engine import B, Engine, fresh
+from turnstile_client import connect
 
 if TYPE_CHECKING:
     from turnstile_server import Server
@@ -170,3 +172,23 @@ def test_what_this_version_of_duckdb_cannot_do_changes_nothing(
     with pytest.raises((duckdb.BinderException, duckdb.NotImplementedException)):
         attached(server).execute(statement.format(f"lake.default.{table.name}"))
     assert (table.latest, table.ids()) == (1, [0, 1, 2])
+
+
+@pytest.mark.parametrize("type", [pa.timestamp("us"), pa.map_(pa.string(), pa.decimal128(5, 2))], ids=str)
+def test_a_type_that_duckdb_does_not_know_keeps_the_tables_of_its_schema_from_it_and_no_others(
+    attached: Attach, server: Server, type: pa.DataType
+) -> None:
+    """DuckDB's: docs/clients.md tells of it. This test fails when that changes."""
+    schema = fresh("odd")
+    with connect(server.url) as lake:
+        lake.create_namespace(schema)
+        lake.create(f"{schema}.plain", pa.schema([("id", pa.int64())])).append(pa.table({"id": [1]}))
+        db = attached(server)
+        assert db.execute(f"SELECT id FROM lake.{schema}.plain").fetchall() == [(1,)]
+        lake.create(f"{schema}.odd", pa.schema([("c", type)]))
+        table = Engine(server).create().append(range(3))
+        again = attached(server)
+        with pytest.raises(duckdb.NotImplementedException, match="unknown type"):
+            again.execute(f"SELECT id FROM lake.{schema}.plain").fetchall()
+        assert duck.ids(again, table.name) == [0, 1, 2], "other schemas are read"
+        assert lake.table(f"{schema}.plain").read()["id"].to_pylist() == [1]

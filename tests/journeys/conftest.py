@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from tests.support.cli import TURNSTILE, Program
+from tests.support.journeys.lakes import Lakes
 from tests.support.journeys.places import Place
 from tests.support.stack import eventually
 from tests.support.store.backends import DYNOXIDE, OBJS_TABLE, REFS_TABLE
@@ -65,7 +67,12 @@ class _serving:
 
     def __init__(self, program: Program, *arguments: str) -> None:
         command = [TURNSTILE, "serve", "--port", "0", *arguments]
-        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+        keys = {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "HTTP_PROXY": "",
+        }
         self._log = (program.home.parent / "serve.log").open("w")
         self.process = subprocess.Popen(
             command, env={**program.environment, **keys}, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -91,3 +98,9 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
     except httpx.TransportError:
         return False
+
+
+@pytest.fixture(scope="module")
+def lakes(request: pytest.FixtureRequest, spark: Any) -> Iterator[Lakes]:
+    with ExitStack() as stack:
+        yield Lakes(request, spark, stack)

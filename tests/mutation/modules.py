@@ -111,6 +111,9 @@ MODULES: Final = {
     ),
     "turnstile.delta.core.actions": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.content": Mutated((*_CONTENT, "unit/delta/test_ticket_bytes.py"), writes=False, decides=True),
+    "turnstile.delta.core.features": Mutated(
+        ("functional/transfer/test_foreign_tables.py", "unit/maintenance/test_core.py"), writes=False, decides=True
+    ),
     "turnstile.delta.core.definition": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.schemas": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.state_writes": Mutated(

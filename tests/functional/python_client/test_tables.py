@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import sys
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.flaky import Flaky
-from tests.support.server import ServerOnS3
+from tests.support.server import ServerOnS3, resting_background
 from tests.support.server import server_on_s3 as running_on_s3
 from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
 from turnstile_client.core.definitions import Definition
@@ -418,3 +420,28 @@ def test_keys_that_the_server_vends_are_used_where_the_caller_has_none(
         table.append(rows(1))
         assert ids(table) == [1]
         assert table._storage is not None and table._storage[1]._until is not None, "the keys of the server end"
+
+
+def test_history_is_told_also_of_commits_that_wait_to_be_published(tmp_path: Path) -> None:
+    with Server.start(tmp_path / "home", 0) as server, connect(server.url) as lake:
+        table = lake.create("default.told", SCHEMA)
+        with resting_background(server):
+            for id in (1, 2):
+                table.append(rows(id), id=f"message-{id}")
+            table.delete([("id", "=", 1)])
+            told = table.history()
+        assert [entry["version"] for entry in told] == [3, 2, 1, 0]
+        assert [entry["operation"] for entry in told] == ["DELETE", "WRITE", "WRITE", "CREATE TABLE"]
+        times = [entry["timestamp"] for entry in told]
+        assert times == sorted(times, reverse=True) and told[0]["id"] != told[1]["id"]
+        assert [entry["version"] for entry in table.history(limit=2)] == [3, 2]
+
+
+def test_rows_are_a_data_frame_of_polars_where_it_is_installed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.append(rows(1, 2))
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(from_arrow=lambda rows: ("frame", rows)))
+    kind, given = table.to_polars(["id"], where=[("id", "=", 2)])
+    assert (kind, given.to_pylist()) == ("frame", [{"id": 2}])
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(Unsupported, match="pip install polars"):
+        table.to_polars()

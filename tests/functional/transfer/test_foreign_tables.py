@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.catalog import MAIN, fakes, fresh, head_of
-from tests.support.foreign import PASSED_OVER, USES, Foreign, all_foreign
+from tests.support.journeys.foreign import PASSED_OVER, USES, Foreign, all_foreign
 from tests.support.legacy import PLACE
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.soundness.judge import judge

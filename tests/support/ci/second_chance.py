@@ -29,7 +29,9 @@ VARIABLE: Final = "TURNSTILE_RECORDS"
 """Names the file in which a session records what failed."""
 
 MARKER: Final = "processes"
-KINDS: Final = frozenset({"artefacts", "clients", "console", "deployment", "e2e", "histories", "iceberg", "spark"})
+KINDS: Final = frozenset(
+    {"artefacts", "clients", "console", "deployment", "e2e", "histories", "iceberg", "journeys", "spark"}
+)
 """Kinds of tests (folders of ``tests``) whose tests all start processes."""
 
 FUNCTIONAL: Final = frozenset({"server", "server_on_s3", "servers", "spark", "stack", "s3_stack"})

@@ -42,7 +42,7 @@ RUNNING: Final = {
     "up": "`turnstile up`",
     "serve": "`turnstile serve`, with a token",
     "dynamodb": "a server on DynamoDB's API",
-    "stack": "the emulated deployment",
+    "emulated": "the emulated deployment",
 }
 
 
@@ -53,7 +53,34 @@ class Refused(msgspec.Struct, frozen=True):
     shown: str
 
 
-REFUSED: Final[dict[tuple[str, str], Refused]] = {}
+_CLONE: Final = Refused("a clone of a Delta table is read-only", "refused: a clone is read-only")
+_NOT_DELTA: Final = Refused("does not exist", "no: it is a table of Iceberg's API")
+_TOLD: Final = Refused("is no Delta table but one of iceberg", _NOT_DELTA.shown)
+_NOT_IN_SPARK: Final = Refused("cannot be found", _NOT_DELTA.shown)
+_FOREIGN: Final = Refused("it is no managed Delta table", "refused: register or import it again")
+
+REFUSED: Final[dict[tuple[str, str], Refused]] = {
+    ("clone", "client_appends"): _CLONE,
+    ("clone", "transaction"): Refused("the table is pinned", _CLONE.shown),
+    ("clone", "exported"): _CLONE,
+    ("clone", "duckdb_reads"): Refused("does not exist", "no: Unity's API does not show clones"),
+    ("clone", "pyiceberg_reads"): Refused("read snapshot 3 of its source", "refused: read that snapshot of its source"),
+    ("clone", "spark_writes"): Refused("writes are its source's", _CLONE.shown),
+    ("clone", "spark_optimizes"): Refused("this is its source's log", _CLONE.shown),
+    ("iceberg", "client_reads"): _TOLD,
+    ("iceberg", "client_appends"): _TOLD,
+    ("iceberg", "spark_reads"): _NOT_IN_SPARK,
+    ("iceberg", "spark_writes"): _NOT_IN_SPARK,
+    ("iceberg", "spark_optimizes"): _NOT_IN_SPARK,
+    ("imported", "undropped"): _FOREIGN,
+    ("iceberg", "undropped"): _FOREIGN,
+    **{
+        ("iceberg", use): _NOT_DELTA
+        for use in (
+            "duckdb_reads", "planned", "maintained", "verified", "transaction", "exported",
+        )
+    },
+}  # fmt: skip
 
 
 def cell(origin: str, use: str) -> str:

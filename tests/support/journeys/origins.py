@@ -11,7 +11,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from tests.support.clients.engine import Engine
 from tests.support.fakes import delta
-from tests.support.foreign import Foreign, metadata, protocol
+from tests.support.journeys.foreign import Foreign, metadata, protocol
 from tests.support.journeys.places import NAMESPACES, Journey, Place, folder_of
 from tests.support.stack import now_ms
 from turnstile_client import connect
@@ -69,8 +69,10 @@ def clone(place: Place) -> Journey:
     source, copy = place.fresh("source"), place.fresh("copy")
     place.ask("POST", NAMESPACES, {"name": source})
     made = client(place, source)
+    with connect(place.url, token=place.token or None) as lake:
+        lake.table(made.name).append(rows([3]))  # two files, which would be compacted if a clone could be written
     place.ask("POST", "/v1/catalogs/main/clones", {"from": source, "to": copy})
-    return Journey(place, f"{copy}.{made.name.partition('.')[2]}", list(FIRST))
+    return Journey(place, f"{copy}.{made.name.partition('.')[2]}", [*FIRST, 3])
 
 
 def iceberg_catalog(place: Place, **more: str) -> RestCatalog:
@@ -84,22 +86,23 @@ def iceberg(place: Place) -> Journey:
     return Journey(place, name, list(FIRST))
 
 
-def spark_sql(place: Place, spark: Any, lake: str) -> Journey:
+def spark_sql(place: Place, spark: Any, lake: Any) -> Journey:
     name = f"default.{place.fresh()}"
-    spark.sql(f"CREATE TABLE {lake}.{name} (id BIGINT)")
-    spark.sql(f"INSERT INTO {lake}.{name} VALUES (1), (2)")
+    spark.sql(f"CREATE TABLE {lake.name}.{name} (id BIGINT)")
+    spark.sql(f"INSERT INTO {lake.name}.{name} VALUES (1), (2)")
     return Journey(place, name, list(FIRST))
 
 
-def spark_dataframe(place: Place, spark: Any, lake: str) -> Journey:
+def spark_dataframe(place: Place, spark: Any, lake: Any) -> Journey:
     name = f"default.{place.fresh()}"
-    spark.range(1, 3).write.format("delta").saveAsTable(f"{lake}.{name}")
+    spark.range(1, 3).write.format("delta").saveAsTable(f"{lake.name}.{name}")
     return Journey(place, name, list(FIRST))
 
 
 PLAIN: Final[dict[str, Callable[[Place], Journey]]] = {
     "unity": unity, "v1": v1, "client": client, "imported": imported, "clone": clone, "iceberg": iceberg,
 }  # fmt: skip
-BY_SPARK: Final[dict[str, Callable[[Place, Any, str], Journey]]] = {"spark_sql": spark_sql, "spark_dataframe": spark_dataframe}
-
-
+BY_SPARK: Final[dict[str, Callable[[Place, Any, Any], Journey]]] = {
+    "spark_sql": spark_sql,
+    "spark_dataframe": spark_dataframe,
+}

@@ -68,12 +68,11 @@ class Journey(msgspec.Struct):
 
     def staged_append(self, loaded: dict[str, Any], ids: list[int]) -> dict[str, Any]:
         """Writes a data file below the table's location, and returns the commit that adds it, for a request of ``/v1``."""
-        version = int(loaded["tail"]["latest"]) + 1
+        version = int(loaded["latest"]) + 1
         folder, name = folder_of(loaded["location"]), f"{uuid.uuid4()}.parquet"
         pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), folder / name)
         add = delta.add(name, len(ids), size=(folder / name).stat().st_size)
-        ict = max(now_ms(), int(loaded["tail"].get("last_timestamp") or 0) + 1)
-        content = delta.lines(delta.info(str(uuid.uuid4()), ict), add)
+        content = delta.lines(delta.info(str(uuid.uuid4()), now_ms()), add)
         return {"version": version, "inline": {"content": content.decode()}}
 
 

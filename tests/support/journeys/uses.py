@@ -50,7 +50,7 @@ def planned(journey: Journey) -> None:
 
 def found(journey: Journey) -> None:
     query = "/main/" + journey.name.replace(".", "/")
-    (entry,) = journey.place.ask("GET", "/v1/find", query=query)["entries"]
+    (entry,) = journey.place.ask("GET", "/v1/find", query=query)["found"]
     assert entry["name"] == f"main.{journey.name}"
 
 
@@ -78,23 +78,21 @@ def transaction(journey: Journey) -> None:
 
 def renamed(journey: Journey) -> None:
     name = journey.place.fresh("renamed")
-    before = _entry(journey)
-    journey.place.ask("POST", f"{journey.path}/rename", {"name": name})
-    journey.name = f"{journey.name.partition('.')[0]}.{name}"
-    assert _entry(journey)["id"] == before["id"]
-    journey.place.ask("DELETE", journey.path)
-    try:
-        _entry(journey)
-    except Failure as gone:
-        assert str(gone).startswith("404")
+    before, full = _entry(journey), f"{journey.name.partition('.')[0]}.{name}"
+    if before["format"] == "iceberg":
+        iceberg_catalog(journey.place).rename_table(journey.name, full)
     else:
-        raise AssertionError("it is still there")
+        journey.place.ask("POST", f"{journey.path}/rename", {"name": name})
+    journey.name = full
+    assert _entry(journey)["id"] == before["id"]
+    _drop(journey, before)
+    assert journey.place.http.get(f"{journey.path}/entry").status_code == 404
 
 
 def undropped(journey: Journey) -> None:
     before, moment = _entry(journey), journey.place.fresh("before")
     journey.place.ask("POST", "/v1/catalogs/main/snapshots", {"name": moment})
-    journey.place.ask("DELETE", journey.path)
+    _drop(journey, before)
     journey.place.ask("POST", "/v1/catalogs/main/reset", {"to": {"snapshot": moment}})
     assert _entry(journey)["id"] == before["id"]
     (pyiceberg_reads if before["format"] == "iceberg" else client_reads)(journey)
@@ -108,15 +106,47 @@ def exported(journey: Journey) -> None:
     assert sorted(id for (id,) in read) == sorted(journey.ids)
 
 
+def _drop(journey: Journey, entry: dict[str, Any]) -> None:
+    """Drops a table by the API of its format."""
+    if entry["format"] == "iceberg":
+        iceberg_catalog(journey.place).drop_table(journey.name)
+    else:
+        journey.place.ask("DELETE", journey.path)
+
+
 def _entry(journey: Journey) -> dict[str, Any]:
     return dict(journey.place.ask("GET", f"{journey.path}/entry"))
 
+
+def spark_reads(journey: Journey, spark: Any, lake: Any) -> None:
+    found = spark.sql(f"SELECT id FROM {lake.name}.{journey.name}").collect()
+    assert sorted(row.id for row in found) == sorted(journey.ids)
+
+
+def spark_writes(journey: Journey, spark: Any, lake: Any) -> None:
+    """Rows of its own come and go."""
+    table = f"{lake.name}.{journey.name}"
+    spark.sql(f"INSERT INTO {table} (id) VALUES (101), (102)")
+    spark.sql(f"UPDATE {table} SET id = 103 WHERE id = 102")
+    journey.ids += [101, 103]
+    spark_reads(journey, spark, lake)
+    spark.sql(f"DELETE FROM {table} WHERE id > 100")
+    journey.ids[:] = [id for id in journey.ids if id <= 100]
+    spark_reads(journey, spark, lake)
+
+
+def spark_optimizes(journey: Journey, spark: Any, lake: Any) -> None:
+    lake.table(journey.name).optimize()
+    spark_reads(journey, spark, lake)
 
 
 PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned, "found": found,
     "maintained": maintained, "verified": verified, "client_appends": client_appends, "transaction": transaction,
     "undropped": undropped, "exported": exported, "renamed": renamed,
+}  # fmt: skip
+BY_SPARK: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {
+    "spark_reads": spark_reads, "spark_writes": spark_writes, "spark_optimizes": spark_optimizes,
 }  # fmt: skip
 ENDS: Final = frozenset({"renamed", "undropped", "exported"})
 """Uses after which the table is no longer there, or not as it was: each has a table of its own."""

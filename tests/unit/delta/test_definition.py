@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from turnstile.delta.core.definition import check_definition, check_metadata, check_protocol
+from turnstile.delta.core.definition import check_definition, check_metadata, check_protocol, max_column_id
 from turnstile.store.core.errors import InvalidCommit
 
 NEEDED = ["catalogManaged", "inCommitTimestamp"]
@@ -151,3 +151,37 @@ def test_i2_metadata_that_need_more_than_the_protocol_has_are_not_ratified(
 )
 def test_metadata_may_use_what_the_protocol_has(features: tuple[str, ...], made: dict[str, Any]) -> None:
     check_definition(protocol(*features), made)
+
+
+FLAGS = {
+    "delta.enableChangeDataFeed": "changeDataFeed", "delta.enableDeletionVectors": "deletionVectors", "delta.enableTypeWidening": "typeWidening",
+    "delta.enableIcebergCompatV1": "icebergCompatV1", "delta.enableIcebergCompatV2": "icebergCompatV2",
+    "delta.enableIcebergCompatV3": "icebergCompatV3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flag", "feature"), FLAGS.items())
+def test_i2_a_property_without_the_feature_is_not_ratified_for_delta_opens_no_such_table(
+    flag: str, feature: str
+) -> None:
+    with pytest.raises(InvalidCommit, match=f"{flag} needs the table feature.*{feature}"):
+        check_definition(protocol(), metadata(**{flag: "True"}))
+    check_definition(protocol(), metadata(**{flag: "false"}))
+    check_definition(protocol(feature), metadata(**{flag: "true"}))
+
+
+def test_i2_append_only_and_checkpoints_of_the_v2_spec_need_their_features() -> None:
+    bare = {**protocol(), "writerFeatures": ["catalogManaged", "inCommitTimestamp"]}
+    with pytest.raises(InvalidCommit, match="appendOnly"):
+        check_definition(bare, metadata(**{"delta.appendOnly": "true"}))
+    with pytest.raises(InvalidCommit, match="v2Checkpoint"):
+        check_definition(protocol(), metadata(**{"delta.checkpointPolicy": "V2"}))
+    check_definition(protocol("v2Checkpoint"), metadata(**{"delta.checkpointPolicy": "v2", "delta.appendOnly": "true"}))
+    check_definition(protocol("typeWidening-preview"), metadata(**{"delta.enableTypeWidening": "true"}))
+
+
+def test_the_greatest_id_of_a_column_is_of_nested_ones_too() -> None:
+    inner = {"type": "struct", "fields": [mapped("b", 7)]}
+    fields = [mapped("a", 3), {**mapped("s", 4), "type": inner}]
+    assert max_column_id(fields) == 7
+    assert max_column_id([column("a")]) is None

@@ -17,6 +17,7 @@ Action = dict[str, Any]
 FILE = "part-0.parquet"
 """The data file of each table, with the rows ``IDS``."""
 IDS = [1, 2]
+STATS = '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
 INFO: Action = {"commitInfo": {"timestamp": 1, "operation": "WRITE"}}
 
 
@@ -39,7 +40,14 @@ class Foreign(msgspec.Struct, frozen=True):
 
     def lines(self, size: int = 100) -> list[bytes]:
         """The bytes of each commit; ``size`` is that of the file."""
-        add = {"path": FILE, "partitionValues": {}, "size": size, "modificationTime": 1, "dataChange": True}
+        add = {
+            "path": FILE,
+            "partitionValues": {},
+            "size": size,
+            "modificationTime": 1,
+            "dataChange": True,
+            "stats": STATS,
+        }
         first, *others = self.commits
         return [
             b"".join(json.dumps(action).encode() + b"\n" for action in commit)

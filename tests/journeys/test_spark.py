@@ -1,0 +1,50 @@
+"""The part of the matrix that needs a Spark session: every cell with ``turnstile up``, and one table in each other way of running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.journeys.cells import ORIGINS, RUNNING, USES
+from tests.support.journeys.judging import Tables, judge
+from tests.support.journeys.lakes import Lakes
+from tests.support.journeys.origins import BY_SPARK as MAKING_BY_SPARK
+from tests.support.journeys.origins import PLAIN as MAKING
+from tests.support.journeys.places import Journey
+from tests.support.journeys.uses import BY_SPARK as USING_BY_SPARK
+from tests.support.journeys.uses import PLAIN as USING
+
+CELLS = [(origin, use) for origin in ORIGINS for use in USES if origin in MAKING_BY_SPARK or use in USING_BY_SPARK]
+ELSEWHERE = [
+    ("client", "spark_reads"),
+    ("client", "spark_writes"),
+    ("spark_sql", "client_reads"),
+    ("spark_sql", "duckdb_reads"),
+]
+"""What is tried in the other ways of running: what was made, and what is read, by the two clients."""
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    return Tables()
+
+
+CASES = [("up", *cell) for cell in CELLS]
+CASES += [(running, *cell) for running in RUNNING if running != "up" for cell in ELSEWHERE]
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_a_table_that_came_to_be_in_one_way_is_used_in_another(
+    lakes: Lakes, spark: Any, tables: Tables, case: tuple[str, str, str]
+) -> None:
+    running, origin, use = case
+    place, lake = lakes.at(running)
+
+    def make() -> Journey:
+        return MAKING_BY_SPARK[origin](place, spark, lake) if origin in MAKING_BY_SPARK else MAKING[origin](place)
+
+    journey = tables.of(running, origin, use, make)
+    judge(
+        origin, use, lambda: USING_BY_SPARK[use](journey, spark, lake) if use in USING_BY_SPARK else USING[use](journey)
+    )
