@@ -89,8 +89,10 @@ class LakeCatalog(Proxy):
         query = f'/{"/".join((self.lake.api.catalog, *levels))}/{name or ""}[kind = "iceberg-table"]'
         try:
             return list((reads or self.lake.api).find(query))
-        except ApiError:  # no such namespace, or nothing that may be looked at
-            return []
+        except ApiError as e:
+            if e.transient:
+                raise self.lake.throw.other(e) from None
+            return []  # no such namespace, or nothing that may be looked at
 
     def _state_if_any(self, levels: list[str], table: str) -> TableState | None:
         """Loads by name; None when there is no such table."""
