@@ -221,7 +221,7 @@ class _Run:
 
     def _changed(self, view: View, change: TableChange, position: int) -> _Result:
         before = entity_at(view, change.path, IcebergTable)
-        if self._waits and has_to_wait(before, change.updates, self._world.clock.now_ms()):
+        if self._waits and before.turn_until and has_to_wait(before, change.updates, self._world.clock.now_ms()):
             raise TableTurn(before.name)
         earlier = self._results.get(position)
         if earlier is not None and earlier.base_file == before.metadata:
@@ -238,7 +238,7 @@ class _Run:
         if metadata.properties != base.properties:
             check_paths(metadata.properties, before.location)
         file = self._write(before.location, metadata, before)
-        turn_until = 0 if rewrites(change.updates) else before.turn_until
+        turn_until = 0 if before.turn_until and rewrites(change.updates) else before.turn_until
         entity = msgspec.structs.replace(
             before, metadata=file.path, digest=file.digest, updated=now_ms, turn_until=turn_until
         )
