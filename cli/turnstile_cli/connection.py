@@ -90,7 +90,9 @@ def connect(url: str | None, home: Path, port: int | None, token: str | None) ->
     if url:
         if not url.startswith(("http://", "https://")):
             raise usage(f"--url {url} is not an address", remedy="write http:// or https://")
-        return Api(url, token or "", local=False)
+        return Api(
+            url.rstrip("/").removesuffix("/v1"), token or "", local=False
+        )  # clients of Iceberg and Unity have a path behind
     service = running_service(home)
     if service is not None and port in (None, 0, service.port):
         return Api(service.url, service.token if token is None else token, home=home)

@@ -50,8 +50,8 @@ from turnstile_server.struct_file import StructFile
 
 T = TypeVar("T")
 
-FRAME_BYTES: Final = 8 * 1024 * 1024
-"""The largest request or response."""
+FRAME_BYTES: Final = 80 * 1024 * 1024
+"""The largest request or response: an Iceberg table's metadata with everything around it (``http.METADATA_BYTES``)."""
 
 CONNECTIONS_MOST: Final = 256
 """Connections that an owner keeps; askers beyond apply their changes themselves."""

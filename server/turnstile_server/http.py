@@ -72,6 +72,9 @@ OPEN_AGAIN_S: Final = 1.0
 BACKLOG_BYTES: Final = 256_000
 """What a HEAD in SQLite may carry unpublished; a transaction over a hundred of them has no limit there (``ROW_BUDGET``)."""
 
+METADATA_BYTES: Final = 32 * 1024 * 1024
+"""The largest metadata file of an Iceberg table: about 33,000 snapshots. Decoded it takes some 200 MB of memory; no answer of Lambda limits it here."""
+
 KEEP_PUBLISHED: Final = Keep(named=8, tickets=48)
 """For a store whose writes are not charged by size: proposals of some writers on one table are decided by the HEAD alone."""
 
@@ -327,6 +330,8 @@ def read_settings(settings: ServerSettings) -> Settings:
         event_waits=settings.threads,
         event_waits_each=max(1, settings.threads // 4),
         looks_at_logs=True,
+        metadata_bytes=METADATA_BYTES,
+        answer_bytes=2 * METADATA_BYTES,
     )
     # A worker answers nobody, so it is given no tokens.
     return msgspec.structs.replace(own, auth=auth_settings.Accepted()) if settings.workers else own

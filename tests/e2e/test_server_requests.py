@@ -270,6 +270,22 @@ def test_a_connection_serves_many_requests(server: Server) -> None:
     connection.close()
 
 
+def test_metadata_of_an_iceberg_table_are_bounded_by_memory_and_not_by_lambdas_answer(server: Server) -> None:
+    name = f"large{uuid4().hex[:6]}"
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+    root = "/iceberg/v1/main/namespaces/default/tables"
+    with server.client() as api:
+        assert api.post(root, json={"name": name, "schema": schema}).status_code == 200
+        for number in range(10):
+            update = {"action": "set-properties", "updates": {f"p{number}": "x" * 700_000}}
+            answer = api.post(f"{root}/{name}", json={"requirements": [], "updates": [update]})
+            assert answer.status_code == 200, answer.text[:300]
+        loaded = api.get(f"{root}/{name}")
+        assert loaded.status_code == 200
+        assert sum(len(value) for value in loaded.json()["metadata"]["properties"].values()) >= 7_000_000
+        assert api.delete(f"{root}/{name}").status_code == 204
+
+
 # -- about the server -------------------------------------------------------------------------------------------------
 
 

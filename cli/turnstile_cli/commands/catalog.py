@@ -136,7 +136,7 @@ CloneOf = Annotated[
     str | None, typer.Option("--of", help="What to clone, as for 'reset --to'; by default what is now.")
 ]
 Comment = Annotated[str | None, typer.Option("--comment", help="What it is for.")]
-MaxCommits = Annotated[int, typer.Option("--max", min=1, max=100, help="How many commits.")]
+MaxCommits = Annotated[int, typer.Option("--limit", "--max", "-n", min=1, max=100, help="How many commits.")]
 Start = Annotated[int | None, typer.Option("--start", min=0, help="The number of the commit to begin with.")]
 Oldest = Annotated[bool, typer.Option("--oldest-first", help="From the oldest that is kept.")]
 

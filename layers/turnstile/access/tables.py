@@ -17,7 +17,7 @@ from typing import Final
 
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import Principal
-from turnstile.access.core.rules import Chain, Rule, permitted
+from turnstile.access.core.rules import Chain, Rule, permitted, see_table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
@@ -63,9 +63,17 @@ class TableAuthorizer:
             raise _missing(table_id)
         for rule in rules:
             if not permitted(rule, principal, chain):
-                problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {table_id}"
+                what = self._shown(principal, chain, table_id)
+                problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {what}"
                 raise PermissionDenied(problem, remedy="ask its owner, or the owner of what it is in, for a grant")
         return chain
+
+    def _shown(self, principal: Principal, chain: Chain, table_id: str) -> str:
+        """The table's full name for who may see it, else its uuid, which the request had (I12)."""
+        name = self._names.get(table_id)
+        if name is None or not name.path or not permitted(see_table, principal, chain):
+            return table_id
+        return f"'{name}' ({table_id})"
 
     def rights_in(self, tree: Tree, table_id: str) -> Chain | None:
         """Returns the rights along the table's name in ``tree``; None when no name there leads to it."""

@@ -412,7 +412,7 @@ class Services:
     def metadata_files(self) -> MetadataFiles:
         from turnstile.iceberg.files import MetadataFiles
 
-        return MetadataFiles(self.world.storages, self.world.ids)
+        return MetadataFiles(self.world.storages, self.world.ids, self.settings.metadata_bytes)
 
     @cached_property
     def delta_scans(self) -> DeltaScans:

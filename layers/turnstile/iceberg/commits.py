@@ -13,12 +13,12 @@ the file that was written for it. Files of attempts that failed are deleted as s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import CatalogChange, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.iceberg.append_merger import AppendMerger
@@ -31,7 +31,8 @@ from turnstile.iceberg.files import StoredFile, requested
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.manifest_lists import ManifestLists
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
-from turnstile.store.core.errors import InvalidRequest, StorageFault
+from turnstile.iceberg.turns import POLL_MS, TURN_MS, TableTurn, begins, has_to_wait, rewrites
+from turnstile.store.core.errors import InvalidRequest, StorageFault, TurnstileError
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row, Write
 
@@ -66,8 +67,16 @@ class Commits:
             StateConflict: ``LocationOwned``: a new table's location is another's.
             NotFound, OutcomeUnknown.
         """
-        run = self._run(catalog, changes, check_names=True)
-        self._context.commit_files(catalog, run.change, run.written, run.on_rejected)
+        for left in reversed(range(TURN_MS // POLL_MS + 1)):
+            run = self._run(catalog, changes, check_names=True, waits=left > 0)
+            try:
+                self._context.commit_files(catalog, run.change, run.written, run.on_rejected)
+                break
+            except TableTurn:
+                self._context.pause(POLL_MS / 1000)
+            except CommitFailed:
+                self._begin_turns(catalog, changes)
+                raise
         run.forget_others()
         return [LoadedTable(result.entity, result.metadata) for result in run.latest]
 
@@ -83,15 +92,36 @@ class Commits:
 
         return CatalogChange(run.change, run.on_rejected, settled)
 
-    def _run(self, catalog: str, changes: Sequence[TableChange], *, check_names: bool) -> _Run:
-        """The attempts of a commit, which are to come. ``check_names``: look now whether the names of new tables are free."""
+    def _begin_turns(self, catalog: str, changes: Sequence[TableChange]) -> None:
+        """Gives a turn to the rewrites among ``changes``, which lost. What fails is left: the refusal is what counts."""
+        now_ms = self._context.world.clock.now_ms()
+
+        def change(view: View) -> Edit | None:
+            put: dict[Path, Entity] = {}
+            for each in changes:
+                entry = view.tree.find(each.path)
+                table = view.entity(entry.obj) if entry is not None else None
+                if isinstance(table, IcebergTable) and rewrites(each.updates) and begins(table, now_ms):
+                    put[each.path] = msgspec.structs.replace(table, turn_until=now_ms + TURN_MS)
+            return Edit(f"turn of {', '.join(dotted(*path) for path in list(put)[:3])}"[:200], put=put) if put else None
+
+        if any(rewrites(each.updates) for each in changes):
+            with suppress(TurnstileError):
+                Committer(self._context.world, self._context.catalog.reader).commit(catalog, change)
+
+    def _run(
+        self, catalog: str, changes: Sequence[TableChange], *, check_names: bool, waits: bool = False
+    ) -> _Run:  # fmt: skip
+        """The attempts of a commit, which are to come. ``check_names``: look now whether the names of new tables are free; ``waits``: raise
+        TableTurn where a rewrite has its turn."""
         if not 1 <= len(changes) <= MAX_TABLES:
             raise InvalidRequest(f"a transaction changes 1 to {MAX_TABLES} tables", field="table-changes")
         if len({key_of(change.path) for change in changes}) != len(changes):
             raise InvalidRequest("a table is named twice", field="table-changes", remedy="put its changes together")
         if sum(creates(change.requirements) for change in changes) > MAX_NEW:
             raise InvalidRequest(f"a transaction creates at most {MAX_NEW} tables", field="table-changes")
-        return _Run(self._context, changes, [self._claim(catalog, change, check_names) for change in changes])
+        claims = [self._claim(catalog, change, check_names) for change in changes]
+        return _Run(self._context, changes, claims, waits=waits)
 
     def _claim(self, catalog: str, change: TableChange, check_name: bool) -> LocationClaim | None:  # noqa: FBT001
         """Where the commit creates its table; None when it changes one."""
@@ -120,10 +150,10 @@ class _Run:
     """The attempts of one commit: every file ``written`` so far, and the tables as the ``latest`` attempt computed them."""
 
     def __init__(
-        self, context: Context, changes: Sequence[TableChange], claims: Sequence[LocationClaim | None]
+        self, context: Context, changes: Sequence[TableChange], claims: Sequence[LocationClaim | None], *, waits: bool
     ) -> None:
         self._context, self._world, self._files = context, context.world, context.files
-        self._changes, self._claims = changes, claims
+        self._changes, self._claims, self._waits = changes, claims, waits
         self._merger = AppendMerger(context.world.storages, context.world.ids)
         self._lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
         self._first_writes: list[int] = []
@@ -191,6 +221,8 @@ class _Run:
 
     def _changed(self, view: View, change: TableChange, position: int) -> _Result:
         before = entity_at(view, change.path, IcebergTable)
+        if self._waits and before.turn_until and has_to_wait(before, change.updates, self._world.clock.now_ms()):
+            raise TableTurn(before.name)
         earlier = self._results.get(position)
         if earlier is not None and earlier.base_file == before.metadata:
             entity = msgspec.structs.replace(earlier.entity, name=before.name, access=before.access)
@@ -206,7 +238,10 @@ class _Run:
         if metadata.properties != base.properties:
             check_paths(metadata.properties, before.location)
         file = self._write(before.location, metadata, before)
-        entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
+        turn_until = 0 if before.turn_until and rewrites(change.updates) else before.turn_until
+        entity = msgspec.structs.replace(
+            before, metadata=file.path, digest=file.digest, updated=now_ms, turn_until=turn_until
+        )
         self._results[position] = _Result(entity, metadata, before.metadata, (file.path, *files))
         return self._results[position]
 

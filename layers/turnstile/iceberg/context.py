@@ -18,13 +18,14 @@ from turnstile.iceberg.files import FileMissing, MetadataFiles
 from turnstile.iceberg.locations import LocationClaims
 from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.ports import World
+from turnstile.store.retry import Pause, no_pause
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the operations of one request share: services with its rights, and a committer (with an idempotency key, of one
     change). ``elsewhere`` raises PermissionDenied when it may not use locations that the catalog did not choose; ``as_of``
-    is what it reads, None for the present, the only state that can be changed."""
+    is what it reads, None for the present, the only state that can be changed; ``pause`` waits for what others do (s)."""
 
     catalog: CatalogServices
     committer: Committer
@@ -32,6 +33,7 @@ class Context:
     principal: Principal
     elsewhere: Callable[[], None]
     as_of: AsOf | None = None
+    pause: Pause = no_pause
 
     @property
     def world(self) -> World:

@@ -30,8 +30,8 @@ MAX_BYTES: Final = 5_500_000
 """Bytes of a metadata file, counted as in a response that carries it (``store.core.limits``): about 4.5 MB of a usual one.
 A commit that makes a larger file smaller is accepted."""
 
-READ_BYTES: Final = 4 * MAX_BYTES
-"""Bytes of a file that is read, unpacked: more than may be written, since older versions had another limit."""
+READ_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a file that is read, unpacked: more than may be written here, since a server has another limit than a function."""
 
 _CACHE_BYTES: Final = 96 * 1024 * 1024
 _DECODED_FACTOR: Final = 6
@@ -68,9 +68,18 @@ def requested(field: str) -> Iterator[None]:
 class MetadataFiles:
     """Reads and writes metadata files. One for a sandbox; safe for threads."""
 
-    def __init__(self, storages: Storages, ids: Ids) -> None:
-        self._storages, self._ids = storages, ids
+    def __init__(self, storages: Storages, ids: Ids, max_bytes: int | None = None) -> None:
+        """
+        Args:
+            max_bytes: the largest file that is written or registered; None: ``MAX_BYTES``, what an answer of Lambda carries.
+        """
+        self._storages, self._ids, self._limit = storages, ids, max_bytes
         self._cache: Lru[tuple[str, bytes], tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes of the largest file that is written or registered."""
+        return MAX_BYTES if self._limit is None else self._limit
 
     def table(self, entity: IcebergTable) -> TableMetadata:
         """Returns the metadata of a table: one read, none when cached. Raises FileMissing or StorageFault if the file cannot
@@ -87,12 +96,12 @@ class MetadataFiles:
 
     def foreign_table(self, path: str) -> tuple[StoredFile, TableMetadata]:
         """Returns a metadata file that a request names, its path normalised, and its content; raises NotFound,
-        InvalidRequest if it is no path or no table metadata, and TooLarge over ``MAX_BYTES``."""
+        InvalidRequest if it is no path or no table metadata, and TooLarge over ``max_bytes``."""
         file, raw = self._foreign(path)
         parsed = metadata.parse(raw)
         size = response_size(metadata.document(parsed))  # its writer may escape other characters
-        if size > MAX_BYTES:
-            raise _too_large(size)
+        if size > self.max_bytes:
+            raise _too_large(size, self.max_bytes)
         self._cache.put((file.path, file.digest), (parsed, size), len(raw) * _DECODED_FACTOR)
         return file, parsed
 
@@ -107,14 +116,14 @@ class MetadataFiles:
             raise InvalidRequest(f"{path} is no file", field="metadata-location")
         storage, name = self._at(path)
         with requested("metadata-location"):
-            file = storage.read(name, MAX_BYTES + 1)
+            file = storage.read(name, self.max_bytes + 1)
         if file is None:
             raise NotFound("metadata file", path, field="metadata-location")
         raw, digest = file[0], _digest(file[0])
-        if len(raw) <= MAX_BYTES and name.endswith((".gz.metadata.json", ".metadata.json.gz")):
-            raw = _unpacked(raw, MAX_BYTES)
-        if len(raw) > MAX_BYTES:
-            raise _too_large(len(raw))
+        if len(raw) <= self.max_bytes and name.endswith((".gz.metadata.json", ".metadata.json.gz")):
+            raw = _unpacked(raw, self.max_bytes)
+        if len(raw) > self.max_bytes:
+            raise _too_large(len(raw), self.max_bytes)
         return StoredFile(path, digest), raw
 
     def any_table(self, path: str) -> TableMetadata | None:
@@ -126,7 +135,7 @@ class MetadataFiles:
             return None
         raw = _unpacked(file[0], READ_BYTES) if file[0][:2] == b"\x1f\x8b" else file[0]
         if len(raw) > READ_BYTES:
-            raise _too_large(len(raw))
+            raise _too_large(len(raw), READ_BYTES)
         return metadata.parse(raw)
 
     def write(
@@ -135,7 +144,7 @@ class MetadataFiles:
         """Writes ``content`` below ``location``. Nothing names the file yet.
 
         A file of this name that has these bytes is the same one: the answer to an earlier attempt of this very write was lost.
-        Raises TooLarge over ``MAX_BYTES``, unless it is smaller than the file of ``previous`` that it replaces; StorageFault
+        Raises TooLarge over ``max_bytes``, unless it is smaller than the file of ``previous`` that it replaces; StorageFault
         when storage did not respond: perhaps there is a file now that nothing names.
         """
         raw = self.encode(content, previous)
@@ -158,10 +167,10 @@ class MetadataFiles:
         """Returns the bytes of a file; raises TooLarge as ``write``."""
         raw = metadata.encode(content) if isinstance(content, TableMetadata) else msgspec.json.encode(content)
         size = escaped_size(raw)
-        if size > MAX_BYTES:
+        if size > self.max_bytes:
             replaced = self._cache.get((previous.metadata, previous.digest)) if previous is not None else None
             if replaced is None or size >= replaced[1]:
-                raise _too_large(size)
+                raise _too_large(size, self.max_bytes)
         return raw
 
     def delete(self, path: str) -> None:
@@ -236,11 +245,17 @@ def _unpacked(raw: bytes, limit: int) -> bytes:
         raise InvalidRequest("the metadata file is not what gzip wrote", field="metadata-location") from None
 
 
-def _too_large(size: int) -> TooLarge:
+_LARGE_REMEDY: Final = (
+    "expire snapshots and remove schemas that no snapshot has (remove-schemas; or set turnstile.maintenance.expire-snapshots=true, which does"
+    " both), or shorten properties and comments"
+)
+
+
+def _too_large(size: int, limit: int) -> TooLarge:
     return TooLarge(
-        f"the metadata would take {size} bytes of an answer, and the limit is {MAX_BYTES}",
+        f"the metadata would take {size} bytes of an answer, and the limit is {limit}",
         field="updates",
-        remedy="expire snapshots, or shorten properties and comments",
-        limit=MAX_BYTES,
+        remedy=_LARGE_REMEDY,
+        limit=limit,
         size=size,
     )

@@ -92,3 +92,15 @@ def test_the_predicates_of_a_request_have_a_bound_together(realm: Realm) -> None
     predicates = ["id = 1" + " " * 15_000] * 7
     answer = realm.ask("root", "POST", f"/v1/tables/{realm.table}/judge", {"after": 0, "predicates": predicates})
     assert (answer.status, answer.error["field"]) == (400, "predicates[6]"), answer.text
+
+
+def test_i12_a_refusal_by_uuid_names_the_table_to_those_who_see_it_and_to_no_others(realm: Realm) -> None:
+    def refused() -> str:
+        answer = realm.ask("ann", "POST", f"/v1/tables/{realm.table}/publish", {})
+        assert answer.status == 403, answer.text
+        return str(answer.error["message"])
+
+    realm.revoke("table", "main.sales.t1", "ann", "MODIFY")
+    assert "sales.t1" not in refused() and realm.table in refused()
+    reader(realm)
+    assert f"'main.sales.t1' ({realm.table})" in refused()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.functions import Answer
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, VIEW, Iceberg, refused
 
 FIELDS: list[dict[str, Any]] = SCHEMA["fields"]
@@ -118,3 +119,19 @@ def test_a_commit_that_creates_a_table_in_no_bucket_is_refused_likewise() -> Non
     ]
     body = {"requirements": [{"type": "assert-create"}], "updates": updates}
     assert "the bucket does not exist" in refused(client.post(f"{SALES}/tables/t", body), 400, "BadRequestException")
+
+
+def grown(client: Iceberg) -> Answer:
+    """The answer to the first commit that is refused of ten, each with 700 kB of properties more."""
+    client.create("t1")
+    for number in range(10):
+        update = {"action": "set-properties", "updates": {f"p{number}": "x" * 700_000}}
+        answer = client.commit(update)
+        if answer.status != 200:
+            break
+    return answer
+
+
+def test_metadata_over_the_limit_of_an_answer_are_refused_with_a_remedy_that_helps() -> None:
+    said = refused(grown(Iceberg()), 400, "BadRequestException")
+    assert "remove-schemas" in said and "5500000" in said

@@ -156,6 +156,9 @@ def test_the_command_shows_the_log_names_moments_and_goes_back() -> None:
         "POST /v1/catalogs/main/reset": (200, was),
     }) as canned:  # fmt: skip
         url = ("--url", canned.url)
+        assert (
+            "create table main.default.t" in run("catalog", "log", "--limit", "5", "--url", f"{canned.url}/v1").stdout
+        )
         assert "create table main.default.t" in run("catalog", "log", "--max", "5", *url).stdout
         assert json.loads(run("catalog", "snapshots", *url, "-o", "json").stdout) == {"snapshots": [listed]}
         assert "3" in run("catalog", "snapshots", *url).stdout.splitlines()[1].split()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from turnstile.iceberg.core import updates
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.expiry import (
     EXPIRE,
@@ -18,6 +19,7 @@ from turnstile.iceberg.core.expiry import (
     MAX_SNAPSHOT_AGE,
     MIN_SNAPSHOTS,
     REMOVE,
+    SPARE_SCHEMAS,
     Expired,
     Retention,
     expired,
@@ -25,7 +27,7 @@ from turnstile.iceberg.core.expiry import (
     may_be_collected,
     removes,
 )
-from turnstile.iceberg.core.metadata import TableMetadata, check_readable
+from turnstile.iceberg.core.metadata import TableMetadata, check_readable, encode
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.snapshots import Snapshot, SnapshotRef
 from turnstile.iceberg.core.table_updates import applied
@@ -201,3 +203,48 @@ def test_what_is_left_is_readable_and_expires_no_further(metadata: TableMetadata
 
 def test_files_may_be_collected_from_half_of_the_time_on_that_gc_leaves_them() -> None:
     assert [may_be_collected(age_ms, 10) for age_ms in (0, 5, 6, 11)] == [False, False, True, True]
+
+
+# -- schemas ----------------------------------------------------------------------------------------------------------
+
+
+def with_schemas(
+    ages: dict[int, tuple[int, int | None]], written_with: dict[int, int | None], count: int
+) -> TableMetadata:
+    """A table that had ``count`` schemas, the last of which is the current one; snapshots with the schema that each was written with."""
+    made = table(ages, {"main": branch(max(ages))})
+    schemas = tuple(msgspec.structs.replace(made.schemas[0], schema_id=id) for id in range(count))
+    snapshots = tuple(msgspec.structs.replace(one, schema_id=written_with[one.snapshot_id]) for one in made.snapshots)
+    return msgspec.structs.replace(made, schemas=schemas, current_schema_id=count - 1, snapshots=snapshots)
+
+
+def test_schemas_go_that_no_snapshot_needs_but_the_newest() -> None:
+    made = with_schemas({1: (9 * DAY, None), 2: (0, 1)}, {1: 3, 2: 5}, 40)
+    gone = expired(made, NOW)
+    assert gone.snapshot_ids == (1,)
+    assert gone.schema_ids == tuple(id for id in range(39 - SPARE_SCHEMAS) if id != 5), "3 goes with its snapshot"
+    after = applied(made, gone.updates, NOW)
+    assert {one.schema_id for one in after.schemas} == {5, *range(39 - SPARE_SCHEMAS, 40)}
+    check_readable(after)
+    assert expired(after, NOW) == Expired(), "nothing more goes the next time"
+
+
+@pytest.mark.parametrize("count", [1, 2, SPARE_SCHEMAS + 1])
+def test_a_table_with_few_schemas_keeps_them(count: int) -> None:
+    assert expired(with_schemas({1: (0, None)}, {1: 0}, count), NOW) == Expired()
+
+
+def test_no_schema_goes_while_a_snapshot_does_not_say_its_own() -> None:
+    assert expired(with_schemas({1: (0, None)}, {1: None}, 40), NOW) == Expired()
+
+
+def test_columns_that_were_added_one_by_one_are_no_burden_after_an_expiry() -> None:
+    made = table({1: (0, None)}, {"main": branch(1)})
+    made = msgspec.structs.replace(made, snapshots=(msgspec.structs.replace(made.snapshots[0], schema_id=0),))
+    fields: list[dict[str, Any]] = []
+    for id in range(1, 101):
+        fields.append({"id": id, "name": f"column_{id}", "type": "string", "required": False})
+        schema = msgspec.convert({"type": "struct", "fields": fields}, Schema)
+        made = applied(made, [updates.AddSchema(schema), updates.SetCurrentSchema(-1)], NOW)
+    before, after = len(encode(made)), len(encode(applied(made, expired(made, NOW).updates, NOW)))
+    assert 4 * after < before

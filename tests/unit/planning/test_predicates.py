@@ -111,6 +111,14 @@ def test_what_is_not_understood_is_refused(text) -> None:
     assert refusal.value.field == "predicate"
 
 
+@pytest.mark.parametrize("text", ["id === 1", "id = = 1", "(id = 1", "id = 1)", "AND", "id IN (", "'a"])
+def test_a_refusal_speaks_of_the_text_and_not_of_the_parser(text) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        parsed(text)(COLUMNS)
+    assert "sqlglot" not in refusal.value.message and "class" not in refusal.value.message
+    assert "day = '2026-11-01' AND id < 5" in str(refusal.value.remedy)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("id = 1" + " " * 20_000, "has 20006 characters"), ("NOT " * 51 + "ok", "nested too deeply")],

@@ -86,6 +86,7 @@ class App:
             can tell a wrong method (405) from a wrong path (404). Called when a request has no route here.
         renders: how errors are rendered below a path that is not our own API's (``/api/...``).
         telemetry: logs and counts requests; by default log lines and metrics as Lambda takes them.
+        answer_bytes: of the largest answer to a GET; by default what Lambda sends.
     """
 
     def __init__(
@@ -100,12 +101,13 @@ class App:
         renders: Mapping[str, Render] | None = None,
         bodies: BodyLimit | None = None,
         telemetry: Telemetry | None = None,
+        answer_bytes: int = RESPONSE_BYTES_MAX,
     ) -> None:
         self.routes = routes_of(*blueprints)
         self._router, self._telemetry = Router(self.routes, slashed), telemetry or LambdaTelemetry(service)
         self.public = public
         self._open, self._authentication, self._elsewhere = services, authentication, elsewhere
-        self._renders, self._bodies = renders or {}, bodies
+        self._renders, self._bodies, self._answer_bytes = renders or {}, bodies, answer_bytes
 
     @functools.cached_property
     def services(self) -> Any:
@@ -176,7 +178,7 @@ class App:
             _check_media_type(request)
         request.services, request.rest = self.services, incoming.rest
         with answering(request):
-            return response_of(view(**params), request.method)
+            return response_of(view(**params), request.method, self._answer_bytes)
 
     def _view(self, request: Request) -> Callable[..., Any]:
         """The view that serves the request; HEAD is served by GET."""
@@ -231,11 +233,11 @@ def _registered(blueprint: Blueprint) -> Routes:
     return routes
 
 
-def response_of(result: Any, method: str) -> Response:
+def response_of(result: Any, method: str, limit: int = RESPONSE_BYTES_MAX) -> Response:
     """Returns the response for what a view returned. Struct members that are UNSET do not appear.
 
     Raises:
-        TooLarge: the answer to a GET is more than Lambda would send; a change is made by then, and must not be called
+        TooLarge: the answer to a GET is over ``limit``, by default more than Lambda would send; a change is made by then, and must not be called
             refused. Listings end their pages before, and most of what is stored is limited so that it fits; a Delta
             table's schema is not, since the table's log decides on it.
     """
@@ -243,7 +245,7 @@ def response_of(result: Any, method: str) -> Response:
         return Response(204, {}, b"")
     answer = result if isinstance(result, Answer) else Answer(result)
     body = msgspec.json.encode(answer.body)
-    size, limit = escaped_size(body) if method == "GET" else 0, RESPONSE_BYTES_MAX
+    size = escaped_size(body) if method == "GET" else 0
     if size > limit:
         text = f"the answer would take {size} bytes, and the limit is {limit}"
         remedy = "ask for less; what describes a Delta table is in its log as well"

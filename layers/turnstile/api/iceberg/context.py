@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -56,7 +57,14 @@ def context_of(guard: Guard) -> Context:
     """Returns one request's operations; whatever they look at is authorized by ``guard`` first."""
     here = services()
     catalog = here.catalog_for(guard)
-    return Context(catalog, catalog.committer, here.metadata_files, guard.principal, _require_create_external)
+    files, principal = here.metadata_files, guard.principal
+    return Context(catalog, catalog.committer, files, principal, _require_create_external, pause=_pause)
+
+
+def _pause(seconds: float) -> None:
+    """Waits, and lets other requests be worked on meanwhile."""
+    with current().rest():
+        time.sleep(seconds)
 
 
 def reading(prefix: str) -> Context:

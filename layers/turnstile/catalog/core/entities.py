@@ -111,9 +111,11 @@ class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
 
 
 class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
-    """``needs``: locations of files that its snapshots name and that are not its own: those of a clone's source."""
+    """``needs``: locations of files that its snapshots name and that are not its own: those of a clone's source. ``turn_until``: when the
+    turn of a commit that rewrites it ends (``iceberg.turns``)."""
 
     needs: tuple[HeldLocation, ...] = ()
+    turn_until: int = 0
 
 
 class IcebergView(_Iceberg, frozen=True, tag=ICEBERG_VIEW):

@@ -22,7 +22,7 @@ from turnstile.store.core.writes import Row
 class IcebergSnapshotScanner(Scanner):
     """Kind ``iceberg-snapshots``.
 
-    - Collects: snapshots, branches and tags of managed tables with ``turnstile.maintenance.expire-snapshots=true`` that have
+    - Collects: snapshots, branches, tags, and schemas without a snapshot, of managed tables with ``turnstile.maintenance.expire-snapshots=true`` that have
       expired by Iceberg's own rules (``iceberg/core/expiry.py``). An item is a snapshot; it has no bytes: its files are
       for kind ``iceberg-files``, after the metadata files of the catalog's past that name them are gone.
     - Unreachable since: they were made. How long they stay, the table's properties and references say.
@@ -54,6 +54,7 @@ class IcebergSnapshotScanner(Scanner):
             return
         ids = [f"{table.table_id}/snapshot/{id}" for id in gone.snapshot_ids]
         ids += [f"{table.table_id}/ref/{name}" for name in gone.refs]
+        ids += [f"{table.table_id}/schema/{id}" for id in gone.schema_ids]
         items = tuple(Item("iceberg-snapshots", id, 0, now, 0) for id in ids)
         yield Batch(items, partial(self._remove, catalog, path, table.table_id))
 

@@ -6,6 +6,7 @@
                       ``max-snapshot-age-ms``, up to the first that is neither
     of a tag          its one snapshot stays
     others            snapshots that are in no branch and under no tag stay while they are younger than the table's age
+    schemas           those that no snapshot which stays was written with, less the current one and the newest ``SPARE_SCHEMAS``
 
 What a reference does not say itself, the table's properties say (``history.expire.*``), else the defaults below.
 
@@ -41,6 +42,9 @@ MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
 DEFAULT_AGE_MS: Final = 5 * 24 * 3_600_000
 DEFAULT_SNAPSHOTS: Final = 1
 
+SPARE_SCHEMAS: Final = 10
+"""Schemas without a snapshot that stay: a writer may have loaded the table with one of the newest, and commit by it."""
+
 
 class Retention(msgspec.Struct, frozen=True):
     """What a table's properties say of references that do not say it themselves."""
@@ -60,16 +64,19 @@ class Retention(msgspec.Struct, frozen=True):
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """What is to go: names of references, and ids of snapshots in the order of the metadata."""
+    """What is to go: names of references, and ids of snapshots and schemas in the order of the metadata."""
 
     refs: tuple[str, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
+    schema_ids: tuple[int, ...] = ()
 
     @property
     def updates(self) -> tuple[u.TableUpdate, ...]:
         """The updates of a commit that removes them; none when there is nothing to remove."""
         refs = tuple(u.RemoveSnapshotRef(name) for name in self.refs)
-        return (*refs, u.RemoveSnapshots(self.snapshot_ids)) if self.snapshot_ids else refs
+        snapshots = (u.RemoveSnapshots(self.snapshot_ids),) if self.snapshot_ids else ()
+        schemas = (u.RemoveSchemas(self.schema_ids),) if self.schema_ids else ()
+        return (*refs, *snapshots, *schemas)
 
 
 def expires(properties: Mapping[str, str]) -> bool:
@@ -109,7 +116,19 @@ def expired(metadata: TableMetadata, now_ms: int) -> Expired:
     oldest_ms = now_ms - retention.max_snapshot_age_ms
     kept |= {id for id, one in snapshots.items() if id not in in_refs and one.timestamp_ms >= oldest_ms}
     gone = tuple(snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in kept)
-    return Expired(tuple(name for name in metadata.refs if name not in refs), gone)
+    return Expired(tuple(name for name in metadata.refs if name not in refs), gone, _unused_schemas(metadata, kept))
+
+
+def _unused_schemas(metadata: TableMetadata, kept: set[int]) -> tuple[int, ...]:
+    """Ids of schemas that nothing needs once only the snapshots ``kept`` are left. None where a snapshot does not say its schema."""
+    used = {one.schema_id for one in metadata.snapshots if one.snapshot_id in kept}
+    if None in used:
+        return ()
+    unused = sorted(
+        one.schema_id for one in metadata.schemas if one.schema_id not in used | {metadata.current_schema_id}
+    )
+    going = set(unused[:-SPARE_SCHEMAS])
+    return tuple(one.schema_id for one in metadata.schemas if one.schema_id in going)
 
 
 def _stays(name: str, ref: SnapshotRef, snapshots: Mapping[int, Snapshot], retention: Retention, now_ms: int) -> bool:

@@ -103,7 +103,7 @@ def _tree(text: str) -> exp.Expression:
             "the predicate is nested too deeply", f"use at most {MAX_DEPTH} levels, and no functions within each other"
         ) from None
     except Exception as error:  # the parser meets any text, and fails in many ways
-        reason = str(error).partition("\n")[0][:200] if isinstance(error, SqlglotError | ValueError) else ""
+        reason = _reason(error)
         raise _refused(
             f"the predicate cannot be read{reason and ': '}{reason}",
             "write it as in SQL: day = '2026-11-01' AND id < 5",
@@ -111,6 +111,12 @@ def _tree(text: str) -> exp.Expression:
     if tree is None:
         raise _refused("the predicate is empty", "write it as in SQL: day = '2026-11-01' AND id < 5")
     return cast(exp.Expression, tree)
+
+
+def _reason(error: Exception) -> str:
+    """What the parser says of a text, where that is about the text; empty for what it says of itself."""
+    reason = str(error).partition("\n")[0][:200] if isinstance(error, SqlglotError | ValueError) else ""
+    return re.sub(r"^Failed to parse (.*) into <class .*$", r"\1 is no condition", reason)
 
 
 def parsed_of_files(text: str) -> Callable[[TableColumns], Predicate]:
