@@ -144,6 +144,8 @@ class Side:
         text = re.sub(
             r"path='file:[^']*'", "path='TABLE'", text
         )  # of OPTIMIZE and VACUUM, whose metrics have sizes and times
+        # OPTIMIZE and VACUUM return the path; metrics have sizes and times.
+        text = re.sub(r"path='file:[^']*'", "path='TABLE'", text)
         text = re.sub(r"(startTimeMs|endTimeMs|totalSize|min|max|avg|size)=[\d.]+", r"\1", text)
         return re.sub(r"(expId|exprId)'?: '?\d+", "", text)
 
