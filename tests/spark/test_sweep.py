@@ -141,9 +141,6 @@ class Side:
             str(value).replace(self.schema, "SCHEMA").replace(str(self.path), "PATH").replace(self.catalog, "CATALOG")
         )
         text = re.sub(_UUID, "UUID", text)
-        text = re.sub(
-            r"path='file:[^']*'", "path='TABLE'", text
-        )  # of OPTIMIZE and VACUUM, whose metrics have sizes and times
         # OPTIMIZE and VACUUM return the path; metrics have sizes and times.
         text = re.sub(r"path='file:[^']*'", "path='TABLE'", text)
         text = re.sub(r"(startTimeMs|endTimeMs|totalSize|min|max|avg|size)=[\d.]+", r"\1", text)
