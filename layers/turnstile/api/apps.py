@@ -16,7 +16,6 @@ from turnstile.api.auth.bearer import authentication
 from turnstile.api.http.handler import App, Routes, Telemetry, routes_of
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
-from turnstile.store.core.limits import RESPONSE_BYTES_MAX
 
 
 def commit(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
@@ -146,7 +145,7 @@ def iceberg(services: Services | None = None, telemetry: Telemetry | None = None
         renders={PREFIX: render, DELTA_PREFIX: render},
         bodies=BODIES,
         slashed=("namespace", "table", "view"),
-        answer_bytes=RESPONSE_BYTES_MAX if services is None else services.settings.answer_bytes,
+        answer_bytes=None if services is None else services.settings.answer_bytes,
     )
 
 

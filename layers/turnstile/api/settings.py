@@ -16,7 +16,7 @@ from turnstile.api.auth.settings import Accepted, AuthSettings
 from turnstile.api.http import env
 from turnstile.api.http.request import current
 from turnstile.gc.core import HOUR_MS, Grace
-from turnstile.store.core.limits import RESPONSE_BYTES_MAX, ROW_BUDGET, Limits, SpillLimits
+from turnstile.store.core.limits import ROW_BUDGET, Limits, SpillLimits
 from turnstile.store.faults import Faults, faults_from, no_faults
 from turnstile.store.ports import CredentialVendor, World
 
@@ -74,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True):
     ``event_waits`` how many requests may wait for events at once, ``event_waits_each`` of one principal; ``event_targets`` where events are sent to,
     ``follow_ups`` the actions that tables may ask for; ``delivers_alone`` whether no other process does either;
     ``metadata_bytes`` the largest metadata file of an Iceberg table that is written (None: what an answer of Lambda carries);
-    ``answer_bytes`` the largest answer to a GET of Iceberg's API; ``looks_at_logs`` whether the log of a table is looked at before its first commit of the process.
+    ``answer_bytes`` the largest answer to a GET of Iceberg's API (None: what Lambda sends); ``looks_at_logs`` whether the log of a table is looked at before its first commit of the process.
     """
 
     stores: Stores | None = None
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True):
     event_waits: int = 8
     event_waits_each: int = 8
     metadata_bytes: int | None = None
-    answer_bytes: int = RESPONSE_BYTES_MAX
+    answer_bytes: int | None = None
     event_targets: tuple[EventTarget, ...] = ()
     follow_ups: tuple[EventTarget, ...] = ()
     delivers_alone: bool = False

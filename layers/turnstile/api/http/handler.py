@@ -101,7 +101,7 @@ class App:
         renders: Mapping[str, Render] | None = None,
         bodies: BodyLimit | None = None,
         telemetry: Telemetry | None = None,
-        answer_bytes: int = RESPONSE_BYTES_MAX,
+        answer_bytes: int | None = None,
     ) -> None:
         self.routes = routes_of(*blueprints)
         self._router, self._telemetry = Router(self.routes, slashed), telemetry or LambdaTelemetry(service)
@@ -233,7 +233,7 @@ def _registered(blueprint: Blueprint) -> Routes:
     return routes
 
 
-def response_of(result: Any, method: str, limit: int = RESPONSE_BYTES_MAX) -> Response:
+def response_of(result: Any, method: str, limit: int | None = None) -> Response:
     """Returns the response for what a view returned. Struct members that are UNSET do not appear.
 
     Raises:
@@ -245,7 +245,7 @@ def response_of(result: Any, method: str, limit: int = RESPONSE_BYTES_MAX) -> Re
         return Response(204, {}, b"")
     answer = result if isinstance(result, Answer) else Answer(result)
     body = msgspec.json.encode(answer.body)
-    size = escaped_size(body) if method == "GET" else 0
+    size, limit = escaped_size(body) if method == "GET" else 0, RESPONSE_BYTES_MAX if limit is None else limit
     if size > limit:
         text = f"the answer would take {size} bytes, and the limit is {limit}"
         remedy = "ask for less; what describes a Delta table is in its log as well"
