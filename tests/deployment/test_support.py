@@ -56,11 +56,11 @@ def test_a_machine_without_mounts_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 def test_figures_of_a_run_are_an_error_unless_the_next_run_mends_all_its_problems(tmp_path: Path) -> None:
     log = tmp_path / "sweep-1.log"
     figures = json.dumps({"_aws": {}, "level": "ERROR", "failures": 1})
-    throttled = json.dumps({"level": "WARNING", "run": "sweep", "problem": {"type": "Throttled"}})
+    unknown = json.dumps({"level": "WARNING", "run": "sweep", "problem": {"type": "CommitStateUnknown"}})
     lost = json.dumps({"level": "WARNING", "run": "sweep", "problem": {"type": "ContentMissing"}})
-    log.write_text(f"{throttled}\n{figures}\n")
+    log.write_text(f"{unknown}\n{figures}\n")
     assert errors_in(tmp_path) == {}
-    log.write_text(f"{throttled}\n{lost}\n{figures}\n")
-    assert errors_in(tmp_path) == {"sweep-1": [throttled, lost, figures]}
+    log.write_text(f"{unknown}\n{lost}\n{figures}\n")
+    assert errors_in(tmp_path) == {"sweep-1": [unknown, lost, figures]}
     log.write_text(f"{figures}\n")
     assert errors_in(tmp_path) == {"sweep-1": [figures]}

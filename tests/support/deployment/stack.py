@@ -17,6 +17,7 @@ import httpx
 
 from tests.support.deployment.emulator import KEYS, Emulator, started
 from tests.support.deployment.root import Root
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile_local.deployment import keep_secret
 from turnstile_local.routes import deployed, make_routes
 from turnstile_local.settings import REGION, SECRET_ARN, STACK_NAME
@@ -96,8 +97,9 @@ def deployment(root: Root, work: Path) -> Iterator[Deployment]:
         yield stack
 
 
-_PASSING: Final = ("Throttled", "OutcomeUnknown")
-"""Types of problems that the next run mends: writes that met others under load, and answers that did not come in time."""
+_PASSING: Final = (Throttled.type, OutcomeUnknown.type)
+"""Types of problems that the next run mends: writes that met others under load, and answers that were lost
+(LocalEmu's DynamoDB answers a few of the writes that come at the same time with InternalError)."""
 
 
 def errors_in(logs: Path) -> dict[str, list[str]]:
