@@ -129,6 +129,12 @@ def alive(pid: int) -> bool:
     return state not in "ZX"
 
 
+def is_frozen(pid: int) -> bool:
+    """Returns whether every thread of a process is stopped: a signal takes a moment to reach one that runs."""
+    stats = [file.read_text().rpartition(")")[2].split()[0] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state == "T" for state in stats)
+
+
 def children(parent: int) -> dict[int, str]:
     """The command lines of the processes that ``parent`` started, by pid."""
     commands = {}

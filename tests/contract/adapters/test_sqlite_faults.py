@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import os
 import random
 import signal
@@ -30,6 +31,13 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # apsw reports each error of a VFS
 KEY = KEYS[0]
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Closes the connections that a test left before the next test begins: what apsw reports of them is this test's."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

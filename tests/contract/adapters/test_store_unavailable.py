@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,13 @@ pytestmark = pytest.mark.filterwarnings(
 KEY = KEYS[0]
 WRITE = change("r/table/t", Set(("latest",), 6))
 NEVER_TIRED = Patience(deadline_s=3600, first_s=0.001, longest_s=0.002)
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Closes the connections that a test left before the next test begins: what apsw reports of them is this test's."""
+    yield
+    gc.collect()
 
 
 # -- DynamoDB -----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import pytest
 
 from tests.histories.killing import needs_proc
 from tests.support.fakes import delta
+from tests.support.server import is_frozen
 from tests.support.stack import Table, commit_info, now_ms
 from tests.support.store.fleets import is_writable
 from turnstile.fleet.core.roles import GRANULES
@@ -277,6 +278,8 @@ def _signal(servers: list[Server], number: signal.Signals) -> None:
     while True:
         for pid in owner_pids(servers):
             os.kill(pid, number)
+            if number == signal.SIGSTOP:
+                _until(partial(is_frozen, pid))
         if is_writable(file):
             return
         assert number == signal.SIGSTOP
