@@ -56,7 +56,7 @@ class Refused(msgspec.Struct, frozen=True):
 _CLONE: Final = Refused("a clone of a Delta table is read-only", "refused: a clone is read-only")
 _NOT_DELTA: Final = Refused("does not exist", "no: it is a table of Iceberg's API")
 _TOLD: Final = Refused("is no Delta table but one of iceberg", _NOT_DELTA.shown)
-_NOT_IN_SPARK: Final = Refused("cannot be found", _NOT_DELTA.shown)
+_NOT_IN_SPARK: Final = Refused("is an Iceberg table, and statements of a lake are Delta's", _NOT_DELTA.shown)
 _FOREIGN: Final = Refused("it is no managed Delta table", "refused: register or import it again")
 
 REFUSED: Final[dict[tuple[str, str], Refused]] = {
