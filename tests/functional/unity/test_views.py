@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.access.realm import functions
+from tests.support.fakes.world import fake_world
 from tests.support.functions import Answer, Http, function
 from tests.support.unity import T1, B, Unity, refused, refused_old
 
@@ -159,3 +161,22 @@ def test_what_cannot_be_a_view_is_refused_in_words(site: Site, changes: dict[str
     refused_old(refusal, 400, "INVALID_ARGUMENT")
     assert said in refusal.json["message"]
     assert site.listed() == []
+
+
+def test_i12_metadata_files_of_a_view_go_elsewhere_only_for_principals_that_may_use_locations() -> None:
+    app = functions()["catalog"]
+    app.use_world(fake_world(), lake_root="s3://lake/base")
+    root, ann = (Http(app.app, user) for user in ("root", "ann"))
+    assert root.post("/v1/catalogs", {"name": "main"}).status == 201
+    assert root.post("/v1/catalogs/main/namespaces", {"name": "sales"}).status == 201
+    for securable, privileges in (
+        ("catalog/main", ["USE CATALOG"]),
+        ("schema/main.sales", ["USE SCHEMA", "CREATE TABLE"]),
+    ):
+        grant = {"principal": "ann", "add": privileges, "remove": []}
+        assert root.call("PATCH", f"{B}/permissions/{securable}", json_body={"changes": [grant]}).status == 200
+    asked = {**NAMES, "name": "v1", "table_type": "VIEW", "columns": COLUMNS, "view_definition": SQL}
+    elsewhere = {**asked, "properties": {"write.metadata.path": "s3://x/y"}}
+    assert ann.post(f"{B}/tables", elsewhere).status == 403
+    assert ann.post(f"{B}/tables", asked).status == 200
+    assert root.post(f"{B}/tables", {**elsewhere, "name": "v2"}).status == 200

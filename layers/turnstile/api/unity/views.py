@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from turnstile.access.authorizer import Need, Target
 from turnstile.access.core.rules import see_table
 from turnstile.api.http.authorization import guard
+from turnstile.api.iceberg.context import context_of
 from turnstile.api.services import services
 from turnstile.api.unity import columns, older_api
 from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.namespaces import require_free
-from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.unity_views import DIALECTS, UnityView, new_version, view_of
 from turnstile.iceberg.views import CreateView, LoadedView, Views
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
@@ -46,7 +46,7 @@ def create(request: older_api.NewTable, names: Names) -> None:
     require_free(View(reader.current(catalog), reader.store), (*namespace, name), "name")
     schema, version, properties = new_version(view, namespace, services().world.clock.now_ms())
     made = CreateView(name, schema, version, properties=properties)
-    Views(_context()).create(catalog, namespace, made)
+    Views(context_of(guard())).create(catalog, namespace, made)
 
 
 def find(names: Names) -> older_api.TableInfo | None:
@@ -68,7 +68,7 @@ def drop(names: Names) -> bool:
     entry = services().catalog.reader.current(catalog).find((*namespace, name))
     if entry is None or entry.kind != ICEBERG_VIEW:
         return False
-    Views(_context()).drop(catalog, (*namespace, name))
+    Views(context_of(guard())).drop(catalog, (*namespace, name))
     return True
 
 
@@ -76,8 +76,8 @@ def page(catalog: str, namespace: Path, after: str, most: int) -> tuple[list[old
     """Returns views of a schema behind the name ``after``, in the order of their names, and the name to go on behind."""
     reader = services().catalog.reader
     view = View(reader.current(catalog), reader.store)
-    items = list(view.tree.children(namespace, ICEBERG_VIEW))
-    rest = [(path_of(key)[-1], entry) for key, entry in items if path_of(key)[-1] > after]
+    named = ((path_of(key)[-1], entry) for key, entry in view.tree.children(namespace, ICEBERG_VIEW))
+    rest = [(name, entry) for name, entry in named if name > after]
     shown = rest[: min(most, PAGE)]
     entities = view.entities([entry.obj for _, entry in shown])
     schema = dotted(*view.written(namespace))
@@ -96,9 +96,3 @@ def _info(catalog: str, schema: str, entity: IcebergView) -> older_api.TableInfo
     except TurnstileError:
         view = UnityView(next(iter(DIALECTS)), None, [], None, {})
     return older_api.view(catalog, schema, entity, view)
-
-
-def _context() -> Context:
-    here = services()
-    catalog: Any = here.catalog
-    return Context(catalog, catalog.committer, here.metadata_files, guard().principal, lambda: None)
