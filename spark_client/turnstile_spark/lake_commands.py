@@ -16,7 +16,7 @@ from turnstile_spark.jvm import JavaObject, Proxy, throw
 from turnstile_spark.maintenance import Operation, rewrite
 from turnstile_spark.names import quoted
 from turnstile_spark.optimize_metrics import OptimizeMetrics
-from turnstile_spark.vacuum import HOUR_MS, vacuum
+from turnstile_spark.vacuum import HOUR_MS, LISTED, vacuum
 
 _SIZES: Final = "spark.databricks.delta.optimize."
 _ALL_PATHS: Final = 2**31 - 1
@@ -111,6 +111,7 @@ class LakeCommands(Proxy):
         self.jvm.module(DELTA + "commands.VacuumCommand").checkRetentionPeriodSafety(session, retention, configured)
         kind = str(command.vacuumType().get()).upper() if command.vacuumType().isDefined() else "FULL"
         levels, name = self._split(table)
+        dry_run = bool(command.dryRun())
         try:
             done = vacuum(
                 self.lake,
@@ -118,11 +119,11 @@ class LakeCommands(Proxy):
                 self._name(table),
                 self.lake.load(levels, name).table_id,
                 retention_hours=None if hours is None else float(hours),
-                dry_run=bool(command.dryRun()),
+                dry_run=dry_run,
                 lite=kind == "LITE",
                 inventory=self._inventory(command, session, spark),
                 allow_short=True,  # judged above, as Delta does
-                listed=_ALL_PATHS,
+                listed=_ALL_PATHS if dry_run else LISTED,
             )
         except ApiError as e:
             raise self.lake.throw.table_error(e, self.lake.name, *levels.split("."), name) from None

@@ -21,7 +21,14 @@ from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import External, Table, is_awaited, require_size
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted
-from turnstile.catalog.core.rows import ExternalRow, adopt_staging, await_version_zero, give_up_staging
+from turnstile.catalog.core.rows import (
+    AWAITED,
+    COLLECTING,
+    ExternalRow,
+    adopt_staging,
+    await_version_zero,
+    give_up_staging,
+)
 from turnstile.catalog.create import first_head, open_staging, read_version_zero
 from turnstile.catalog.external import MAX_BYTES
 from turnstile.catalog.namespaces import require_free
@@ -136,7 +143,7 @@ class Adoption:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             staging = failed.get(1)
-            if 1 in failed and (staging is None or staging["state"] != "awaited") and 0 not in failed:
+            if 1 in failed and (staging is None or staging["state"] != AWAITED) and 0 not in failed:
                 raise NotFound(
                     "table",
                     dotted(catalog, *path),
@@ -154,8 +161,10 @@ class Adoption:
             return None
         tree = self._reader.current(row["catalog"])
         path = tree.named(table_id)
-        table = None if path is None else View(tree, self._reader.store).table(path[:-1], path[-1])
-        if path is None or table is None or not is_awaited(table):
+        if path is None:
+            return None
+        table = View(tree, self._reader.store).table(path[:-1], path[-1])
+        if not is_awaited(table):
             return None
         return None if self.adopt(tree.catalog, path, table) else table
 
@@ -184,7 +193,7 @@ class AwaitedDrops:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             row = failed.get(0)
-            if 0 in failed and (row is None or row["state"] == "collecting"):
+            if 0 in failed and (row is None or row["state"] == COLLECTING):
                 raise StateConflict(
                     ErrorType.CONCURRENT_CHANGE, f"'{full}' is being removed, or was adopted", remedy="send the request again", retry_after_ms=0
                 )  # fmt: skip

@@ -28,7 +28,14 @@ from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import timestamp_ahead
-from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
+from turnstile.store.core.errors import (
+    ErrorType,
+    InvalidCommit,
+    NotFound,
+    PermissionDenied,
+    StateConflict,
+    TurnstileError,
+)
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_comment, check_identifier, check_name, check_uuid, published_path
 from turnstile.store.core.rows import Space
@@ -322,7 +329,7 @@ def open_staging(staging: Row | None, table_id: str, catalog: str, principal: Pr
     check_creator(staging, principal)
     if staging["state"] == AWAITED:
         problem = f"{table_id} is registered already, under another name, and its version 0 is awaited"
-        raise StateConflict("StagingTableUsed", problem, field="table_id", remedy=_ANOTHER)
+        raise StateConflict(ErrorType.STAGING_TABLE_USED, problem, field="table_id", remedy=_ANOTHER)
     return staging
 
 
@@ -335,4 +342,4 @@ def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
     details = {"name": head["name"], "state": head["state"]} if principal.admin else {}
     table = f"the table '{head['name']}' ({head['state']})" if details else "a table"
     problem, remedy = f"{table_id} is {table} already", "create another staging table"
-    return StateConflict("StagingTableUsed", problem, field="table_id", remedy=remedy, **details)
+    return StateConflict(ErrorType.STAGING_TABLE_USED, problem, field="table_id", remedy=remedy, **details)

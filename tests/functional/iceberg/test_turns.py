@@ -11,7 +11,7 @@ from tests.support.iceberg.client import T1, Iceberg, add_snapshot, at_ref, refu
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.iceberg.turns import POLL_MS, TURN_MS, begins, has_to_wait
 
-PAUSE = "turnstile.api.iceberg.context._pause"
+PAUSE = "turnstile.api.iceberg.context.pause"
 
 
 @pytest.fixture

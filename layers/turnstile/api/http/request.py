@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -77,6 +78,12 @@ _current: ContextVar[Request] = ContextVar("turnstile_http_request")
 def current() -> Request:
     """Returns the request being answered; only meaningful inside a view."""
     return _current.get()
+
+
+def pause(seconds: float) -> None:
+    """Waits inside a view, and lets other requests be worked on meanwhile."""
+    with current().rest():
+        time.sleep(seconds)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -11,7 +10,7 @@ from turnstile.access.authorizer import METASTORE, Guard, Need, Target
 from turnstile.access.core.rules import create_external, see_table
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
-from turnstile.api.http.request import BodyLimit, Query, current, decode, idempotency_key
+from turnstile.api.http.request import BodyLimit, Query, current, decode, idempotency_key, pause
 from turnstile.api.iceberg import requests
 from turnstile.api.iceberg.errors import PREFIX, ReadOnly, kind_of
 from turnstile.api.iceberg.requests import MAX_BODY, catalog_of, is_past, without_null_members
@@ -58,13 +57,7 @@ def context_of(guard: Guard) -> Context:
     here = services()
     catalog = here.catalog_for(guard)
     files, principal = here.metadata_files, guard.principal
-    return Context(catalog, catalog.committer, files, principal, _require_create_external, pause=_pause)
-
-
-def _pause(seconds: float) -> None:
-    """Waits, and lets other requests be worked on meanwhile."""
-    with current().rest():
-        time.sleep(seconds)
+    return Context(catalog, catalog.committer, files, principal, _require_create_external, pause=pause)
 
 
 def reading(prefix: str) -> Context:

@@ -22,7 +22,7 @@ from turnstile.api.unity.errors import PREFIX
 from turnstile.api.unity.requests import require_no_clone
 from turnstile.api.unity.responses import unpublished
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
-from turnstile.catalog.core.entities import without_head
+from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound
@@ -113,12 +113,10 @@ PREVIEW: Final = PREFIX + "/delta/preview/commits"
 def preview_commits() -> UnityCommits:
     request = _list_body()
     end = MAX_VERSION if request.end_version is None else request.end_version
-    try:
-        head = require_no_clone(services().commits.head(request.table_id))
-    except NotFound:
-        if services().adoption.adopt_by_id(request.table_id) is not None:
-            return UnityCommits([], 0)  # what the reference says of a table without commits
-        head = services().commits.head(request.table_id)
+    found = _find(request.table_id)
+    if isinstance(found, Table):
+        return UnityCommits([], 0)  # the reference's answer for a table without commits
+    head = require_no_clone(found)
     listing = services().commits.of(head, request.start_version, end)
     return UnityCommits(unpublished(listing, CommitInfo), listing.head.latest)
 
@@ -128,7 +126,10 @@ def preview_commits() -> UnityCommits:
 def preview_commit() -> dict[str, str]:
     request = body(CommitBody)
     update = update_of(request)
-    head = require_no_clone(_head(update.uuid))
+    found = _find(update.uuid)
+    if isinstance(found, Table):
+        raise without_head(found, "")
+    head = require_no_clone(found)
     if head.state == "dropped":
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
     if normalise(of_path(request.table_uri)) != head.location:
@@ -137,15 +138,13 @@ def preview_commit() -> dict[str, str]:
     return {}
 
 
-def _head(table_id: str) -> TableHead:
-    """The HEAD of a table, which may get it now. Raises NotFound; StateConflict for one whose version 0 is awaited."""
+def _find(table_id: str) -> TableHead | Table:
+    """Returns the HEAD of a table, which an awaited table may get now, or the table while its version 0 is awaited.
+    Raises NotFound."""
     try:
         return services().commits.head(table_id)
     except NotFound:
-        table = services().adoption.adopt_by_id(table_id)
-        if table is not None:
-            raise without_head(table, "") from None
-        return services().commits.head(table_id)
+        return services().adoption.adopt_by_id(table_id) or services().commits.head(table_id)
 
 
 def _list_body() -> ListBody:

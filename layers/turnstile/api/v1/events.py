@@ -11,7 +11,6 @@ the other one, since a function behind a gateway cannot keep it open: the client
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, TypeVar
@@ -23,7 +22,7 @@ from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import NO_ACCESS, Principal
 from turnstile.access.core.rules import Chain, edit_catalog, permitted, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import Params, guard, needs
-from turnstile.api.http.request import Query, current
+from turnstile.api.http.request import Query, current, pause
 from turnstile.api.http.responses import Answer
 from turnstile.api.services import Services, services
 from turnstile.catalog.core.tree import Tree
@@ -97,8 +96,7 @@ def waited(
     if not events and wait_s and here.event_waits.begin(principal):
         try:
             for _ in range(int(wait_s / POLL_S)):
-                with current().rest():
-                    time.sleep(POLL_S)
+                pause(POLL_S)
                 events, place = read(place)
                 if events:
                     break

@@ -229,16 +229,16 @@ def new_staging(
 
 def use_staging(key: str) -> Erase:
     """Consumes a staging table: once, and not while gc removes it (I10)."""
-    return Erase(key, (Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN)),))
+    return Erase(key, (_open(),))
 
 
 def await_version_zero(key: str) -> Change:
     """Makes a staging table one that has a name, and whose version 0 is awaited: it can be adopted by nothing but that name (I9)."""
-    return Change(
-        key,
-        (Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN)),),
-        (Set(("state",), AWAITED),),
-    )
+    return Change(key, (_open(),), (Set(("state",), AWAITED),))
+
+
+def _open() -> Clause:
+    return Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN))
 
 
 def _awaited() -> Clause:
