@@ -10,14 +10,14 @@ from unittest.mock import patch
 
 from tests.simulation.actors.catalog import prepare
 from tests.simulation.actors.frozen import LateResets, Makers, Renamer
-from tests.simulation.actors.pasts import Counter, Janitor, Names, PastActor, PastSandbox, fill
+from tests.simulation.actors.pasts import Counter, Janitor, Names, PastActor
 from tests.simulation.auditors.pasts import PastAuditor
 from tests.simulation.engine.plans import DAY, FREEZE, HOUR, Plan
-from tests.simulation.engine.ports import Process
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.pasts import Plant
 from tests.simulation.mistakes.tables import SWAP, swapped, without
 from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.pasts import begin
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.gc.trees import Fence
@@ -72,7 +72,7 @@ class ClocksAhead(Frozen):
     """Changes, names and resets beside such runs (I9 to I11). The kept history is not checked: these runs remove some of it."""
 
     name = "ahead"
-    changers, users = CHANGERS, USERS
+    changers, users, janitor = CHANGERS, USERS, ClockAheadJanitor
 
     def plan(self, seed: int) -> Plan:
         """One to three changers, two collectors, and mostly one actor that brings back the past."""
@@ -96,23 +96,8 @@ class ClocksAhead(Frozen):
         auditor.patient = self.patient(plan)
         state.trees.history_is_kept = False
         prepare(state)
-        process = Process(state, "prepare", prone=False)
-        process.free = True
-        fill(PastSandbox(process))
-        naps = self.quiet if plan.slow else self.busy
-        for number, name in enumerate(plan.actors):
-            rng = random.Random(f"{plan.seed}/{name}/{number}")
-            kind = name.split("-", maxsplit=1)[0]
-            if kind in CHANGERS:
-                changer = CHANGERS[kind](state, name, rng, auditor, naps)
-                changer.times, changer.grid = self.times or changer.times, self.grid
-                yield Actor(name, changer, leads=True)
-            elif kind in USERS:
-                user = USERS[kind](state, name, rng, auditor, naps)
-                user.grid = self.grid
-                yield Actor(name, user)
-            else:
-                yield Actor(name, ClockAheadJanitor(state, name, rng, self.collects))
+        begin(state)
+        yield from self.planned(state, plan, auditor)
 
 
 # -- mistakes -------------------------------------------------------------------------------------------------------------

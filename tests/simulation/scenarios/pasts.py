@@ -76,20 +76,27 @@ def _hurried(init: Callable[..., None]) -> Callable[..., None]:
     return lambda self, *args, deadline_ms, **more: init(self, *args, deadline_ms=deadline_ms // 100, **more)
 
 
+def begin(state: State) -> None:
+    """Fills the catalog with names, the counter and the Iceberg tables, without faults."""
+    process = Process(state, "prepare", prone=False)
+    process.free = True
+    fill(PastSandbox(process))
+
+
 class Pasts:
     """One catalog and its past (I8 to I10).
 
     Attributes:
         changers, users: actors by the first word of their names.
         busy, quiet: how long they pause.
-        collects: how long collectors do.
+        janitor: collects garbage; ``collects``: how long it pauses.
         times: how much changers do; None for as much as always.
         grid: as ``PastActor`` has it.
     """
 
     name = "pasts"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
-    changers, users = CHANGERS, USERS
+    changers, users, janitor = CHANGERS, USERS, Janitor
     busy, quiet = BUSY, QUIET
     collects: tuple[int, ...] = (5 * MINUTE, 20 * MINUTE, HOUR, 3 * HOUR)
     times: int | None = None
@@ -134,9 +141,11 @@ class Pasts:
         CloneAuditor(state, auditor)
         prepare(state)
         table = create(state, TABLE)
-        process = Process(state, "prepare", prone=False)
-        process.free = True
-        fill(PastSandbox(process))
+        begin(state)
+        yield from self.planned(state, plan, auditor, table)
+
+    def planned(self, state: State, plan: Plan, auditor: PastAuditor, table: str = "") -> Iterator[Actor]:
+        """Yields the actors that the plan names; ``table``: the Delta table that writers commit to."""
         naps = self.quiet if plan.slow else self.busy
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
@@ -150,7 +159,7 @@ class Pasts:
                 user.grid = self.grid
                 yield Actor(name, user)
             elif kind == "gc":
-                yield Actor(name, Janitor(state, name, rng, self.collects))
+                yield Actor(name, self.janitor(state, name, rng, self.collects))
             elif kind == "catalog":
                 yield Actor(name, CatalogUser(state, name, rng, naps=naps))
             else:
