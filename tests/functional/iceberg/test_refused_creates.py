@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.functions import Answer
-from tests.support.iceberg.client import MAIN, SALES, SCHEMA, VIEW, Iceberg, refused
+from tests.support.iceberg.client import MAIN, SALES, SCHEMA, VIEW, Iceberg, definition, refused
 
 FIELDS: list[dict[str, Any]] = SCHEMA["fields"]
 TWICE = {**SCHEMA, "fields": [FIELDS[0], {**FIELDS[1], "name": "id"}]}
@@ -106,17 +106,7 @@ def test_a_commit_that_creates_a_table_in_no_bucket_is_refused_likewise() -> Non
         f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "location": NOWHERE, "stage-create": True}
     ).json
     client.world.storages.missing = frozenset({"s3://no-such-bucket"})
-    updates = [
-        {"action": "assign-uuid", "uuid": staged["metadata"]["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": NOWHERE},
-    ]
+    updates = definition(staged["metadata"])
     body = {"requirements": [{"type": "assert-create"}], "updates": updates}
     assert "the bucket does not exist" in refused(client.post(f"{SALES}/tables/t", body), 400, "BadRequestException")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.access.realm import Realm
 from tests.support.fakes import delta
 from tests.support.functions import Answer
-from tests.support.iceberg.client import SCHEMA
+from tests.support.iceberg.client import SCHEMA, definition
 from tests.support.store.catalog_site import (
     PATH,
     Lake,
@@ -109,17 +109,7 @@ def test_i8_an_iceberg_table_may_be_created_and_changed_with_a_delta_commit(lake
     staged = lake.iceberg.post(
         "/iceberg/v1/main/namespaces/sales/tables", {"name": "ice2", "schema": SCHEMA, "stage-create": True}
     ).json["metadata"]
-    updates = [
-        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 2},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": staged["location"]},
-    ]
+    updates = definition(staged)
     create = {
         "change": "commit_iceberg_table",
         "commit": {

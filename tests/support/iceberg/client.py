@@ -147,7 +147,8 @@ def refused(answer: Answer, status: int, type: str) -> str:
     return str(answer.json["error"]["message"])
 
 
-def creation(said: Any) -> list[Any]:
+def definition(said: Any) -> list[Any]:
+    """Returns the updates that create a table with the metadata ``said`` of a staged one, without properties and rows."""
     return [
         {"action": "assign-uuid", "uuid": said["table-uuid"]},
         {"action": "upgrade-format-version", "format-version": said["format-version"]},
@@ -158,10 +159,11 @@ def creation(said: Any) -> list[Any]:
         {"action": "add-sort-order", "sort-order": said["sort-orders"][0]},
         {"action": "set-default-sort-order", "sort-order-id": -1},
         {"action": "set-location", "location": said["location"]},
-        set_properties(**said["properties"]),
-        add_snapshot(5),
-        set_ref(5),
     ]
+
+
+def creation(said: Any) -> list[Any]:
+    return [*definition(said), set_properties(**said["properties"]), add_snapshot(5), set_ref(5)]
 
 
 def others(client: Iceberg, each: float = 0.4) -> None:
