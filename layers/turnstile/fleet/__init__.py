@@ -1,1 +1,1 @@
-"""The fleet: servers and workers that share a store, and who of them does which work (ADR 46)."""
+"""The fleet: servers and workers that share a store, and the assignment of work to them (ADR 46)."""

@@ -1,7 +1,9 @@
-"""How granules change hands: what a member believes of members and granules, and the transactions that give, take and claim them.
+"""How granules change hands: a member's cache of members and granules, and the transactions that
+give, take and claim granules.
 
-Each transaction is judged by the rows (``core.rows``). One that is refused, or whose outcome nobody knows, says that a belief is old: what it was about is read
-again. Whatever takes long stops after a beat's time, and goes on in the next beat, after a sign of life.
+The rows decide each transaction (``core.rows``). A transaction that is refused, or has an unknown
+outcome, shows that the cache is old: the rows that it named are read again. Long work stops after
+the time of a heartbeat, and goes on after the next heartbeat.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ Monotonic = Callable[[], int]
 
 
 class View(msgspec.Struct, frozen=True):
-    """What a member believes of members; replaced as a whole, so that other threads may read it."""
+    """A member's cache of the fleet's members. It is replaced as a whole, so that other threads may
+    read it."""
 
     fleet: FleetRow
     me: MemberRow
@@ -57,13 +60,15 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """What one member believes, and what it does with granules. For one thread; others may read ``view`` and ask ``granules.get``.
+    """One member's cache, and its transactions over granules. For one thread; other threads may
+    read ``view`` and call ``granules.get``.
 
     Attributes:
-        view: what it believes of members; None before it has joined.
-        granules: what it believes of the granules of its roles.
-        plan: what it is going to hand over.
-        is_behind: whether it had no time for everything that it should claim or take over.
+        view: the cache of members; None before it has joined.
+        granules: the cache of the granules of its roles.
+        plan: the granules that it will hand over.
+        is_behind: whether a heartbeat had no time for all granules that it should claim or take
+            over.
     """
 
     def __init__(self, world: World, monotonic: Monotonic, beat_ms: int, roles: Iterable[str]) -> None:
@@ -81,7 +86,7 @@ class Exchange:
         return self.view
 
     def joined(self, view: View) -> None:
-        """Begins with what a new member sees."""
+        """Starts with the view of a new member."""
         self.plan.clear()
         names = granule_names({role: view.fleet.granules[role] for role in sorted(self._roles)})
         self.granules = Granules(view.me.id, names, self._world.space.fleet_granule)
@@ -89,10 +94,12 @@ class Exchange:
         self.look(view, view.others.values(), whole=True)
 
     def look(self, view: View, members: Iterable[MemberRow], *, whole: bool) -> None:
-        """Takes a new view, with the rows of ``members`` as they were read for it, and reads what changed hands.
+        """Replaces the view, with the rows of ``members`` that were read for it, and reads the
+        granules that changed hands.
 
         Args:
-            whole: whether these are all members: then granules of nobody are looked for, too.
+            whole: whether ``members`` is complete. Then granules without an owner are looked for,
+                too.
         """
         self.view = view
         self.granules.notice(view.me, members, {view.me.id, *view.others})
@@ -101,7 +108,8 @@ class Exchange:
         self._read()
 
     def _read(self, *, in_time: bool = True) -> None:
-        """Reads logs, and granules that have to be read; with ``in_time`` what there is time for, and a part of it in any case."""
+        """Reads logs, and granules that have to be read. With ``in_time`` it reads one part in any
+        case, and more while there is time."""
         while wanted := self.granules.entries(ENTRIES_AT_ONCE):
             self.granules.apply(wanted, self._reader.entries(wanted))
             if in_time and not self._has_time():
@@ -119,14 +127,15 @@ class Exchange:
     # -- granules that change hands -----------------------------------------------------------------------------------
 
     def has_more_to_do(self) -> bool:
-        """Returns whether a beat had no time for something that others wait for: what it should claim, take over, hand over or learn of. What it
-        reads of granules that others own may wait."""
+        """Returns whether a heartbeat had no time for urgent work: granules to claim, take over,
+        hand over, or its own to read. Reads of other members' granules are not urgent."""
         view = self.view
         is_alone = view is not None and not view.others
         return bool(self.plan or self.is_behind or self.granules.entries(1) or (is_alone and self.granules.unread(1)))
 
     def claim(self) -> None:
-        """Claims the granules of its roles that nobody owns. Each member begins somewhere else: several may claim at once."""
+        """Claims the granules of its roles that have no owner. Each member starts at another
+        granule, because several may claim at once."""
         free = self.granules.owned_by("")
         start = hash_of(self.seen.me.id, len(free)) if len(free) > GRANULES_PER_WRITE else 0
         for number, batch in enumerate(batches(free[start:] + free[:start], GRANULES_PER_WRITE)):
@@ -161,7 +170,8 @@ class Exchange:
         return all(self._take(batch, self.seen.others[id], None) for batch in batches(rest, GRANULES_PER_WRITE))
 
     def _take(self, granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None) -> bool:
-        """Takes granules from a silent member; whether that was applied. If not, it lives, or somebody else takes them, too."""
+        """Takes granules from a silent member. Returns whether the transaction was applied. If not,
+        the member is alive, or another member takes them."""
         entry, now = self._world.space.fleet_moves(source.id, source.moves + 1), self._world.clock.now_ms()
         if self.transact(rows.take_over(granules, source, to, now, entry=entry)):
             self._lost(source, len(granules))
@@ -177,7 +187,7 @@ class Exchange:
         return False
 
     def carry_out(self) -> None:
-        """Hands over what was planned, while there is time, and a part of it in any case."""
+        """Hands over the planned granules: one transaction in any case, and more while there is time."""
         is_first = True
         while self.plan and (is_first or self._has_time()):
             is_first = False
@@ -226,7 +236,7 @@ class Exchange:
         self.view = replace(view, others={**view.others, source.id: less})
 
     def release(self) -> bool:
-        """Gives what nobody takes to nobody, and removes the own row."""
+        """Releases granules that have no taker, then removes this member's row."""
         for _ in range(RELEASE_TRIES):
             self.read_again()
             for batch in batches(self.granules.owned_by(self.seen.me.id), GRANULES_PER_WRITE):
@@ -242,14 +252,15 @@ class Exchange:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def transact(self, writes: Sequence[Write]) -> bool:
-        """Whether the transaction was applied; False also when nobody knows. What this member owns has to be read again then."""
+        """Returns whether the transaction was applied; False also for an unknown outcome. Then this
+        member's granules have to be read again."""
         try:
             return isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted)
         except (OutcomeUnknown, Throttled):
             return False
 
     def read_again(self) -> None:
-        """Reads the own row, those of all members, and every granule that changed hands: what was changed just now is known at once."""
+        """Reads this member's row, the rows of all members, and every granule that changed hands."""
         view = self.seen
         row = self._world.refs.read(view.me.key)
         me = view.me if row is None else MemberRow.from_row(row)
@@ -266,7 +277,7 @@ def _less(member: MemberRow, count: int, *, life: int = 0) -> MemberRow:
 
 
 def moves(role: str, weights: Mapping[str, int], chosen: Mapping[str, Sequence[str]]) -> list[Move]:
-    """The transactions that hand over what was chosen for each member, by turns."""
+    """The transactions that hand over the chosen granules, one recipient after another."""
     each = [
         [Move(to, role, part, sum(weights[name] for name in part)) for part in batches(names, GRANULES_PER_WRITE)]
         for to, names in chosen.items()

@@ -1,21 +1,23 @@
-"""A member of the fleet: one process that shares work with others by what its rows say.
+"""A member of the fleet: one process that shares work with others by means of its rows.
 
-    beat     1  show life                          one write; its answer says whether its granules changed
+    beat     1  write a heartbeat                  one write; the answer shows changes of granules
              2  look at the fleet and at others    one read
-             3  read what changed hands            reads, only then
-             4  take over from who is silent       transactions, only then
-             5  hand over what is too much         now and then, and when somebody new is well
-    look     1  look at the watched members        one read, between two beats
-    leave    1  say so: nobody gives it granules any more
+             3  read granules that changed hands   reads, only if there are some
+             4  take over from silent members      transactions, only if there are some
+             5  hand over surplus granules         now and then, and when a new member is well
+    look     1  look at the watched members        one read, between two heartbeats
+    leave    1  announce it: no member gives it granules any more
              2  hand over everything
-             3  remove the own row
+             3  remove its row
 
-Steps 3 to 5 take a beat's time and a transaction each at most, and go on in the next one: so whoever has many granules to read, take or give shows life
-meanwhile, and comes on however slow the store is.
+Each of the steps 3 to 5 takes at most the time of a heartbeat and one transaction, and goes on
+after the next heartbeat. So a member with many granules to read, take or give keeps its heartbeat,
+and makes progress on a slow store.
 
-A crash after any step leaves rows that the others understand: a member that shows no life. A process that was frozen and goes on finds its
-member removed, or its granules with other epochs, and begins anew. What it did meanwhile is either harmless when it is done twice, or was
-fenced (``core.rows.owned_still``).
+A crash after any step leaves rows that the others understand: a member without a heartbeat. A
+process that was frozen finds its member removed, or its granules with other epochs, and starts
+again. Its work of the time between is harmless when it is done twice, or was fenced
+(``core.rows.owned_still``).
 """
 
 from __future__ import annotations
@@ -52,12 +54,12 @@ JOIN_TRIES: Final = 8
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What one beat found.
+    """The changes that one heartbeat found.
 
     Attributes:
-        gained: granules that this member owns and did not before.
-        unsure: whether some granules' owners are in doubt that were not before.
-        removed: whether this member had been removed, and joined anew.
+        gained: granules that this member owns and did not own before.
+        unsure: whether the owners of some granules are in doubt that were not before.
+        removed: whether this member had been removed, and joined again.
     """
 
     gained: tuple[str, ...] = ()
@@ -74,11 +76,12 @@ class Member:
     ) -> None:  # fmt: skip
         """
         Args:
-            name: where it runs, for people.
-            granules: the roles that it works for, and into how many granules the work of each is cut where no member said so before.
-            beat_ms: how often it is going to call ``beat``.
-            alone_beat_ms: the same while it is alone: nobody waits for it.
-            address: where others can ask this process, if they can.
+            name: the host and process, for people.
+            granules: the roles that it works for, and the number of granules of each role for a
+                fleet that does not have the role yet.
+            beat_ms: how often the caller is going to call ``beat``.
+            alone_beat_ms: the same while it is the only member, when no other member waits for it.
+            address: where others can send requests to this process, if they can.
         """
         self._world, self._monotonic = world, monotonic
         self._name, self._wanted = name, dict(granules)
@@ -98,8 +101,10 @@ class Member:
         return "" if self._exchange.view is None else self._exchange.view.me.id
 
     def whose(self, role: str, subject: str, work: int = 1) -> Whose:
-        """Returns who should do the work of a role on a subject (a table's id, a catalog's name), and counts ``work`` as load if it is this
-        member. A hint: an answer may be old when it is used."""
+        """Returns which member should do the work of a role on a subject (a table's id, a catalog's
+        name), and counts ``work`` as load if it is this member. It is a hint: an answer may be old
+        when it is used.
+        """
         view = self._exchange.view
         if view is None or role not in view.fleet.granules:
             return Whose.UNSURE
@@ -118,8 +123,10 @@ class Member:
         return granule_of(role, subject, view.fleet.granules[role])
 
     def granule(self, role: str, subject: str) -> GranuleRow | None:
-        """Returns the granule of a subject, if this member owns it as it knows: what ``core.rows.owned_still`` makes a fence of, which an
-        owner adds to a transaction that must not be applied when the granule is another's by then."""
+        """Returns the granule of a subject if this member owns it, as far as its cache says. An
+        owner gives it to ``core.rows.owned_still`` and adds that fence to a transaction that must
+        fail if the granule has another owner by then.
+        """
         granule = self._exchange.granules.get(self.granule_of(role, subject))
         return None if granule is None or granule.owner != self.id else granule
 
@@ -129,7 +136,8 @@ class Member:
         return () if view is None else tuple(granule.name for granule in self._exchange.granules.owned_by(view.me.id))
 
     def owners(self, role: str) -> Owners:
-        """Returns who can be asked for the subjects of a role, and until when that may be believed."""
+        """Returns the owners to which requests for the subjects of a role can be forwarded, and
+        until when that is valid."""
         view = self._exchange.view
         if view is None or role not in view.fleet.granules:
             return Owners()
@@ -145,7 +153,8 @@ class Member:
         return Owners(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, view.fleet.granules[role], owners)
 
     def shares(self, *roles: str) -> Shares:
-        """Returns what ``whose`` answers for some of its roles: for other processes, which do this member's work in them."""
+        """Returns the answers of ``whose`` for some of its roles, for other processes that do this
+        member's work."""
         view, shares = self._exchange.view, dict[str, Share]()
         if view is None:
             return Shares()
@@ -185,11 +194,12 @@ class Member:
     # -- beats --------------------------------------------------------------------------------------------------------
 
     def beat(self) -> Beat:
-        """Shows life, looks at the others, and does what has to be done for them; joins first, if it is no member.
+        """Makes a heartbeat, looks at the others, and does the work that is due for them. Joins
+        first if it is no member.
 
         Raises:
-            Throttled, OutcomeUnknown: the store does not answer. Call again: what this member believes is in doubt by itself when
-                that lasts.
+            Throttled, OutcomeUnknown: the store does not answer. Call again: this member's cache
+                becomes invalid by itself when that lasts.
         """
         began_ms, before = self._monotonic(), self._exchange.view
         removed = is_due = False
@@ -213,7 +223,7 @@ class Member:
         return self._changes(removed=removed)
 
     def _changes(self, *, removed: bool) -> Beat:
-        """What is different from what the last beat returned."""
+        """The differences from the last returned ``Beat``."""
         view = self._exchange.seen
         mine = set(self.owned())
         doubted = {id for id, other in view.others.items() if view.sights[id].suspected(other)}
@@ -247,10 +257,12 @@ class Member:
         )  # refused too, if it was sent twice
 
     def _look(self, before: View, me: MemberRow, began_ms: int) -> bool:
-        """Replaces the view by what the fleet and the watched members say now; by what all say now and then, and where this member was given granules.
+        """Replaces the view by the rows of the fleet and the watched members; by the rows of all
+        members now and then, and when this member was given granules.
 
         Returns:
-            whether it is time to claim and to balance: now and then, and when those who are new are well and should be given something.
+            whether it is time to claim and to balance: now and then, and when new members are well
+                and should receive granules.
         """
         is_due = is_whole_look(me.id, self._beats, len(before.others))
         whole = is_due or me.changes != before.me.changes
@@ -281,8 +293,10 @@ class Member:
         return any(surplus(me.id, weights[role], takers, role) for role in self._wanted)
 
     def look(self) -> bool:
-        """Looks between two beats whether the watched members show life, so that one that does not is doubted half a beat sooner; returns whether one is in doubt that
-        was not at the last beat. Raises what reads raise; call it again with the next beat."""
+        """Looks at the watched members between two heartbeats, so that a silent member is suspected
+        half a heartbeat sooner. Returns whether a member is suspected that was not at the last
+        heartbeat. Raises the errors of reads; call it again after the next heartbeat.
+        """
         view = self._exchange.view
         if view is None or not view.others:
             return False
@@ -298,7 +312,7 @@ class Member:
     # -- joining ------------------------------------------------------------------------------------------------------
 
     def _join(self, began_ms: int) -> None:
-        """Becomes a member under a new id, and claims what nobody owns."""
+        """Becomes a member under a new id, and claims granules without an owner."""
         now, space = self._world.clock.now_ms(), self._world.space
         fleet = self._found()
         id = self._world.ids.uuid()
@@ -333,7 +347,7 @@ class Member:
         )
 
     def _balance(self) -> None:
-        """Plans to hand over what is more than this member's part."""
+        """Plans to hand over the granules beyond this member's part."""
         view = self._exchange.seen
         takers, weights = _takers(view.others, view.sights), self._weights(view.me.id)
         for role in self._wanted:
@@ -385,12 +399,12 @@ class Member:
 
 
 def _silent(view: View) -> set[str]:
-    """The members whose granules are to be taken over."""
+    """The members that are silent, so that others take over their granules."""
     return {id for id, other in view.others.items() if view.sights[id].silent(other)}
 
 
 def _takers(others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> list[MemberRow]:
-    """The members that granules may be given to: that stay, and nobody suspects."""
+    """The members that can receive granules: active, and not suspected."""
     return [other for id, other in others.items() if other.state == "active" and not sights[id].suspected(other)]
 
 
@@ -399,7 +413,8 @@ def _present(fleet: FleetRow, others: Mapping[str, MemberRow]) -> dict[str, Memb
 
 
 def _are_new_ones_well(before: Mapping[str, Sight], now: Mapping[str, Sight]) -> bool:
-    """Whether somebody was seen alive for the first time, and nobody is left of whom that has to be waited for."""
+    """Returns whether a new member has just been seen alive and no other new member is still
+    unconfirmed."""
     return all(sight.seen_alive for sight in now.values()) and any(
         id not in before or not before[id].seen_alive for id in now
     )

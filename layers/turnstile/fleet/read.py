@@ -17,11 +17,11 @@ from turnstile.store.ports import World
 
 
 class MemberReport(msgspec.Struct, frozen=True):
-    """A member, as its row says. Whether it is alive nobody can tell from one look: ``life`` changes while it is.
+    """A member, by its row. One look cannot tell whether it is alive: ``life`` changes while it is.
 
     Attributes:
         loads: by role that it works for, units of work a minute.
-        granules: how many of each of these roles it owns.
+        granules: the number of granules of each of these roles that it owns.
         migrations: transactions that gave it granules or took some.
     """
 
@@ -39,8 +39,8 @@ class MemberReport(msgspec.Struct, frozen=True):
 
 
 class GranuleReport(msgspec.Struct, frozen=True):
-    """A granule that was ever owned: its owner's id (empty: nobody owns it), its epoch, since when (server clock, ms). The epoch counts how
-    often it changed hands."""
+    """A granule that ever had an owner: its owner's id (empty: none), its epoch, since when (server
+    clock, ms). The epoch counts the changes of owner."""
 
     name: str
     owner: str
@@ -69,12 +69,12 @@ class FleetReader:
         self._refs, self._space = world.refs, world.space
 
     def fleet(self) -> FleetRow | None:
-        """Returns who is a member; None where there never was one."""
+        """Returns the fleet's row; None if there never was a member."""
         row = self._refs.read(self._space.fleet())
         return None if row is None else FleetRow.from_row(row)
 
     def members(self, ids: Iterable[str]) -> dict[str, MemberRow]:
-        """Returns the rows of members by id; those that are gone are left out."""
+        """Returns the rows of members by id; members without a row are left out."""
         rows = self._refs.read_many([self._space.fleet_member(id) for id in sorted(ids)])
         return {member.id: member for member in map(MemberRow.from_row, rows.values())}
 
@@ -88,7 +88,7 @@ class FleetReader:
         }
 
     def entries(self, wanted: Iterable[Entry]) -> dict[Entry, MovesRow]:
-        """Returns entries of members' logs; those that are gone are left out."""
+        """Returns entries of members' logs; entries that no longer exist are left out."""
         keys = {entry: self._space.fleet_moves(*entry) for entry in wanted}
         rows = self._refs.read_many(list(keys.values()))
         return {entry: MovesRow.from_row(rows[key]) for entry, key in keys.items() if key in rows}

@@ -1,17 +1,20 @@
-"""What passes between a server and the owner that it asks, and what each side may conclude from it (I3, I21). Pure.
+"""The exchange between a server and the owner to which it forwards a request, and the conclusions
+that each side may draw (I3, I21). Pure.
 
-    asker                                  owner
+    server                                 owner
       request                      ->
-                                   <-      "taken": somebody lives here
+                                   <-      "taken": the owner is alive
       "begin"                      ->
                                    <-      response
 
-An owner that is frozen says nothing at "taken", so the asker knows that nothing happened and applies the change itself. Only between "begin" and
-the response an outcome can be unknown: an owner that was told to begin may do so at any later time, also when the asker has gone.
+A frozen owner does not answer "taken". Then the server knows that nothing happened, and applies the
+change itself. The outcome can be unknown only between "begin" and the response: an owner that has
+received "begin" may apply the change at any later time, even after the server is gone.
 
-Each side is a generator: it yields what has to be done on the connection, and is sent what was received. Whoever drives it throws in the OSError
-of a connection that broke or of a time that is over, and closes the connection when the generator raises: what still comes on it belongs to a
-request that nobody waits for.
+Each side is a generator. It yields the next action on the connection, and is sent the bytes that
+were received. The driver throws the OSError of a broken connection or of a timeout into the
+generator. It closes the connection when the generator raises, because later bytes belong to a
+request that is over.
 """
 
 from __future__ import annotations
@@ -121,7 +124,7 @@ def _require(received: bytes, word: bytes) -> None:
 
 
 class Then(Enum):
-    """What a server does with a request for which it asked an owner."""
+    """The actions of a server that has forwarded a request to an owner."""
 
     ANSWER = "it hands on the owner's response"
     HERE = "it applies the change itself"
@@ -131,15 +134,17 @@ class Then(Enum):
 _UNAUTHENTICATED: Final = 401
 
 _REMEMBERED: Final = frozenset({400, 406, 409, 413, 422})
-"""Statuses of refusals that a key remembers, or that no other attempt would be spared. 404 is not among them: that of somebody whose rights are
-gone is not remembered."""
+"""Statuses of refusals that are stored under the idempotency key, or that every other attempt would
+get, too. 404 is not among them: the 404 of a principal without rights is not stored."""
 
 
 def after_asking(outcome: AskedResponse | Failed, *, has_key: bool) -> Then:
-    """Returns what to do. ``has_key``: the request has an idempotency key, or is a commit, which its transaction identifies: whoever applies it second
-    finds what the first one did (I3).
+    """Returns the next action. ``has_key``: the request has an idempotency key, or is a commit,
+    which its transaction identifies. Then a second attempt finds the result of the first one (I3).
 
-    An owner that answers 401 accepts other tokens than this server, which has accepted the caller's, and did nothing."""
+    An owner that answers 401 has not applied anything: its tokens differ from those of this server,
+    which has accepted the caller's token.
+    """
     if isinstance(outcome, AskedResponse):
         return Then.HERE if outcome.status == _UNAUTHENTICATED else Then.ANSWER
     if outcome.reached is Reached.STARTED and not has_key:
@@ -148,11 +153,14 @@ def after_asking(outcome: AskedResponse | Failed, *, has_key: bool) -> Then:
 
 
 def after_applying(outcome: AskedResponse | Failed, status: int, *, is_commit: bool = False) -> Then:
-    """Returns what to do with the response that a request got here after its owner had been asked: ``HERE``: hand it on; ``UNKNOWN``.
+    """Returns the action for the response of this server to a request that was forwarded before:
+    ``HERE``: return it; ``UNKNOWN``.
 
-    The owner may have applied the change, or may do so yet, if it was told to begin. So a refusal that the key does not remember says nothing of
-    what the owner does, and the caller must not take it for a change that was not made (I21). No refusal of a table's commit is remembered
-    (``is_commit``): whoever sends the same proposal again is told which ones are final (I3)."""
+    An owner that has received "begin" may have applied the change, or may still apply it. A refusal
+    that is not stored under the key says nothing about that, so the caller must not conclude that
+    the change was not made (I21). Refusals of a table's commit are never stored (``is_commit``): a
+    client that sends the same proposal again learns which of them are final (I3).
+    """
     if isinstance(outcome, AskedResponse) or outcome.reached is not Reached.STARTED:
         return Then.HERE
     return Then.HERE if status < 300 or (status in _REMEMBERED and not is_commit) else Then.UNKNOWN

@@ -1,7 +1,10 @@
-"""Who is silent, who watches whom, and which granules should change hands. Pure; times in ms by the observer's own monotonic clock.
+"""Decisions about silent members, about which member watches which, and about granules that should
+change hands. Pure; times in ms by the observer's own monotonic clock.
 
-Clocks of two processes are never compared. A member is judged by a number in its row: as long as it changes, the member is well, and what
-counts as silence is time that passed here, between looks at the row (Marlin, "Failure Detection", with rows for messages).
+Clocks of two processes are never compared. An observer judges a member by a counter in its row:
+while the counter changes, the member is well. Silence is the time that passes on the observer's
+clock between two looks at an unchanged counter (Marlin, "Failure Detection", with rows for
+messages).
 """
 
 from __future__ import annotations
@@ -19,19 +22,21 @@ from turnstile.fleet.core.rows import MemberRow
 T = TypeVar("T")
 
 SUSPECTED_BEATS: Final = 2
-"""Signs of life that did not come until nobody relies on a member: others do its work, too."""
+"""Missed heartbeats after which a member is suspected and other members do its work, too."""
 
 SILENT_BEATS: Final = 5
 """Signs of life that did not come until its granules are taken over."""
 
 WATCHED: Final = 3
-"""How many members each member watches: those that follow it in the ring of ids."""
+"""The number of members that each member watches: its successors in the ring of ids."""
 
 WHOLE_LOOK_BEATS: Final = 5
-"""Every so many beats a member looks at all members: to balance, and to find granules that nobody owns."""
+"""A member looks at all members once in so many heartbeats, to balance the load and to find
+granules without an owner."""
 
 LOOKED_AT: Final = 8
-"""How many members a member looks at in a beat beside those that it watches, on average: in a large fleet whole looks are rarer."""
+"""The average number of members that a member looks at in a heartbeat, beside those that it
+watches. Large fleets have fewer full looks."""
 
 UNEVEN_PERCENT: Final = 25
 """How far from the mean a load must be before granules move: measured loads are never equal."""
@@ -60,13 +65,13 @@ def granule_names(granules: Mapping[str, int]) -> list[str]:
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What one observer has seen of a member.
+    """The observations that one member has of another.
 
     Attributes:
-        life: the count of signs of life when it looked last.
-        at_ms: when that was.
-        quiet_ms: for how long the count has not changed.
-        seen_alive: whether it has ever changed before this observer's eyes.
+        life: the heartbeat counter at the last look.
+        at_ms: the time of the last look.
+        quiet_ms: how long the counter has not changed.
+        seen_alive: whether this observer has ever seen the counter change.
     """
 
     life: int
@@ -75,7 +80,8 @@ class Sight(msgspec.Struct, frozen=True):
     seen_alive: bool = False
 
     def suspected(self, member: MemberRow) -> bool:
-        """Whether nobody should wait for the member's work: it was never seen alive, or has missed some signs of life."""
+        """Whether others should do the member's work: it was never seen alive, or has missed some
+        heartbeats."""
         return not self.seen_alive or self.quiet_ms >= SUSPECTED_BEATS * member.beat_ms
 
     def silent(self, member: MemberRow) -> bool:
@@ -86,11 +92,11 @@ class Sight(msgspec.Struct, frozen=True):
 def looked(
     sights: Mapping[str, Sight], members: Iterable[MemberRow], now_ms: int, present: Collection[str]
 ) -> dict[str, Sight]:
-    """Returns the sights after a look at the rows of ``members``; of other members they stay as they are, and those of who is not
-    ``present`` in the fleet any more are dropped.
+    """Returns the sights after a look at the rows of ``members``. Sights of other members stay as
+    they are; sights of members that are not ``present`` in the fleet are dropped.
 
-    One look counts for ``SUSPECTED_BEATS`` beats of silence at most: where the observer itself stood still, the member may have done so, too, and
-    one look is not enough to take its granules.
+    One look counts for at most ``SUSPECTED_BEATS`` heartbeats of silence. If the observer itself
+    was frozen, the member may have been, too, and one look is not enough to take its granules.
     """
     after = {id: sight for id, sight in sights.items() if id in present}
     for member in members:
@@ -120,7 +126,8 @@ def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[
 
 
 def unseen(me: str, members: Collection[str], sights: Mapping[str, Sight]) -> list[str]:
-    """Returns the members that ``me`` looks at beside those it watches, since it has not seen them alive yet: ``LOOKED_AT`` at most, the next in the ring."""
+    """Returns at most ``LOOKED_AT`` members that ``me`` has not seen alive yet, the next ones in
+    the ring. It looks at them beside the members that it watches."""
     strangers = sorted(id for id in members if id not in sights or not sights[id].seen_alive)
     start = bisect(strangers, me)
     return (strangers[start:] + strangers[:start])[:LOOKED_AT]
@@ -140,14 +147,15 @@ def hash_of(text: str, most: int) -> int:
 
 
 def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], role: str) -> dict[str, list[str]]:
-    """Returns which of its granules the member ``me`` should hand over to whom, for loads of a role that are nearly even.
+    """Returns the granules that ``me`` should hand over, and their recipients, so that the loads of
+    a role become nearly even.
 
-    Every member decides for itself, and gives until it has no more than the mean: together they never give anybody too much, whoever
-    decides at the same time.
+    Every member decides for itself, and gives granules away until its load is at most the mean. So
+    members that decide at the same time never overload a recipient together.
 
     Args:
         mine: the loads of the granules of ``role`` that ``me`` owns, each at least 1.
-        members: the others that can take granules.
+        members: the other members that can receive granules.
     """
     loads = _loads(members, role)
     load = sum(mine.values())
@@ -166,8 +174,10 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
 
 
 def everything(me: str, mine: Mapping[str, int], members: Collection[MemberRow], role: str) -> dict[str, list[str]]:
-    """Returns to whom the member ``me``, which leaves, hands over each of its granules of a role: to whoever has least to do. Empty when
-    none of the other ``members`` works for that role."""
+    """Returns a recipient for each granule of a role that ``me`` owns, for a member that leaves.
+    Each granule goes to the member with the least load. Empty when no other one of ``members``
+    works for the role.
+    """
     loads = _loads(members, role)
     if not loads:
         return {}
@@ -191,8 +201,9 @@ def _heaviest_first(granule: tuple[str, int]) -> tuple[int, str]:
 
 
 class _Takers:
-    """Members that granules are given to, each time to whoever has least to do; what several members give at once is spread over those
-    that have equally little. Granules of one load go to the same member several at a time, as they come: whose names, and so rows, are neighbours.
+    """Recipients of granules. Each granule goes to the member with the least load; granules that
+    several members give at once are spread over recipients with equal load. Granules of equal load
+    go to one recipient in runs, so that neighbouring rows stay with one owner.
     """
 
     def __init__(self, me: str, loads: Mapping[str, int], granules: int) -> None:
@@ -203,7 +214,7 @@ class _Takers:
         self._left, self._weight = 0, 0
 
     def give(self, load: int) -> str:
-        """Returns who gets a granule of this load."""
+        """Returns the recipient of a granule of this load."""
         if self._left == 0 or load != self._weight:
             self._left, self._weight = self._run, load
             self._taker = (

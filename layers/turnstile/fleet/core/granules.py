@@ -1,11 +1,15 @@
-"""What a member believes of granules: their rows as it read them last, and what it has to read to know more. Pure.
+"""A member's cache of granules: the rows as it last read them, and the reads that would complete
+them. Pure.
 
-A granule leaves its owner only in a transaction that raises the owner's ``moves`` and adds an entry to its log. So a look at the members' rows says which
-entries have to be read, whatever the number of granules; as long as a member's ``moves`` are those of the last entry that was read, none of the granules
-that are believed its own is another's. Where an entry is gone (after an hour), the granules of that member are read again, each.
+A granule leaves its owner only in a transaction that raises the owner's ``moves`` and adds an entry
+to its log. So a read of the members' rows shows which entries are missing, whatever the number of
+granules. While ``moves`` of a member equals the number of the last entry read, every granule cached
+as its own is still its own. If an entry is gone (entries live for an hour), every granule of that
+member is read again.
 
-Epochs order what is read: an entry or a row of an earlier epoch changes nothing. Only a granule that is still to be read is left so by an entry, whose new owner may
-have given it away in an entry that counted as read before.
+Epochs order the reads: an entry or a row of an earlier epoch changes nothing. An entry does not
+clear a pending re-read of a granule: its new owner may already have passed the granule on in an
+entry that was skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from msgspec.structs import replace
 from turnstile.fleet.core.rows import GranuleRow, MemberRow, MovesRow
 
 PROBED: Final = 8
-"""Entries that are read at once of a log whose end nobody knows, since its member has left."""
+"""Entries that are read at once from the log of a member that has left, because the end of that log
+is unknown."""
 
 Entry = tuple[str, int]
 """An entry of a log: the member's id, and the number."""
@@ -60,7 +65,7 @@ class Granules:
         return list(self._rows.values())
 
     def owned_by(self, owner: str) -> list[GranuleRow]:
-        """Returns the granules of an owner; those of nobody for an empty id."""
+        """Returns the granules of an owner; for an empty id the granules without an owner."""
         return list(self._owned.get(owner, {}).values())
 
     def counts(self, owner: str) -> Mapping[str, int]:
@@ -90,7 +95,8 @@ class Granules:
         self._counts.setdefault(row.owner, Counter())[row.role] += 1
 
     def apply(self, wanted: Sequence[Entry], entries: Mapping[Entry, MovesRow]) -> None:
-        """Takes what was read of the entries that were ``wanted``; those that are gone are not in ``entries``."""
+        """Applies the ``entries`` that were read of the ``wanted`` ones. Entries that no longer
+        exist are missing in ``entries``."""
         for id, number in wanted:
             if id not in self._behind or number != self._moves[id] + 1:
                 continue
@@ -111,7 +117,7 @@ class Granules:
                 self._gaps.add(id)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Forgets granules: nobody is sure of their owners until they are read again."""
+        """Forgets granules: their owners are unknown until they are read again."""
         for name in names:
             self._remove(name)
             self._unread[name] = None
@@ -122,13 +128,15 @@ class Granules:
         self.read_again(self._owned.get(owner, ()))
 
     def read_again(self, names: Iterable[str]) -> None:
-        """Has granules read again; until then they count as what they were."""
+        """Marks granules to be read again. Until then the cached rows stay in use."""
         self._unread.update(dict.fromkeys(names))
 
     def notice(self, me: MemberRow, members: Iterable[MemberRow], present: Collection[str]) -> None:
-        """Has the logs of those members read whose ``moves`` are more than were read, and of who is not ``present`` in the fleet any more.
+        """Marks logs to be read: of members with more ``moves`` than were read, and of members that
+        are not ``present`` in the fleet any more.
 
-        Requires that the rows were read before the entries and granules will be; and those of all ``members``, when ``me`` has other ``changes`` than before.
+        Requires that the rows were read before the entries and granules are read. Requires the rows
+        of all ``members`` if ``changes`` of ``me`` differs from the last call.
         """
         for member in (me, *members):
             if member.moves > self._moves.setdefault(member.id, 0 if self._begun else member.moves):
@@ -146,7 +154,8 @@ class Granules:
                 self.doubt(owner)
 
     def changed(self, me: MemberRow) -> None:
-        """Notes a transaction of one's own, as the own row is after it: what it changed was ``put`` here."""
+        """Records a transaction of this member. ``me`` is its row after the transaction, whose
+        granules were ``put`` already."""
         self._changes, self._moves[me.id] = me.changes, me.moves
 
     def took(self, source: MemberRow) -> None:

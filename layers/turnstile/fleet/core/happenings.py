@@ -1,6 +1,8 @@
-"""What a transaction of the fleet did, read from its writes (``fleet.core.rows``): who joined or left, which granules changed hands. Pure.
+"""Events of the fleet, derived from the writes of an accepted transaction (``fleet.core.rows``):
+members that joined or left, granules that changed hands. Pure.
 
-A conditional write is data, so whoever sees that a transaction was accepted knows what happened, whichever part of a member asked for it.
+A conditional write is data, so the writes of an accepted transaction describe its effect, whichever
+part of a member made them.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ RELEASED: Final = "turnstile.fleet.released"
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """Something that happened to a member, or to granules of one role.
+    """An event of a member, or of granules of one role.
 
     Attributes:
         type: one of the above.
-        member: the id of the member that it is about: who joined, left, was removed; who got the granules, or lost them to nobody.
-        source: of whom it got them; empty: of nobody.
+        member: the id of the member that joined, left or was removed; that received granules; or
+            that lost them without a recipient.
+        source: the id of the previous owner; empty: the granules had no owner.
         role, count: of the granules.
-        first, last: the lowest and the highest epoch that they have now.
+        first, last: the lowest and the highest epoch of the granules after the event.
     """
 
     type: str
@@ -49,10 +52,11 @@ class Happening(msgspec.Struct, frozen=True):
 
 
 def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening]:
-    """Returns what a transaction did that was accepted; nothing for one of another kind, and for what a member writes alone.
+    """Returns the events of an accepted transaction; none for a transaction of another kind, or for
+    a write to a member's own row alone.
 
     Args:
-        me: the id of the member whose process wrote it; whoever removes itself has left.
+        me: the id of the member that made the writes. A member that removes itself has left.
     """
     members, granules = space.fleet_member(""), space.fleet_granule("")
     source, to, type, epochs = "", "", CLAIMED, dict[str, list[int]]()
@@ -89,7 +93,7 @@ def joined_name(writes: Iterable[Write]) -> Mapping[str, str]:
 
 
 def merged(happenings: Iterable[Happening]) -> list[Happening]:
-    """Returns the same in fewer: what one member got of another, of one role and in one way, is one happening. Order is kept."""
+    """Merges events of one type, role, recipient and source into one. Keeps the order."""
     whole = dict[tuple[str, ...], Happening]()
     for happening in happenings:
         key = (happening.type, happening.member, happening.source, happening.role)

@@ -1,8 +1,10 @@
-"""Who is asked to apply changes of a catalog, and commits of a hot table. Pure.
+"""Owners to which a server forwards changes of a catalog, and commits of a hot table. Pure.
 
-A server that received a change of a catalog asks the owner of the catalog's granule, where all changes of the catalog share swaps of its HEAD
-(``catalog.group_commit``). So it does with a commit of a table that gets many of them, which then share writes (``delta.shared_commits``). That is a
-matter of speed: whoever is unsure applies the change itself (``core.asking``), and the CAS on the HEAD judges both.
+A server forwards a change of a catalog to the owner of the catalog's granule, where all changes of
+the catalog share swaps of its HEAD (``catalog.group_commit``). It forwards commits of a table that
+gets many of them, so that they share writes (``delta.shared_commits``). Forwarding is only for
+speed: a server that is unsure applies the change itself (``core.asking``), and the CAS on the HEAD
+decides in both cases.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ HOT_PER_S: Final = 16
 """Commits of one table in one second and one process that make it hot: fewer do not meet often enough to be worth a hop."""
 
 RATES_MOST: Final = 10_000
-"""Tables whose rates are remembered."""
+"""The number of tables for which commit rates are kept."""
 
 
 def table_subject(name: str) -> str:
@@ -57,11 +59,12 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Owners(msgspec.Struct, frozen=True):
-    """What a member believes of a role's owners until ``until_ms``, by the machine's monotonic clock.
+    """The owners of a role's granules as a member has cached them, valid until ``until_ms`` by the
+    machine's monotonic clock.
 
     Attributes:
-        granules: how many the role has; 0: nobody knows.
-        owners: by granule, those who are well and can be asked.
+        granules: the number of granules of the role; 0: unknown.
+        owners: by granule, the owners that are well and have an address.
     """
 
     until_ms: int = 0
@@ -69,7 +72,8 @@ class Owners(msgspec.Struct, frozen=True):
     owners: Mapping[str, Address] = {}
 
     def of(self, subject: str, now_ms: int) -> Address | None:
-        """Returns who is to be asked for a subject; None: nobody, do it here."""
+        """Returns the owner of a subject; None: there is none, so the server applies the change
+        itself."""
         if now_ms >= self.until_ms or self.granules == 0:
             return None
         return self.owners.get(granule_of(CATALOGS, subject, self.granules))

@@ -1,7 +1,9 @@
-"""The roles of background work: what a process of a fleet may work for, and into how many granules the work of each is cut. Pure.
+"""The roles of background work: the kinds of work that a process of a fleet can do, and the number
+of granules of each kind. Pure.
 
-A server works for all of them unless it leaves some to others; a worker (``turnstile work``) for those that it was started for. Who works for a role
-owns granules of it, and nobody else does.
+A server works for all roles except those that its settings leave to others. A worker (``turnstile
+work``) works for the roles that it was started with. Only a member that works for a role owns
+granules of it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ EVENTS: Final = "events"
 """Makes events of HEADs that changed. Its granules are of the keys of HEADs."""
 
 MAINTAIN: Final = "maintain"
-"""Light work on tables. Its granules are of the names of catalogs, whose events say what is due."""
+"""Light work on tables. Its granules divide the names of catalogs, whose events name the work that
+is due."""
 
 GRANULES: Final[Mapping[str, int]] = {PUBLISH: 64, SWEEP: 1, EVENTS: 32, MAINTAIN: 32}
 """All roles of background work, with the number of granules of each where no member said so before."""
@@ -28,7 +31,7 @@ ALL: Final = tuple(GRANULES)
 
 
 def without_members(granules: Mapping[str, int], members: Iterable[Collection[str]]) -> tuple[str, ...]:
-    """Returns the roles of background work that nobody works for, though there is a fleet.
+    """Returns the roles of background work without a member, in a store that has a fleet.
 
     Args:
         granules: the roles that the fleet has had, with their granules; empty: there is no fleet.

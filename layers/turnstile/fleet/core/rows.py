@@ -1,18 +1,20 @@
 """Rows of the fleet, and the writes that change them (Marlin, sections 4.1 to 4.4).
 
-    FleetRow      one: who is a member, and how many granules each role has     (MTable, SysLog)
-    MemberRow     one for each member: its signs of life, its load, how many granules it owns
-    GranuleRow    one for each granule that was ever owned: its owner and its epoch     (GTable)
-    MovesRow      one for each transaction that took granules from a member: which, and whose they are now     (GLog)
+    FleetRow      one: the members, and the number of granules of each role     (MTable, SysLog)
+    MemberRow     one for each member: its heartbeat, its load, its number of granules
+    GranuleRow    one for each granule that ever had an owner: its owner and epoch     (GTable)
+    MovesRow      one for each transaction that took granules from a member: the granules and
+                  their new owner     (GLog)
 
-Every change of an owner is one transaction over the granules and both members (MarlinCommit): the granule's epoch is the version that it
-compares, and the members' ``changes`` say to each of them that what it remembers of its granules is old. The paper appends to a log
-of each member, under the number of the last entry that it knows; here a row of each member counts, a granule has a row of its own, which
-others can check in a transaction of theirs (``owned_still``), and the log says in one row what others would have to read of up to 90. It is there for an
-hour, and nothing but speed depends on it.
+Every change of an owner is one transaction over the granules and both members (MarlinCommit). It
+compares the epochs of the granules, and raises ``changes`` of both members, so that each of them
+notices that its cache is old. The paper appends to a log of each member, under the number of the
+last entry that it knows. Here a member's row has a counter, and each granule has its own row, which
+other transactions can check (``owned_still``). One entry of the log saves other members from
+reading up to 90 granules. It lives for an hour, and only speed depends on it.
 
-Ownership never decides what is true. It says who should do a work, so that it is done once; what the work changes has conditions of
-its own.
+Ownership never decides correctness. It assigns work so that it is done once; the effects of the
+work have conditions of their own.
 """
 
 from __future__ import annotations
@@ -40,17 +42,19 @@ from turnstile.store.core.writes import (
 )
 
 GRANULES_PER_WRITE: Final = 90
-"""How many granules change hands in one transaction, which holds 100 writes: theirs, those of two members, and the entry of a log."""
+"""Granules that change hands in one transaction. A transaction has at most 100 writes: the
+granules, two members, and the entry of a log."""
 
 MOVES_S: Final = 3600
-"""How long an entry of a log is kept. Whoever has not read it by then reads granules."""
+"""How long an entry of a log lives. A member that has not read it by then reads the granules."""
 
 
 class FleetRow(StoredRow, frozen=True):
-    """Who is a member.
+    """The members of the fleet.
 
     Attributes:
-        granules: the number of granules of each role. It never changes, since a granule's name says which part of the work it is.
+        granules: the number of granules of each role. It never changes, because a granule's number
+            says which part of the work it is.
         created: when the first member joined (server clock, ms).
         members: the ids of all members.
     """
@@ -63,23 +67,26 @@ class FleetRow(StoredRow, frozen=True):
 
 
 class MemberRow(StoredRow, frozen=True):
-    """A member: one process, from when it joins to when it leaves or is removed. A process that comes back is a new member.
+    """A member: one process, from its joining until it leaves or is removed. A process that comes
+    back is a new member.
 
     Attributes:
         id: random, never used again.
-        name: where it runs, for people.
-        state: ``active``; ``leaving`` when it takes no more granules.
-        life: counts its signs of life. That it changes is all that others judge by: no clock is compared.
-        beat_ms: how long the member is silent at most while it is well.
+        name: the host and process, for people.
+        state: ``active``, or ``leaving`` when it accepts no more granules.
+        life: the heartbeat counter. Other members judge by its change alone, and compare no clocks.
+        beat_ms: the longest time between two heartbeats of a healthy member.
         changes: counts the transactions that gave it granules or took some.
-            As long as it is the same, what its own process believes that it owns is all that it owns.
-        moves: counts the transactions that took granules from it, each of which has an entry (``MovesRow``).
-            As long as it is the same, what others believe that it owns is its own.
-        owned: how many granules have it as their owner.
-        loads: by role that it works for: what it has to do, in units of work a minute.
+            While it is unchanged, the member's own cache of its granules is complete.
+        moves: counts the transactions that took granules from it; each has an entry (``MovesRow``).
+            While it is unchanged, every granule that others have cached as this member's is its
+            own.
+        owned: the number of granules that it owns.
+        loads: by role, its load in units of work a minute.
         joined_at, shown_at: by its own clock (ms), for people.
-        host, port: where other members can ask it to apply changes of catalogs that it owns; empty and 0: nowhere.
-        secret: by which it and whoever asks it know that the other one reads this row, too. Never shown.
+        host, port: the address to which others forward changes of its catalogs; empty and 0: none.
+        secret: proves to each side of a forwarded request that the other one can read this row.
+            Never shown.
     """
 
     kind: ClassVar[str] = "fleet-member"
@@ -105,9 +112,9 @@ class GranuleRow(StoredRow, frozen=True):
 
     Attributes:
         name: ``<role>/<number>``.
-        owner: the id of the member that owns it; empty: nobody does.
+        owner: the id of the member that owns it; empty: none.
         epoch: rises by one whenever the owner changes.
-        since: when the owner got it (server clock, ms), for people.
+        since: when the owner received it (server clock, ms), for people.
     """
 
     kind: ClassVar[str] = "fleet-granule"
@@ -123,11 +130,12 @@ class GranuleRow(StoredRow, frozen=True):
 
 
 class MovesRow(StoredRow, frozen=True):
-    """What one transaction took from a member: an entry of its log, under the number that its row's ``moves`` has after it.
+    """An entry of a member's log: the granules that one transaction took from it. Its number is the
+    value of ``moves`` in the member's row after the transaction.
 
     Attributes:
-        to: the id of the new owner; empty: nobody.
-        granules: by name, the epoch of each under that owner.
+        to: the id of the new owner; empty: none.
+        granules: by name, the epoch of each under the new owner.
         at: when (server clock, ms).
         expires: the table's time-to-live attribute, in seconds.
     """
@@ -144,7 +152,7 @@ class MovesRow(StoredRow, frozen=True):
 
 
 def found_fleet(key: str, granules: Mapping[str, int], now: int) -> Insert:
-    """The fleet, before anybody is a member."""
+    """Creates the fleet without members."""
     return Insert(FleetRow(key, dict(granules), now).to_row(), (new_row("I19"),))
 
 
@@ -163,13 +171,16 @@ def join_fleet(key: str, member: MemberRow) -> tuple[Write, ...]:
 def show_life(
     member: MemberRow, loads: Mapping[str, int] | None, beat_ms: int, now: int, *, leaving: bool = False
 ) -> Change:
-    """A sign of life of ``member``, as its process wrote or read it last; with ``leaving`` it takes no more granules from here on.
+    """A heartbeat of ``member``, as its process last wrote or read its row. With ``leaving`` the
+    member accepts no more granules from here on.
 
-    Refused when the member was removed, or when a copy of its process (restored from a snapshot) shows the same life.
+    Refused when the member was removed, or when a copy of its process (restored from a snapshot)
+    has made the same heartbeat.
 
     Args:
-        loads: what it has to do, of roles that its row has; None while it does not know all that it owns. The difference is added: so what givers added since
-            ``member`` was read (``hand_over``) stays.
+        loads: its load by role; None while it has not read all its granules. The write adds the
+            difference to the row, so load that givers have added since ``member`` was read
+            (``hand_over``) stays.
     """
     state = "leaving" if leaving else member.state
     shown = (Set(("beat_ms",), beat_ms), Set(("shown_at",), now), Set(("state",), state))
@@ -180,8 +191,10 @@ def show_life(
 
 
 def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
-    """Removes a member that leaves, or is silent, and owns nothing: one transaction. Refused when it has shown life since it was
-    read as ``member``, or owns a granule, whose owner would be nobody who can give it away."""
+    """Removes a member that leaves, or is silent, and owns nothing: one transaction. Refused when
+    its heartbeat has changed since it was read as ``member``, or when it owns a granule, which
+    would have an owner that can not give it away.
+    """
     empty = Clause("owns nothing", "I19", "every granule's owner is a member, or there is none", Equals(("owned",), 0))
     clause = Clause("same life", "I19", "it has shown no life since it was read", Equals(("life",), member.life))
     return Erase(member.key, (clause, empty)), Change(
@@ -193,7 +206,7 @@ def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
 
 
 def claim(granules: Sequence[GranuleRow], to: MemberRow, now: int) -> tuple[Write, ...]:
-    """Granules that nobody owns (epoch 0: that have no row) become those of ``to``: one transaction."""
+    """Assigns granules without an owner (epoch 0: without a row) to ``to``: one transaction."""
     return *(_give(granule, to.id, now) for granule in granules), _receives(to, len(granules), {})
 
 
@@ -207,15 +220,17 @@ def hand_over(
     role: str = "",
     load: int = 0,
 ) -> tuple[Write, ...]:
-    """Granules of ``source``, whose process asks for it, become those of ``to``, or nobody's (None): one transaction (MigrationTxn).
-    It is a sign of life, too: whoever has much to give has no time for others.
+    """Moves granules of ``source``, at the request of its own process, to ``to``, or leaves them
+    without an owner (None): one transaction (MigrationTxn). It also counts as a heartbeat, since a
+    long hand-over delays the regular one.
 
-    Refused when anything has changed that ``source`` owns: its process has to read anew what that is; and when a copy of its process
-    shows its life.
+    Refused when the granules of ``source`` have changed: then its process reads them again. Refused
+    when a copy of its process makes heartbeats.
 
     Args:
         entry: the key of the entry in the log of ``source``, number ``source.moves + 1``.
-        role, load: what ``to`` has to do now beside what its row says, and ``source`` no more: whoever looks before they have measured it sees what is true of all together.
+        role, load: the load that moves from the row of ``source`` to the row of ``to``, so that the
+            sum of all loads stays right until both members measure again.
     """
     same = Clause(
         "same changes",
@@ -234,10 +249,11 @@ def hand_over(
 def take_over(
     granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None, now: int, *, entry: str
 ) -> tuple[Write, ...]:
-    """Granules of the silent member ``source`` become those of ``to``, whose process noticed, or nobody's (None): one transaction
-    (RecoveryMigrTxn).
+    """Moves granules of the silent member ``source`` to ``to``, the member that noticed, or leaves
+    them without an owner (None): one transaction (RecoveryMigrTxn).
 
-    Refused when ``source`` has shown life since it was read, or another member takes something from it. ``entry`` as of ``hand_over``.
+    Refused when ``source`` has made a heartbeat since it was read, or another member takes granules
+    from it. ``entry``: as in ``hand_over``.
     """
     clause = Clause("silent", "I19", "it has shown no life since it was found silent", Equals(("life",), source.life))
     less = Change(source.key, (clause,), _less(source, len(granules)))
@@ -245,7 +261,8 @@ def take_over(
 
 
 def owned_still(granule: GranuleRow) -> Check:
-    """What an owner adds to a transaction that must have no effect when the granule is another's meanwhile: its fence."""
+    """The fence of an owner: a check that it adds to a transaction, so that the transaction fails
+    if the granule has another owner by then."""
     return Check(granule.key, (_same_epoch(granule),))
 
 

@@ -1,6 +1,8 @@
-"""Who should do which work, as a member knows it: for other processes of the same machine that do its work. Pure.
+"""A member's assignment of work, exported for other processes of its machine that do its work.
+Pure.
 
-It is a hint, as everything that ownership says. It holds for a short time, by the machine's monotonic clock, and whoever has none is sure of nothing.
+It is a hint, like ownership itself. It is valid for a short time by the machine's monotonic clock;
+a process without a valid one treats every owner as unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from turnstile.fleet.core.decisions import granule_of
 
 
 class Whose(Enum):
-    """Who should do the work on a subject."""
+    """The member that should do the work on a subject."""
 
     MINE = "this member"
     OTHERS = "another member, which is well"
@@ -22,12 +24,12 @@ class Whose(Enum):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What is known of the granules of one role.
+    """The granules of one role, as a member has cached them.
 
     Attributes:
-        granules: how many the role has.
-        mine: those of this member.
-        others: those of members that are well. Of all that are in neither nobody is sure.
+        granules: the number of granules of the role.
+        mine: granules of this member.
+        others: granules of members that are well. The owner of every other granule is unknown.
     """
 
     granules: int
@@ -36,13 +38,13 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """What a member knows of its roles until ``until_ms``, by the machine's monotonic clock."""
+    """The assignment of a member's roles, valid until ``until_ms`` by the machine's monotonic clock."""
 
     until_ms: int = 0
     roles: Mapping[str, Share] = {}
 
     def whose(self, role: str, subject: str, now_ms: int) -> Whose:
-        """Returns who should do the work of a role on a subject."""
+        """Returns which member should do the work of a role on a subject."""
         share = self.roles.get(role)
         if share is None or now_ms >= self.until_ms:
             return Whose.UNSURE
