@@ -1,16 +1,22 @@
-"""Which requests are let in, how long their bodies may take, and how many are worked on at once (I12).
+"""Limits on requests: how many are open, how long their bodies may take, and how many are worked on
+at once (I12).
 
-    enter     a request takes a place; there are far more places than requests that are worked on, so that those whose senders are slow
-              keep nobody from a thread. Health needs no place, and the process has threads beyond them for it
-    read      its body comes, within a time; then it takes a turn, of which there are as many as ``threads`` of the settings
-    rest      it waits for something that others do, and lends its turn meanwhile
+    enter     a request takes a place. There are far more places than threads that work, so that
+    slow
+              senders do not occupy the threads. Health checks need no place: the process has spare
+              threads for them
+    read      its body arrives, within a time limit; then the request takes one of the turns, of
+    which
+              the setting ``threads`` gives the number
+    rest      it waits for work of another process or thread, and lends its turn meanwhile
     leave     turn and place are free again
 
-Where half of the places are taken, a principal may have an eighth of them.
+Once half of the places are taken, a principal may have an eighth of them.
 
-A thread of granian that waits for a body cannot be interrupted. A request whose body is late is answered by another thread
-(``answer_early``); its own thread is free as soon as its sender has read that, and closed the connection. One that does not close it
-has that place of its principal's share for as long.
+A thread of granian that waits for a body cannot be interrupted. Another thread answers a request
+with a late body (``answer_early``). The first thread is free when the sender has read that answer
+and closed the connection. A sender that does not close it keeps the place, which counts against the
+share of its principal.
 """
 
 from __future__ import annotations
@@ -32,7 +38,7 @@ from turnstile.store.core.errors import Throttled, TurnstileError
 
 PLACES: Final = 1_024
 SPARE_THREADS: Final = 16
-"""Threads beyond those of places: for health, and for refusals."""
+"""Threads beyond the number of places, for health checks and refusals."""
 
 BODY_BYTES_A_S: Final = 65_536
 """A body has a second more for as many bytes of the length that its sender names."""
@@ -80,15 +86,16 @@ class Admission:
         self._strangers = threading.Semaphore(max(1, turns // 4))
 
     def watch(self) -> None:
-        """Starts the thread that ends what takes too long."""
+        """Starts the thread that ends requests whose time limit has passed."""
         threading.Thread(target=self._watch, name="admission", daemon=True).start()
 
     def enter(self, authorization: str, refuse: Callable[[TurnstileError], Response]) -> Visit:
-        """Gives a place to a request. Requires a call of ``leave`` afterwards. Raises Throttled where none is free.
+        """Gives a place to a request. Requires a call of ``leave`` afterwards. Raises Throttled if
+        no place is free.
 
         Args:
-            authorization: the header by which the request says who sends it.
-            refuse: makes the response to it out of an error.
+            authorization: the request's header that names its sender.
+            refuse: makes the response from an error.
         """
         if len(self._visits) >= self._places:
             raise Throttled("the server has as many requests as it takes at once", retry_after_ms=_RETRY_MS)
@@ -106,13 +113,15 @@ class Admission:
     def read(
         self, visit: Visit, read: Callable[[BodyLimit | None], bytes], limit: BodyLimit | None, length: int
     ) -> bytes:
-        """Returns what ``read`` returns, once the request has a turn. Requires that it is known who sends it.
+        """Returns the result of ``read`` once the request has a turn. Requires that the sender is
+        authenticated.
 
         Args:
-            length: bytes of the body as its sender names them; 0: it comes in chunks.
+            length: the size of the body in bytes by its header; 0: it comes in chunks.
 
         Raises:
-            Throttled: the principal has its share of the places, or the body did not come in time; nothing was applied.
+            Throttled: the principal has used its share of the places, or the body did not arrive in
+                time; nothing was applied.
         """
         if 2 * len(self._visits) > self._places:
             self._require_share(visit)
@@ -160,7 +169,7 @@ class Admission:
             self.take_turn(visit)
 
     def end_late(self) -> None:
-        """Answers the requests whose bodies did not come in time."""
+        """Answers the requests with bodies that did not arrive in time."""
         now_s = self._clock_s()
         for visit in list(self._reading):
             if visit.due_s <= now_s:

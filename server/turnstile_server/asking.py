@@ -1,15 +1,16 @@
-"""How servers of a fleet ask each other: connections on which both sides prove that they read the same row, and requests that are certain
-not to have begun unless they were told to.
+"""Forwarding between servers of a fleet: connections on which both sides prove that they read the
+same row, and requests that an owner begins only after "begin".
 
-    asker                                  owner
+    server                                 owner
       nonce                        ->
                                    <-      nonce, proof that it knows the secret
-      proof                        ->                                          (once for each connection)
+      proof                        ->                                   (once for each connection)
 
-      request, "taken", "begin", response                  (for each request, by ``fleet.core.asking``)
+      request, "taken", "begin", response              (for each request, by ``fleet.core.asking``)
 
-The owner authenticates and authorizes the request by the caller's own token, as if the caller had sent it
-there: what the asker says is not believed. Connections are not encrypted; the network between the servers has to be trusted, or tunnelled.
+The owner authenticates and authorizes the request by the caller's own token, as if the caller had
+sent it there; it trusts no claim of the other server. Connections are not encrypted: the network
+between the servers has to be trusted, or tunnelled.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ Answering = Callable[[AskedRequest], AskedResponse]
 
 
 class Connection(Protocol):
-    """A connection on which both sides have proved who they are. What it does raises OSError when it breaks, or when the time is over."""
+    """A connection on which both sides have proved their identity. Its methods raise OSError when
+    it breaks, or when the time limit passes."""
 
     def send(self, step: Send) -> None: ...
 
@@ -87,7 +89,8 @@ class Connection(Protocol):
 
 
 def drive(side: Generator[Step, bytes, T], connection: Connection, answer: Answering | None = None) -> T:
-    """Carries out one side of a request on a connection. Returns and raises as ``side``; ``answer``: what an owner answers by."""
+    """Carries out one side of a request on a connection. Returns and raises as ``side``.
+    ``answer``: makes an owner's response."""
     try:
         step = next(side)
         while True:
@@ -159,7 +162,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def connected(address: Address) -> Connection:
-    """Returns a new connection to who has the secret of ``address``. Raises OSError."""
+    """Returns a new connection to the process that has the secret of ``address``. Raises OSError."""
     connection = socket.create_connection((address.host, address.port), CONNECT_S)
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -224,7 +227,7 @@ class Asker:
 
 
 class Listener:
-    """Answers those who ask: a thread for each connection, of which there are ``CONNECTIONS_MOST``."""
+    """Answers forwarded requests: one thread for each of at most ``CONNECTIONS_MOST`` connections."""
 
     def __init__(self, host: str, port: int, secret: str, answer: Answering) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -278,7 +281,7 @@ class Listener:
 
 
 class OwnersFile(StructFile[Owners]):
-    """What the background believes of owners, for the processes that answer requests."""
+    """The background's cache of owners, for the processes that answer requests."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, Owners())
@@ -320,10 +323,10 @@ _COMMITS: Final = f"{TABLE_BY_ID}/commits"
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What a request changes.
+    """The catalog or table that a request changes.
 
     Attributes:
-        name: as owners are looked up by.
+        name: the subject by which its owner is looked up.
         is_table: whether it changes one table's HEAD.
         is_commit: whether it is a commit and nothing else, which its transaction identifies.
     """
@@ -334,7 +337,8 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def subject_of(method: str, route: str, params: Mapping[str, Any]) -> Subject | None:
-    """Returns what a request changes by one of the operations that owners are asked for; None for any other."""
+    """Returns the subject of a request, for the operations that are forwarded to owners; None for
+    any other."""
     if route in (_COMMITS, UNITY_TABLE) and method == "POST":
         name = fold(".".join(map(str, params.values())))
         return Subject(table_subject(name), is_table=True, is_commit=route == _COMMITS)

@@ -1,10 +1,11 @@
-"""The process that publishes what changed, makes events of it, sweeps every minute, and collects garbage once a day: as far as these are among the
-roles that it works for.
+"""The process that publishes changes, makes events of them, sweeps every minute, and collects
+garbage once a day, as far as these are among its roles.
 
-What names a table is a hint, as a stream's record is: the HEAD says what is to be published. Hints come from the change feed
-of SQLite, or, for DynamoDB, from the server's own processes and from the table's stream, where it has one. The feed's cursor
-moves behind a change when its table has had its turn and its events are appended, so what a crash interrupted is named again. A sweep at the start and
-every minute finds what was missed (I11).
+A key of a changed table is a hint, like a stream's record: its HEAD says which commits to publish.
+Hints come from the change feed of SQLite. With DynamoDB they come from the server's own processes,
+and from the table's stream, if it has one. The cursor of the feed passes a change after its table
+had its turn and its events are appended, so a change is read again after a crash. A sweep at the
+start and every minute finds changes without a hint (I11).
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ log = logging.getLogger("turnstile.background")
 
 
 class Background:
-    """The loops of the process: those of the roles that it works for. ``run`` returns soon after ``stop`` is set, when turns under way have
-    ended."""
+    """The loops of the process, one for each of its roles. ``run`` returns soon after ``stop`` is
+    set, when running turns have ended."""
 
     def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
         self.stop = threading.Event()
@@ -262,7 +263,7 @@ class Background:
             self._sweep_all()
 
     def _catch_up(self) -> None:
-        """Looks for what was missed in a role, when the fleet asks for it."""
+        """Sweeps a role when the fleet asks for it."""
         missed = self._missed.wait(IDLE_S)
         if missed & {PUBLISH, SWEEP}:
             self._sweep_all()
@@ -318,7 +319,7 @@ class Background:
 
 
 class Missed:
-    """Roles in which something may have been missed, until somebody looks. Safe for threads."""
+    """Roles that need a sweep, because hints may have been lost. Safe for threads."""
 
     def __init__(self) -> None:
         self._changed, self._roles = threading.Condition(), set[str]()

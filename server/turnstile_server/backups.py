@@ -1,7 +1,9 @@
-"""What an operator does with the SQLite store of a home: back it up, put a backup back, have it checked, and open a closed server.
+"""Operations on the SQLite store of a home: back it up, restore a backup, check it, and open a
+closed server.
 
-A backup may be taken while servers use the store. A restore needs the store for itself: no server may run in the home, and no process
-may have the file open. What is restored is behind its lake (ADR 65).
+A backup may be taken while servers use the store. A restore needs the store for itself: no server
+may run in the home, and no process may have the file open. A restored store is behind its lake (ADR
+65).
 """
 
 from __future__ import annotations
@@ -58,8 +60,10 @@ def back_up(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
 
 
 def restore(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
-    """Puts the backup in ``folder`` in the place of the home's store; returns its manifest, and where what was there is kept. Raises
-    ServerError, also while a server runs in the home or a process has the file open."""
+    """Replaces the home's store by the backup in ``folder``. Returns the backup's manifest, and the
+    folder that keeps the replaced store. Raises ServerError, also while a server runs in the home
+    or a process has the file open.
+    """
     path, place = store_of(home, store), Home.at(home)
     if is_locked(place.lock):
         raise ServerError(
@@ -73,7 +77,8 @@ def restore(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
 
 
 def check(home: Path, store: str = "") -> list[Finding]:
-    """What SQLite itself finds in the home's store, indexes included, whether a server runs or not. Raises BadSettings."""
+    """Returns the findings of SQLite's own check of the home's store, indexes included. A server
+    may run meanwhile. Raises BadSettings."""
     path = store_of(home, store)
     findings = []
     wal = path.with_name(f"{path.name}-wal")

@@ -1,4 +1,5 @@
-"""The processes that a main process has beside those that answer requests: started, kept alive, and ended with it."""
+"""The processes of a main process beside those that answer requests: it starts them, restarts them,
+and ends them."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ STOP_S: Final = 15.0
 SHORTEST_S: Final = 1.0
 
 BACKGROUND: Final = {"background": "turnstile_server.background"}
-"""Processes, and the module whose ``main`` each runs. This one each server and worker has."""
+"""Processes, and the module whose ``main`` each runs. Each server and worker has this one."""
 
 LIGHT_WORK: Final = {"light-work": "turnstile_server.light_work"}
-"""Of who works for the role ``maintain``."""
+"""The process for the role ``maintain``."""
 
 OWNER: Final = {"owner": "turnstile_server.owner"}
 """Of a member of a fleet that others can ask."""
@@ -59,7 +60,8 @@ class Children:
             self._start(name)
 
     def mend(self) -> None:
-        """Starts those anew that have ended, each ``SHORTEST_S`` after it was started last at the earliest: one may be unable to start."""
+        """Restarts the processes that have ended, each at the earliest ``SHORTEST_S`` after its
+        last start, because one may be unable to start."""
         for name, process in self._processes.items():
             if not process.is_alive() and time.monotonic() - self._started_s[name] >= SHORTEST_S:
                 log.error("the process of %s ended with %s and is started anew", name, process.exitcode)
@@ -73,7 +75,7 @@ class Children:
         self._processes[name], self._started_s[name] = process, time.monotonic()
 
     def stop(self) -> None:
-        """Ends them in order; kills those that take longer than ``STOP_S``."""
+        """Ends the processes in order; kills each that takes longer than ``STOP_S``."""
         for process in self._processes.values():
             process.terminate()
         deadline = time.monotonic() + STOP_S
@@ -93,8 +95,8 @@ def _run(main: Callable[[], None]) -> None:
 
 
 def check_variables(*, answers: bool = True) -> None:
-    """Reads the variables that the processes will read, with ``answers`` also those of processes that answer requests; raises BadSettings
-    with the name of the one that is wrong."""
+    """Reads the variables that the processes will read, with ``answers`` also those of processes
+    that answer requests. Raises BadSettings with the name of a wrong one."""
     from turnstile.api import console, settings
     from turnstile.api.auth import settings as auth
     from turnstile.api.http.env import BadSetting

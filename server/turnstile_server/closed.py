@@ -1,7 +1,9 @@
-"""A server that takes no changes: its store may be behind its lake, and is looked at first (``turnstile serve --closed``).
+"""A server that accepts no changes, because its store may be behind its lake (``turnstile serve
+--closed``).
 
-It answers reads, and what repairs tables. Everything else is refused until its home has no ``closed`` file any more (``turnstile open``),
-or it is started again without the option. Meanwhile its background rests: it publishes, sweeps, collects and maintains nothing.
+It answers reads, and operations that repair tables. It refuses everything else until its home has
+no ``closed`` file any more (``turnstile open``), or it is started without the option. Its
+background rests meanwhile: it publishes, sweeps, collects and maintains nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Conflicts of the last while on a server: who lost a version of a table, and to whom.
+"""Recent commit conflicts of this server: the loser and the winner of each version.
 
-A conflict changes nothing, so no row tells of it. Each process of a server appends what it answered to a file of its own in the
-runtime folder, and whichever process is asked reads the files of all. Nothing depends on them: they are bounded, and end with the
-server's runtime folder.
+A conflict changes nothing, so no row records it. Each process of a server appends its conflicts to
+its own file in the runtime folder; a query reads the files of all processes. They are bounded and
+are only for display. They are removed with the server's runtime folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def folder(settings: ServerSettings) -> Path:
 
 
 class ConflictLog:
-    """What one process appends. ``now_ms`` is the wall clock."""
+    """Appends the conflicts of one process. ``now_ms`` is the wall clock."""
 
     def __init__(self, folder: Path, now_ms: Callable[[], int] = lambda: int(time.time() * 1000)) -> None:
         folder.mkdir(exist_ok=True)
@@ -58,7 +58,8 @@ class ConflictLog:
 
 
 def recent(folder: Path, count: int, table_id: str = "") -> list[dict[str, Any]]:
-    """Returns the newest conflicts of all processes, newest first; with ``table_id`` those of that table."""
+    """Returns the newest conflicts of all processes, newest first; with ``table_id`` only the
+    conflicts of that table."""
     found: list[dict[str, Any]] = []
     for path in folder.glob("*.jsonl"):
         try:

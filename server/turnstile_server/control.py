@@ -1,4 +1,5 @@
-"""A server in the background as an object: start, find, stop, and what a client needs to reach it."""
+"""A server in the background as an object: start it, find it, stop it, and read the address and
+token that a client needs."""
 
 from __future__ import annotations
 
@@ -52,16 +53,16 @@ class Server:
     ) -> Self:
         """Starts a server in ``home``, or finds the one that runs there.
 
-        What is not given stays as it was in this home, and is port 8750, no token, a SQLite file and ``<home>/lake`` in a
-        new one. ``port`` 0 takes any free one. ``token`` makes every request carry it; empty opens the API, on loopback
-        addresses only.
+        Settings that are not given stay as they were in this home. A new home has port 8750, no
+        token, a SQLite file and ``<home>/lake``. ``port`` 0 takes any free port. With ``token``
+        every request needs it; an empty one opens the API, on loopback addresses only.
 
         Args:
-            settings: everything else a server is started with.
+            settings: all other settings of the server.
             environment: further variables for it (``template.yaml`` lists them).
 
         Raises:
-            PortTaken: another program listens there.
+            PortTaken: another program listens on the port.
             AlreadyRunning: the server of this home runs with other settings.
             BadSettings: it would be unsafe, or a setting has the wrong form.
             ServerError: it did not start; the message has the end of the log.
@@ -102,8 +103,10 @@ class Server:
         return cls(place, state)
 
     def stop(self) -> None:
-        """Stops it in order: requests under way end, and what is being published. Raises ServerError if it had to be
-        killed, which loses nothing that was acknowledged. One whose home is gone stops by itself."""
+        """Stops the server in order: it completes the running requests and publishing. Raises
+        ServerError if it had to be killed, which loses no acknowledged commit. A server whose home
+        is gone stops by itself.
+        """
         if not self._home.path.is_dir():
             if self._process is not None:
                 self._process.wait(STOP_S)
@@ -125,7 +128,7 @@ class Server:
 
     @property
     def state(self) -> ServerState:
-        """What ``server.json`` holds now."""
+        """The present contents of ``server.json``."""
         return ServerState.read(self._home) or self._state
 
     @property
@@ -170,7 +173,7 @@ class Server:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a user has to know of this start."""
+        """The notices of this start for the user."""
         return self.state.notices
 
     @property
@@ -219,7 +222,7 @@ def _start(
 
 
 def _failure(home: Home, began: int) -> ServerError:
-    """The error that the main process wrote before it ended, else the end of what it logged."""
+    """The error that the main process wrote before it ended, else the end of its log."""
     with home.log.open("rb") as file:
         file.seek(began)
         text = file.read().decode(errors="replace")

@@ -1,10 +1,11 @@
-"""Errors of starting, finding and stopping a server: what went wrong, where, and what to do about it."""
+"""Errors of starting, finding and stopping a server. Each says the cause, the place, and the remedy."""
 
 from __future__ import annotations
 
 
 class ServerError(Exception):
-    """A server could not be started, stopped or reached. ``remedy`` says what to do about it; ``kind`` is for programs."""
+    """A server could not be started, stopped or reached. ``remedy`` is the advice for the user;
+    ``kind`` is for programs."""
 
     def __init__(self, message: str, *, remedy: str = "", kind: str = "ServerFailed") -> None:
         super().__init__(message)
@@ -33,7 +34,7 @@ class PortTaken(ServerError):
 
 
 class AlreadyRunning(ServerError):
-    """A server runs in this home, with other settings or started by somebody else."""
+    """A server runs in this home with other settings, or another user started it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message, remedy=remedy, kind="AlreadyRunning")

@@ -1,4 +1,5 @@
-"""The background's workers for events: one that appends those of the HEADs that changed, and one for each target that sends them."""
+"""The background's workers for events: one appends the events of changed HEADs, and one for each
+target sends them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ log = logging.getLogger("turnstile.events")
 
 
 class Appends(Protocol):
-    """What appends (``turnstile.events.append.Appender``)."""
+    """The protocol of an appender (``turnstile.events.append.Appender``)."""
 
     def is_source(self, key: str) -> bool: ...
     def append(self, keys: Iterable[str]) -> Appended: ...
@@ -37,7 +38,7 @@ class EventWorker:
     def __init__(
         self, appender: Appends, gather_s: float, on_appended: Callable[[Iterable[str]], None] = lambda _: None
     ) -> None:
-        """``on_appended`` is called with the catalogs whose logs have grown."""
+        """``on_appended`` is called with the catalogs that have new events."""
         self._appender, self._gather_s, self._on_appended = appender, gather_s, on_appended
         self._changed, self._stop = threading.Condition(), threading.Event()
         self._waiting: dict[str, None] = {}
@@ -46,7 +47,7 @@ class EventWorker:
         self._thread.start()
 
     def add(self, keys: Iterable[str]) -> None:
-        """Notes that the rows under ``keys`` changed; those that are no HEADs are ignored."""
+        """Records that the rows under ``keys`` changed; keys of other rows than HEADs are ignored."""
         sources = [key for key in keys if self._appender.is_source(key)]
         if sources:
             with self._changed:
@@ -59,7 +60,7 @@ class EventWorker:
             return not self._waiting and not self._working
 
     def close(self) -> None:
-        """Ends the thread after the append under way; what waits is found at the next start."""
+        """Ends the thread after the running append; the next start finds the changes that wait."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
@@ -96,13 +97,15 @@ class EventWorker:
 
 
 class DeliveryWorker:
-    """One thread that sends the events of the catalogs that were added to one target, and comes back to those it could not.
+    """A thread that sends the events of the catalogs that were added to one target, and repeats
+    what failed.
 
     Args:
-        rest_s: how long a catalog rests after its turn at least; 0: not at all. For a target that works long on what it gets, in this very
-            process.
-        rest_turns: how many times as long as the turn took it rests at least.
-        on_sent: called with a catalog and how many of its events the target has acknowledged.
+        rest_s: the least pause of a catalog after its turn; 0: none. For a target that works long
+            on events, in this very process.
+        rest_turns: the least pause as a multiple of the time that the turn took.
+        on_sent: called with a catalog and the number of its events that the target has
+            acknowledged.
     """
 
     def __init__(
@@ -124,7 +127,7 @@ class DeliveryWorker:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends the thread after the batch under way; what is left is sent after the next start."""
+        """Ends the thread after the running batch; the rest is sent after the next start."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()

@@ -1,9 +1,13 @@
-"""The background's part in the fleet (``turnstile.fleet``): processes that share a store do each work once.
+"""The background's part in the fleet (``turnstile.fleet``): processes that share a store do each
+work once.
 
-A role is what a process may have or not: one that has a role owns granules of it, and does the work of these. Whoever is woken by changes hears of every change. It works on
-those of its own granules, on those that it has just handed over, since their new owner learns of it with its next beat, and on those whose owner nobody is sure of. What it leaves to others it remembers for a while: when an owner is doubted, or its granules come here, those have
-a turn here, which changes nothing where it is done already. A process that is to be woken by changes and does not hear of every one (a table without a stream) is no member, and works as one
-that is alone.
+A process that has a role owns granules of it, and does the work of these. Every process receives
+the hints of all changes. It works on the changes of its own granules; on those of granules that it
+has just handed over, because the new owner learns of it with its next heartbeat; and on those whose
+owner is unknown. It remembers the other changes for a while. When their owner is suspected, or
+their granules come to this process, it works on them, which has no effect on finished work. A
+process that should be woken by changes and does not receive every hint (a table without a stream)
+is no member, and works as if it were alone.
 """
 
 from __future__ import annotations
@@ -55,12 +59,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Processes:
-    """What goes to the other processes of this machine, and comes from them, at each beat.
+    """The data that the background exchanges with the other processes of this machine at each
+    heartbeat.
 
     Attributes:
-        owners: told the owners of catalogs, whom processes that answer requests ask.
-        shares: told who should do light work.
-        maintained: returns how many events light work has dealt with since the last call, by catalog.
+        owners: receives the owners of catalogs, for processes that answer requests.
+        shares: receives the assignment of light work.
+        maintained: returns how many events light work has handled since the last call, by catalog.
     """
 
     owners: Callable[[Owners], None] = lambda _: None
@@ -69,15 +74,17 @@ class Processes:
 
 
 class Sharing:
-    """Shares the work of a background with other processes. ``mine`` and ``sweeps`` are safe for threads.
+    """Shares the work of a background with other processes. ``mine`` and ``sweeps`` are safe for
+    threads.
 
     Args:
-        roles: what it works for.
-        work: of those of its roles that are woken by changes.
-        catch_up: called with the roles in which something may have been missed: granules came here, or this process stood still.
-        hears: whether this process is told of every change of the store.
-        beat_ms: how often it shows life.
-        address: where others can ask for changes of catalogs; None: nowhere, so it owns none.
+        roles: the roles that it works for.
+        work: its roles that are woken by changes.
+        catch_up: called with the roles that may have missed changes: granules came here, or this
+            process was frozen.
+        hears: whether this process receives the hint of every change of the store.
+        beat_ms: the time between heartbeats.
+        address: where others can send changes of catalogs; None: nowhere, so it owns none.
     """
 
     def __init__(
@@ -118,7 +125,8 @@ class Sharing:
         self._journal.close()
 
     def mine(self, role: str, changes: Mapping[str, int]) -> dict[str, int]:
-        """Returns the changes that this process should work on for one of its roles: those of keys whose owner it is, or nobody is for sure."""
+        """Returns the changes that this process should work on for one of its roles: the changes
+        whose granule it owns, or whose owner is unknown."""
         chosen, now_ms = dict[str, int](), _monotonic_ms()
         for key, count in changes.items():
             if self._is_mine(role, key):
@@ -133,7 +141,8 @@ class Sharing:
         return chosen
 
     def notice(self, changes: Mapping[str, int]) -> None:
-        """Has a member that is alone beat at once when the fleet's row is among the keys that changed: somebody has come."""
+        """Triggers a heartbeat at once if this member is alone and the fleet's row is among the
+        changed keys: another member has joined."""
         if self._fleet_row in changes:
             self._somebody_came.set()
 
@@ -145,7 +154,7 @@ class Sharing:
         return self.member.whose(role, key) is not Whose.OTHERS or self.member.granule_of(role, key) in self._given
 
     def _note_given(self) -> None:
-        """Notes what this process owned before and does not own now."""
+        """Records the granules that this process owned before and does not own now."""
         owned, now_ms = frozenset(self.member.owned()), _monotonic_ms()
         given = {name: at_ms for name, at_ms in self._given.items() if now_ms - at_ms < GIVEN_BEATS * self._beat_ms}
         self._given = {**given, **dict.fromkeys(self._owned - owned, now_ms)}
@@ -177,7 +186,7 @@ class Sharing:
             self._stop.wait(rest_s / 2)
 
     def _pass_on(self) -> None:
-        """Has others of this process know what it believes now."""
+        """Passes the present cache on to the other parts of this process."""
         for role in self._work:
             self._look_again(role)
         self._tell()
@@ -209,7 +218,8 @@ class Sharing:
             log.warning("who owns what could not be told to other processes: %s", error)
 
     def _look_again(self, role: str) -> None:
-        """Takes back what was left to an owner that is in doubt by now, and forgets what was left long ago."""
+        """Takes back changes that were left to an owner that is now suspected, and forgets changes
+        that were left long ago."""
         oldest_ms = _monotonic_ms() - 2 * SILENT_BEATS * self._beat_ms
         with self._mutex:
             left = self._left[role] = {key: at_ms for key, at_ms in self._left[role].items() if at_ms >= oldest_ms}
@@ -232,17 +242,19 @@ class Worked(msgspec.Struct, frozen=True):
 
 
 def shares_file(settings: ServerSettings) -> StructFile[Shares]:
-    """Returns the file by which light work knows who should do it."""
+    """Returns the file from which light work reads its assignment."""
     return StructFile(Path(settings.runtime) / "shares", Shares())
 
 
 def maintained_file(settings: ServerSettings) -> StructFile[Worked]:
-    """Returns the file by which the background knows what light work has done: the load of its granules."""
+    """Returns the file from which the background reads the progress of light work: the load of its
+    granules."""
     return StructFile(Path(settings.runtime) / "maintained", Worked())
 
 
 def differences(read: Callable[[], Worked]) -> Callable[[], dict[str, int]]:
-    """Returns what says how many events were dealt with since it was called last. A process that was started anew counts from nothing."""
+    """Returns a function that returns how many events were handled since its last call. A restarted
+    process counts from zero."""
     before = dict[str, int]()
 
     def since() -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""The home folder of a server: what lies where in it, its locks, and ``server.json``. Nothing is kept outside the home."""
+"""The home folder of a server: its files, its locks, and ``server.json``. A server keeps no file
+outside its home."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Home:
 
     @property
     def state_file(self) -> Path:
-        """What a program needs to reach the server; readable by its owner only, for it holds the token."""
+        """The address and token that a program needs to reach the server. Readable by its owner
+        only, because of the token."""
         return self.path / "server.json"
 
     @property
@@ -45,7 +47,7 @@ class Home:
 
     @property
     def closed(self) -> Path:
-        """There while the server takes no changes; who removes it opens the server."""
+        """Exists while the server accepts no changes; removing it opens the server."""
         return self.path / "closed"
 
     def create(self) -> None:
@@ -55,10 +57,12 @@ class Home:
 
 @dataclass(frozen=True)
 class ServerState:
-    """The contents of ``server.json``. ``token`` is empty when the API is open; ``keys`` sign the access tokens that the
-    server issues; ``pids`` are its processes, the main one first; ``started_ms`` is since the epoch; ``runtime`` is the
-    folder of its sockets, which it removes unless it is killed; ``authentication`` is ``required`` or ``none``; ``notices`` are what was found at its start that
-    an operator has to know."""
+    """The contents of ``server.json``. ``token`` is empty when the API is open; ``keys`` sign the
+    access tokens that the server issues; ``pids`` are its processes, the main one first;
+    ``started_ms`` is since the epoch; ``runtime`` is the folder of its sockets, which it removes
+    unless it is killed; ``authentication`` is ``required`` or ``none``; ``notices`` are findings of
+    the start for the operator.
+    """
 
     url: str
     port: int
@@ -84,8 +88,10 @@ class ServerState:
             return None
 
     def of_home(self, home: Home) -> Self:
-        """Returns the state with the home's own store and lake in the place of those that are remembered and not there: the home was
-        renamed. Else a start would make an empty store under the old name."""
+        """Returns the state with the home's own store and lake in place of remembered ones that do
+        not exist: the home was renamed. Otherwise a start would make an empty store under the old
+        name.
+        """
         store, lake_root = self.store, self.lake_root
         if not _is_there(store, "sqlite:") and (home.path / "turnstile.db").is_file():
             store = f"sqlite:{home.path / 'turnstile.db'}"
@@ -103,7 +109,7 @@ class ServerState:
 
 
 def _is_there(place: str, scheme: str) -> bool:
-    """Whether a file or folder of this machine is there; True for what is elsewhere."""
+    """Whether a file or folder of this machine exists; True for a location elsewhere."""
     return not place.startswith(scheme) or Path(unquote(place.removeprefix(scheme))).exists()
 
 

@@ -70,13 +70,15 @@ OPEN_AGAIN_S: Final = 1.0
 """How long after a store that could not be opened it is tried again."""
 
 BACKLOG_BYTES: Final = 256_000
-"""What a HEAD in SQLite may carry unpublished; a transaction over a hundred of them has no limit there (``ROW_BUDGET``)."""
+"""The size of unpublished commits that a HEAD in SQLite may carry. A transaction over a hundred
+HEADs has no limit there (``ROW_BUDGET``)."""
 
 METADATA_BYTES: Final = 32 * 1024 * 1024
 """The largest metadata file of an Iceberg table: about 33,000 snapshots. Decoded it takes some 200 MB of memory; no answer of Lambda limits it here."""
 
 KEEP_PUBLISHED: Final = Keep(named=8, tickets=48)
-"""For a store whose writes are not charged by size: proposals of some writers on one table are decided by the HEAD alone."""
+"""For a store that does not charge writes by size: the HEAD alone decides the proposals of several
+writers on one table."""
 
 _JSON: Final = "application/json"
 _STATUS: Final = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
@@ -226,17 +228,19 @@ class Application:
 
 
 class Guard:
-    """Refuses what a web page of another origin, or a name that somebody else points here, would send.
+    """Refuses requests that a web page of another origin, or a foreign name that resolves to this
+    server, would send.
 
-    ``Host`` must be a name of this server: a loopback name, the address it listens on, one of its further names, or any IP
-    address, which no foreign name server can make point elsewhere. ``Origin`` must be absent or this very server.
+    ``Host`` must be a name of this server: a loopback name, the address it listens on, one of its
+    further names, or any IP address, which no foreign name server can redirect. ``Origin`` must be
+    absent or this very server.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.hosts)}
 
     def refusal(self, environ: Environ) -> tuple[str, str] | None:
-        """Returns why the request is refused, and what to do; None for one that is not."""
+        """Returns the reason for refusing the request and the remedy; None to accept it."""
         host = str(environ.get("HTTP_HOST", ""))
         if not self._is_own(host):
             return (
@@ -264,7 +268,8 @@ class Guard:
 
 
 def open_apps(settings: ServerSettings, store: OpenStore) -> tuple[App, ...]:
-    """Returns the apps that the functions deploy, on one set of services; the second one is for what no app has a route for."""
+    """Returns the apps that the functions deploy, on one set of services; the second one answers
+    requests without a route."""
     services = Services(store.world, read_settings(settings), vendor=_vendor(store))
     services.prepare(*PARTS)
     telemetry = metrics.RequestMetrics(
@@ -294,8 +299,8 @@ def create() -> Application:
 
 
 def _opened(settings: ServerSettings) -> OpenStore:
-    """The store, as soon as it can be used: the main process found that it can, so what has happened to it since may be mended
-    while the server runs."""
+    """Opens the store as soon as it is usable. The main process has found it usable, so a failure
+    since then may end while the server runs."""
     while True:
         try:
             store = open_store(settings, waker(settings.wake_socket), create=False)
@@ -320,7 +325,8 @@ def end_with_parent() -> None:
 
 
 def read_settings(settings: ServerSettings) -> Settings:
-    """Returns what the services work with: the server's own settings, and the variables that functions have, too."""
+    """Returns the services' settings: the server's own ones, and the variables that functions have,
+    too."""
     own = Settings(
         lake_root=settings.lake_root,
         limits=_limits(settings),
@@ -382,7 +388,8 @@ def _no_body(_limit: BodyLimit | None) -> bytes:
 
 
 def read_body(source: Any, limit: BodyLimit | None) -> bytes:
-    """Returns the body that ``source`` has. Raises TooLarge before more than the limit is read, InvalidRequest for what is not UTF-8."""
+    """Returns the body from ``source``. Raises TooLarge before it reads more than the limit,
+    InvalidRequest if the body is not UTF-8."""
     limit = limit or BodyLimit()
     body: bytes = source.read(limit.bytes + 1)
     if len(body) > limit.bytes:

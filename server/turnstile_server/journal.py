@@ -1,7 +1,9 @@
-"""Events of the fleet: what this process's member did is a line of the log, and an event in the store (``turnstile.events.fleet_log``).
+"""Events of the fleet: each event of this process's member is a line of the log, and a row in the
+store (``turnstile.events.fleet_log``).
 
-The member's own transactions are seen as they are accepted (``NotedRefs``), so a beat that changes nothing costs no request more. A thread of its own
-appends: the member shows life meanwhile. What the store does not take is tried again; what a crash leaves is lost, and nothing but events.
+The member's transactions are recorded as they are accepted (``NotedRefs``), so a heartbeat without
+changes costs no further request. A separate thread appends, so the heartbeat goes on meanwhile.
+Events that the store refuses are tried again. A crash can lose events, and nothing else.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ log = logging.getLogger("turnstile.fleet")
 
 
 class FleetJournal:
-    """Writes what the member of this process does. Safe for threads.
+    """Writes the events of this process's member. Safe for threads.
 
     Args:
         me: returns the id of the member.
@@ -62,7 +64,7 @@ class FleetJournal:
         self._thread.start()
 
     def watched(self) -> World:
-        """Returns the world with refs whose transactions are noted: for the member."""
+        """Returns the world with refs that record their transactions, for the member."""
         return replace(self._world, refs=NotedRefs(self._world.refs, self._transacted, self._seen))
 
     def refused(self, id: str) -> None:
@@ -70,7 +72,7 @@ class FleetJournal:
         self._note([Happening(REFUSED, id)])
 
     def close(self) -> None:
-        """Appends what waits, if that does not take long, and ends."""
+        """Appends the events that wait, if that does not take long, and ends."""
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
@@ -107,7 +109,7 @@ class FleetJournal:
             time.sleep(random.uniform(0, GATHER_S))  # noqa: S311
 
     def _gather(self) -> None:
-        """Makes events of what happened, each a line of the log."""
+        """Makes events, each with a line of the log."""
         with self._changed:
             happened, self._happened = self._happened, []
             names, now = dict(self._names), self._world.clock.now_ms()

@@ -1,11 +1,14 @@
-"""The process that does light work on Delta tables: checkpoints, version checksums, log compaction (``turnstile.maintenance``).
+"""The process that does light work on Delta tables: checkpoints, version checksums, log compaction
+(``turnstile.maintenance``).
 
-It has a process of its own because it reads whole tables: in the background it would keep publishing waiting, which shares one
-interpreter with it. Its priority is low. The events of a catalog say which of its tables changed; they are kept, with a cursor, so
-nobody has to wake it, and what a crash interrupted is done after it.
+It is a separate process because it reads whole tables: in the background's interpreter it would
+delay publishing. Its priority is low. The events of a catalog name its changed tables. They are
+stored, with a cursor, so the process needs no hints, and finishes after a crash the work that was
+interrupted.
 
-In a fleet it does the catalogs whose granules its server or worker owns, and those whose owner nobody is sure of: the background, which is the member, tells it
-(``fleet.shares_file``). Others have no look at them, and what two do at the same time is right (I15).
+In a fleet it works for catalogs whose granules its server or worker owns, and for those whose owner
+is unknown: the background, which is the member, passes the assignment on (``fleet.shares_file``).
+Two processes that work on one table at the same time are correct (I15).
 """
 
 from __future__ import annotations
@@ -37,14 +40,15 @@ from turnstile_server.settings import ServerSettings
 from turnstile_server.world import open_store
 
 LOOK_S: Final = 10.0
-"""How often the events are looked at, and the least time between two turns for a catalog, in which commits gather: nobody waits
-for light work."""
+"""The pause between looks at the events, and the least time between two turns of a catalog, in
+which commits gather. Light work is never urgent."""
 LOOK_PAID_S: Final = 60.0
 """The same where every read is paid for."""
 ALL_S: Final = 6 * 3600.0
 """How often all tables are looked at: that no event named, or that failed."""
 ALL_FIRST_S: Final = 300.0
-"""How long after the start they are looked at first, which finds what a kill interrupted: later than its lease ends."""
+"""The time of the first look after the start, which finds work that a kill interrupted: later than
+the end of its lease."""
 AGAIN_S: Final = 60.0
 """How often the tables are tried again that were busy, or have failed. The pause of a failure grows, and costs one read."""
 REST_TURNS: Final = 10

@@ -1,8 +1,9 @@
-"""Figures for Prometheus, of all processes of a server together, and log lines for what failed.
+"""Figures for Prometheus, of all processes of a server together, and log lines for failures.
 
-Each process writes its figures into files of the runtime folder (``prometheus_client``'s multiprocess mode), and whichever
-process is asked adds them up. ``start`` has to come before anything that counts. No figure is in a registry of the process
-(``registry=None``): ``exposition`` reads the files, and a process may have several servers, as tests do.
+Each process writes its figures into files of the runtime folder (``prometheus_client``'s
+multiprocess mode). A process that answers a scrape adds them up. ``start`` has to be called before
+anything counts. No figure is in a registry of the process (``registry=None``): ``exposition`` reads
+the files, and a process may have several servers, as tests do.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ log = logging.getLogger("turnstile.requests")
 
 
 def start(settings: ServerSettings) -> None:
-    """Says where the figures go; for every process, before anything counts. ``prometheus_client`` decides when it is imported
-    whether figures go into files, so that is decided again where somebody imported it before."""
+    """Sets the folder of the figures; each process calls it before anything counts.
+    ``prometheus_client`` decides at its import whether figures go into files, so an earlier import
+    is corrected here.
+    """
     from prometheus_client import values
 
     folder = Path(settings.runtime) / "metrics"
@@ -110,7 +113,7 @@ class FleetMetrics:
         )
 
     def record(self, members: int, granules: int, gained: int, *, removed: bool) -> None:
-        """Counts what one beat found."""
+        """Counts the findings of one heartbeat."""
         self._members.set(members)
         self._granules.set(granules)
         self._gained.inc(gained)
@@ -118,7 +121,7 @@ class FleetMetrics:
 
 
 class BackgroundMetrics:
-    """What the background did."""
+    """The work of the background."""
 
     def __init__(self) -> None:
         from prometheus_client import Counter, Gauge, Histogram
@@ -157,7 +160,7 @@ class BackgroundMetrics:
 
 
 class LightWorkMetrics:
-    """What light work on tables did."""
+    """The light work on tables."""
 
     def __init__(self) -> None:
         from prometheus_client import Counter
@@ -168,7 +171,7 @@ class LightWorkMetrics:
         self._failures = Counter("turnstile_light_work_failures", "Attempts on a table that failed", registry=None)
 
     def record(self, done: Maintained) -> None:
-        """Counts what became of one table."""
+        """Counts the result for one table."""
         for kind, written in (
             ("checkpoint", done.checkpoints),
             ("checksum", done.checksums),
@@ -179,7 +182,7 @@ class LightWorkMetrics:
 
 
 class DeliveryMetrics:
-    """What targets of events got."""
+    """The deliveries to targets of events."""
 
     def __init__(self) -> None:
         from prometheus_client import Counter
@@ -190,6 +193,6 @@ class DeliveryMetrics:
         )
 
     def record(self, target: str, sent: int, *, failed: bool) -> None:
-        """Counts what one call of a deliverer did."""
+        """Counts the result of one call of a deliverer."""
         self._sent.labels(target).inc(sent)
         self._failures.labels(target).inc(failed)

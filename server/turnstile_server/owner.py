@@ -1,8 +1,11 @@
-"""The process of a fleet's member that applies changes of the catalogs whose granules it owns, and commits of hot tables, and what servers do to ask it.
+"""The process of a fleet's member that applies changes of the catalogs whose granules it owns, and
+commits of hot tables; and the servers' side of forwarding.
 
-All changes of a catalog that its owner is asked for meet in one process, and share swaps of the catalog's HEAD (``catalog.group_commit``); commits of a
-table that gets many of them share its writes (``delta.shared_commits``). Whoever receives a request authenticates it and asks the owner; where it is not sure of the owner, or the owner does not answer, it applies the change
-itself (``fleet.core.asking``). The owner checks the caller's token and rights once more: it believes nobody.
+All forwarded changes of a catalog meet in one process, and share swaps of the catalog's HEAD
+(``catalog.group_commit``). Commits of a table that gets many of them share its writes
+(``delta.shared_commits``). A server authenticates a request and forwards it. It applies the change
+itself if it is not sure of the owner, or the owner does not answer (``fleet.core.asking``). The
+owner checks the caller's token and rights once more, and trusts no other process.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ log = logging.getLogger("turnstile.owner")
 
 
 class OwnersReader(Protocol):
-    """Where a server finds what its background believes of owners."""
+    """The file from which a server reads its background's cache of owners."""
 
     def read(self) -> Owners: ...
 
@@ -54,7 +57,7 @@ def monotonic_ms() -> int:
 
 
 class _ReadOnce:
-    """Reads a body once, and gives the same bytes, or the same refusal, to whoever reads it again."""
+    """Reads a body once, and returns the same bytes, or raises the same refusal, on each later read."""
 
     def __init__(self, read: Callable[[BodyLimit | None], bytes]) -> None:
         self._read = read
@@ -80,7 +83,7 @@ class Forwarding:
     ) -> None:  # fmt: skip
         """
         Args:
-            clock_ms: the machine's monotonic clock, by which what is believed of owners ends.
+            clock_ms: the machine's monotonic clock, by which cached owners expire.
         """
         self._owners, self._authentication = owners, authentication
         self._asker, self._clock_ms, self._metrics = asker or Asker(), clock_ms, metrics.ForwardingMetrics()
@@ -88,7 +91,8 @@ class Forwarding:
         self._rates, self._rates_mutex = Rates(), threading.Lock()
 
     def answer(self, app: App, incoming: Incoming) -> Response:
-        """Returns the response to a request that ``app`` has the route of, by whoever applies it."""
+        """Returns the response to a request for which ``app`` has a route: by its owner, or by this
+        process."""
         subject = subject_of(incoming.method, *app.route_of(incoming.path))
         if subject is None:
             return app.answer(incoming)
@@ -148,7 +152,7 @@ class Forwarding:
 
 
 def answering(apps: tuple[App, ...]) -> Callable[[AskedRequest], AskedResponse]:
-    """Returns what answers requests that others received."""
+    """Returns the app that answers forwarded requests."""
 
     def answer(asked: AskedRequest) -> AskedResponse:
         def read(limit: BodyLimit | None) -> bytes:

@@ -31,12 +31,14 @@ def settings_of(home: Path, store: str, store_endpoint: str, realm: str) -> Serv
 def relocate(
     home: Path, old: str, new: str, *, store: str = "", store_endpoint: str = "", realm: str = "default", dry_run: bool
 ) -> dict[str, Any]:
-    """Gives all that the store has below ``old`` the same place below ``new``; returns what was found and whether it was done. With
-    ``dry_run`` nothing is changed, and problems are in the report.
+    """Changes every location in the store below ``old`` to the same path below ``new``. Returns the
+    report and whether the change was made. With ``dry_run`` nothing changes, and problems are in
+    the report.
 
     Raises:
-        ServerError: a server runs in the home, a process has the file open, or there are problems; nothing was changed. Or the store
-            failed, or something else wrote to it: the same relocation goes on where it stopped.
+        ServerError: a server runs in the home, a process has the file open, or there are problems;
+            nothing was changed. Or the store failed, or another process wrote to it: a second call
+            of the same relocation continues.
     """
     settings, place = settings_of(home, store, store_endpoint, realm), Home.at(home)
     lock = take_lock(place.lock) if place.path.is_dir() else None

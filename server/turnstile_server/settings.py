@@ -1,6 +1,7 @@
-"""What a server is started with. Its processes hand it on in the environment; secrets have variables of their own.
+"""The settings of a server. Its processes inherit them by the environment; secrets have variables
+of their own.
 
-Everything else that the functions read from their environment means the same here (template.yaml lists the variables):
+All other variables that the functions read mean the same here (template.yaml lists them):
 authentication, how long garbage stays, keys for clients of a store without STS.
 """
 
@@ -26,7 +27,7 @@ TOKEN: Final = "TURNSTILE_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_KEYS: Final = "TURNSTILE_TOKEN_KEYS"  # noqa: S105
 AUTHENTICATION: Final = "TURNSTILE_AUTHENTICATION"
 ACCEPTS: Final = (TOKEN, "TURNSTILE_TOKENS", "TURNSTILE_OIDC_ISSUER")
-"""What a server accepts tokens by."""
+"""The settings by which a server accepts tokens."""
 _STORES: Final = ("sqlite", "dynamodb")
 
 
@@ -36,21 +37,26 @@ class ServerSettings:
 
     Attributes:
         home: folder with the lock, the log, and by default the store and the lake.
-        lake_root: location below which new tables go; empty: ``lake`` in the home.
-        store: ``sqlite:PATH``, or ``dynamodb:REFS_TABLE,OBJS_TABLE``; empty: a SQLite file in the home.
-        store_endpoint: where an emulator of DynamoDB, or Alternator, listens; empty: AWS.
+        lake_root: location for new tables; empty: ``lake`` in the home.
+        store: ``sqlite:PATH``, or ``dynamodb:REFS_TABLE,OBJS_TABLE``; empty: a SQLite file in the
+            home.
+        store_endpoint: the address of an emulator of DynamoDB, or of Alternator; empty: AWS.
         host: address to listen on; any but a loopback address demands authentication.
         hosts: further names by which clients call it.
         realm: the tenant.
-        workers: processes that answer requests; 0: it is a worker, which answers none (``worker``).
-        threads: requests that one of them works on at once.
-        body_s: how long the body of a request may take to arrive; a large one has more time (``admission``).
-        roles: what its background does of ``turnstile.fleet.core.roles``; others of the fleet do the rest.
+        workers: processes that answer requests; 0: none, because it is a worker (``worker``).
+        threads: requests that one process works on at once.
+        body_s: how long the body of a request may take to arrive; a large one has more time
+            (``admission``).
+        roles: its background's roles (``turnstile.fleet.core.roles``); other members do the rest.
         fleet: whether it shares its background's work with other servers of the store.
-        fleet_beat_ms: how often it shows the others that it lives.
-        fleet_host: by which name or address the others reach it; by default ``host``, if that is one.
-        fleet_port, fleet_secret: where its owner of catalogs listens, and what others have to know (``asking``); made at each start.
-        closed: whether it takes no changes until its home has no ``closed`` file (``turnstile_server.closed``).
+        fleet_beat_ms: the time between heartbeats.
+        fleet_host: the name or address by which other members reach it; by default ``host``, if
+            that is one.
+        fleet_port, fleet_secret: the port of its owner of catalogs, and the secret for connections
+            to it (``asking``); new at each start.
+        closed: whether it accepts no changes until its home has no ``closed`` file
+            (``turnstile_server.closed``).
         runtime: folder of sockets and figures while it runs; the supervisor makes it.
     """
 
@@ -97,7 +103,7 @@ class ServerSettings:
 
     @property
     def store_place(self) -> str:
-        """What follows the kind: a path, or the names of two tables."""
+        """The part after the kind: a path, or the names of two tables."""
         return self.store.partition(":")[2]
 
     @property
@@ -124,7 +130,8 @@ class ServerSettings:
 
     @property
     def advertised_host(self) -> str:
-        """The name or address by which the fleet's other members reach this server; empty where nobody said it."""
+        """The name or address by which the fleet's other members reach this server; empty if it is
+        not set."""
         if not self.fleet:
             return ""
         return self.fleet_host or ("" if self.host in ("0.0.0.0", "::") else self.host)  # noqa: S104 - compared, not bound
@@ -136,7 +143,7 @@ class ServerSettings:
 
     @property
     def wake_socket(self) -> str:
-        """Where processes tell the background what was committed."""
+        """The socket on which processes send hints of commits to the background."""
         return str(Path(self.runtime) / "wake")
 
     @property
@@ -174,8 +181,8 @@ def read_roles(text: str, *, or_none: bool = False) -> tuple[str, ...]:
 
 
 def default_workers() -> int:
-    """Returns how many processes answer requests where nobody says: half of the cores, at most four. The others are for the
-    background, and for what runs beside the server."""
+    """Returns the default number of processes that answer requests: half of the cores, at most
+    four. The other cores are for the background, and for programs beside the server."""
     return max(1, min(4, len(os.sched_getaffinity(0)) // 2 if hasattr(os, "sched_getaffinity") else 1))
 
 

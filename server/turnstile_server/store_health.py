@@ -1,10 +1,12 @@
-"""Whether the store of a server can be used: found out before it starts, and while it runs.
+"""Whether the store of a server is usable: checked before the start, and while it runs.
 
-    at the start    the main process opens the store, looks at the whole file where it is SQLite's and small, and writes
-    /readyz         a process that answers reads and writes a row that means nothing, at most once in ``PROBE_S``
-    background      looks at the whole file again and again, for a hundredth of the time
+    at the start    the main process opens the store, checks a small SQLite file completely, and
+    writes
+    /readyz         a process that answers reads and writes a row without meaning, at most once in
+    ``PROBE_S``
+    background      checks the whole file again and again, for a hundredth of the time
 
-What is wrong is told to strangers by its cause alone; the error itself is for the log.
+Unauthenticated callers see only the cause of a failure; the error itself goes to the log.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ WAIT_S: Final = 2.0
 """How long ``/readyz`` waits for the look that is under way."""
 
 FREE_BYTES: Final = 8_388_608
-"""What the disk of a SQLite file has to have left: a checkpoint needs some room beside the commits."""
+"""The free space that the disk of a SQLite file needs: a checkpoint needs some room beside the
+commits."""
 
 CHECKED_AT_START_BYTES: Final = 67_108_864
 CHECKED_BYTES: Final = 1_073_741_824
@@ -59,7 +62,7 @@ SAYS: Final = {
     StoreCause.UNREACHABLE: "the store cannot be reached",
     StoreCause.FAILED: "the store does not answer, or takes no writes",
 }
-"""What ``/readyz`` says, by cause."""
+"""The texts of ``/readyz``, by cause."""
 
 _BEHIND: Final = "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run 'turnstile repair --all'"
 
@@ -69,7 +72,8 @@ log = logging.getLogger("turnstile.store")
 
 
 def look(store: OpenStore) -> None:
-    """Reads and writes what means nothing. Raises StoreUnavailable, or what the store's client raises."""
+    """Reads and writes a row without meaning. Raises StoreUnavailable, or an error of the store's
+    client."""
     database, world = store.database, store.world
     world.refs.read(world.space.table("-"))
     if database is None:
@@ -84,7 +88,8 @@ def look(store: OpenStore) -> None:
 
 
 class StoreProbe:
-    """What is wrong with the store, as of a second ago at most. However often it is asked, one thread looks, now and then."""
+    """The failure of the store, at most a second old; None if it works. However many callers ask,
+    one thread checks, now and then."""
 
     def __init__(self, look: Callable[[], None], every_s: float = PROBE_S, wait_s: float = WAIT_S) -> None:
         self._look, self._every_s, self._wait_s = look, every_s, wait_s
@@ -93,7 +98,7 @@ class StoreProbe:
         self._problem: str | None = None
 
     def problem(self) -> str | None:
-        """Why the store cannot be used, in words for anybody; None if it can."""
+        """The reason why the store is not usable, for any caller; None if it is."""
         with self._mutex:
             if self._running is None and time.monotonic() - self._looked_s >= self._every_s:
                 self._running = threading.Event()
@@ -122,8 +127,10 @@ class StoreProbe:
 
 
 def require_store(settings: ServerSettings) -> tuple[str, ...]:
-    """Opens the store, makes what a new one needs, and closes it again, so that processes which are forked from here share no
-    connection. Returns what an operator has to know. Raises ServerError of the kind ``StoreUnavailable`` for one that cannot be used."""
+    """Opens the store, creates the parts of a new one, and closes it again, so that forked
+    processes share no connection. Returns notices for the operator. Raises ServerError of the kind
+    ``StoreUnavailable`` if it is not usable.
+    """
     try:
         notices = lost_wal(settings)
         store = open_store(settings)
@@ -151,8 +158,8 @@ def require_store(settings: ServerSettings) -> tuple[str, ...]:
 
 
 def leave_store(settings: ServerSettings) -> None:
-    """Leaves word in a SQLite file that no server uses it, unless one still does. What fails is for the log: the next start says that the
-    WAL is missing only if it is."""
+    """Records in a SQLite file that no server uses it, unless one still does. Failures go to the
+    log: then the next start reports a missing WAL only if it is missing."""
     if settings.store_kind != "sqlite":
         return
     from turnstile.adapters.sqlite.copies import is_open

@@ -1,10 +1,12 @@
-"""Hints from the stream of a DynamoDB table: the keys of rows that any server, or function, changed.
+"""Hints from the stream of a DynamoDB table: the keys of rows that any server, or function,
+changed.
 
-Where the table has no stream, or its account does not allow reading it, publishing is woken by the server's own commits, and
-the sweep finds the rest. Every server reads the whole stream: hints may come twice.
+Without a stream, or without the right to read it, the server's own commits wake publishing, and the
+sweep finds the rest. Every server reads the whole stream: hints may come twice.
 
-A read that fails for a while is tried again from the same place, so nothing is missed. Where a place is no longer to be had (this process stood still for
-a quarter of an hour, or the stream is another one), reading begins anew with changes from now on, and a sweep finds what was between.
+A read that fails for a while is tried again from the same position, so no hint is lost. If a
+position has expired (this process was frozen for a quarter of an hour, or the stream is another
+one), reading starts again with changes from now on, and a sweep finds the changes between.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ class Stream:
         return iterators[shard] is not None
 
     def _tried(self, call: Callable[[], bool]) -> bool:
-        """Returns what a call returns, as soon as it succeeds. Raises what trying again cannot mend."""
+        """Returns the result of a call as soon as it succeeds. Raises errors for which a retry is
+        useless."""
         while True:
             try:
                 result = call()
@@ -136,9 +139,11 @@ def _code(error: Exception) -> str:
 
 
 def add_shards(streams: Any, arn: str, iterators: dict[str, str | None]) -> bool:
-    """Adds iterators of shards that are new: those that follow a shard that was read from their beginning, those that
-    were there at the start from now on, if no other one follows them. (That one has an end is no sign: dynoxide names one for
-    a shard that goes on.) Forgets those that were read and are not listed any more. Returns True."""
+    """Adds iterators of new shards: children of a shard that was read are read from their
+    beginning; shards of the start without a child are read from now on. (An end position does not
+    mean that a shard is closed: dynoxide reports one for an open shard.) Forgets shards that were
+    read and are not listed any more. Returns True.
+    """
     kind = "TRIM_HORIZON" if iterators else "LATEST"
     shards = _shards(streams, arn)
     followed = {shard.get("ParentShardId") for shard in shards}
@@ -156,7 +161,7 @@ def add_shards(streams: Any, arn: str, iterators: dict[str, str | None]) -> bool
 
 
 def _shards(streams: Any, arn: str) -> list[Any]:
-    """All shards of a stream; parents come before those that follow them."""
+    """All shards of a stream; parents come before their children."""
     shards: list[Any] = []
     start = dict[str, str]()
     while True:

@@ -15,7 +15,7 @@ class StructFile(Generic[T]):
     """A file with one struct.
 
     Args:
-        nothing: what is read where there is no file, or one that is damaged.
+        nothing: the result of reading a missing or damaged file.
     """
 
     def __init__(self, path: Path, nothing: T) -> None:
@@ -23,7 +23,7 @@ class StructFile(Generic[T]):
         self._file, self._last = (0, 0), nothing
 
     def write(self, struct: T) -> None:
-        """Replaces what the file has. Raises OSError."""
+        """Replaces the contents of the file. Raises OSError."""
         whole = self._path.with_suffix(".new")
         descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -31,7 +31,7 @@ class StructFile(Generic[T]):
         whole.replace(self._path)
 
     def read(self) -> T:
-        """Returns what was written last."""
+        """Returns the struct that was written last."""
         try:
             stat = self._path.stat()
             file = stat.st_ino, stat.st_mtime_ns

@@ -1,13 +1,16 @@
-"""The main process of a server: one home folder, one server; its processes start, live and end with it.
+"""The main process of a server: one home folder, one server; its processes start and end with it.
 
-    main process    holds the lock of the home, and the port; starts the others, and starts them anew when one dies
+    main process    holds the lock of the home, and the port; starts the others, and restarts one
+    that dies
     http            ``workers`` processes that answer requests
     background      one that publishes, sweeps and collects
     light work      one that writes checkpoints, version checksums and log compaction files
-    owner           in a fleet: one that applies the changes of catalogs whose granules the server owns
+    owner           in a fleet: one that applies the changes of catalogs whose granules the server
+        owns
 
-Processes are forked where the system can, after everything is imported, so that a start, and the replacement of a killed
-process, costs no imports. A process whose main process is gone ends itself; a server whose home is gone stops.
+Where the system allows it, processes are forked after all imports, so that a start, and the
+replacement of a killed process, costs no imports. A process whose main process is gone ends itself;
+a server whose home is gone stops.
 """
 
 from __future__ import annotations
@@ -204,9 +207,11 @@ def most_connections(files: int) -> int:
 
 
 class StartTimes(dict[int, float]):
-    """When each worker was started anew, less those that were ready to answer: granian ends the server when a worker dies
-    within seconds of that time, which one that cannot start does, but one that is killed twice must not. It is never
-    cleared: granian does so whenever a worker dies, so two that cannot start would be started in turns for ever."""
+    """The time when each worker was restarted, without workers that were ready to answer. granian
+    ends the server if a worker dies within seconds of that time: correct for a worker that cannot
+    start, wrong for one that is killed twice. It is never cleared: granian does so whenever a
+    worker dies, and two workers that cannot start would be restarted in turns for ever.
+    """
 
     def __init__(self, server: Any, settings: ServerSettings) -> None:
         super().__init__()
@@ -221,8 +226,10 @@ class StartTimes(dict[int, float]):
 
 
 def require_closed_still(mode: str, environment: Mapping[str, str], previous: ServerState | None) -> None:
-    """Raises BadSettings for a server that would be open by mistake: that of this home demanded tokens, and what it accepted
-    is not configured any more, though nobody said that it shall be open."""
+    """Raises BadSettings for a server that would be open by mistake: the server of this home
+    demanded tokens, its authentication is not configured any more, and no setting opens it
+    explicitly.
+    """
     closed = previous is not None and (previous.authentication == "required" or bool(previous.token))
     if closed and mode == "none" and environment.get(AUTHENTICATION) != "none":
         raise BadSettings(
@@ -240,7 +247,8 @@ def _close(home: Home, settings: ServerSettings) -> None:
 
 
 def _remove_runtime(previous: ServerState | None) -> None:
-    """Removes the runtime folder of a server of this home that was killed; no folder elsewhere, whatever the state says."""
+    """Removes the runtime folder of a server of this home that was killed; never a folder
+    elsewhere, whatever the state says."""
     folder = Path(previous.runtime) if previous is not None else Path()
     if folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_RUNTIME):
         shutil.rmtree(folder, ignore_errors=True)
@@ -260,7 +268,8 @@ def _take(home: Home) -> int:
 
 
 def _free_port(host: str, port: int) -> int:
-    """Returns the port, or a free one for 0. Raises PortTaken: granian itself would share it with whoever has it."""
+    """Returns the port, or a free one for 0. Raises PortTaken: granian itself would share a port
+    that another program has."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     deadline = time.monotonic() + (LOCK_S if port else 0)
     while True:

@@ -1,4 +1,4 @@
-"""Turns of tables: who changed has one, and rests after it."""
+"""Publish scheduling: a changed table has a turn at once, then pauses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Final
 
 IDLE_S: Final = 0.5
 REST_S: Final = 0.1
-"""How long a table rests after a turn, unless it changes often: commits that follow each other closely are published
-together, which costs a third of what each alone does."""
+"""The pause of a table after a turn, unless it changes often. Commits that follow each other
+closely are published together, which costs a third of publishing each alone."""
 REST_CHANGES: Final = 16
 """Changes that end the rest: far fewer than a HEAD can carry unpublished."""
 

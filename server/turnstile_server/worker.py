@@ -1,10 +1,13 @@
-"""A worker: the processes of a server that answers no requests. It joins the fleet of a store, and works for some roles.
+"""A worker: the processes of a server that answers no requests. It joins the fleet of a store, and
+works for some roles.
 
-    main process    starts the others, and starts them anew when one dies; says now and then what was done
-    background      the member of the fleet; publishes, makes events, sweeps: what is among its roles
-    light work      where maintenance is
+    main process    starts the others, restarts one that dies, and logs progress now and then
+    background      the member of the fleet; publishes, makes events, sweeps: as far as its roles
+    say
+    light work      with the role ``maintain``
 
-It has no port, and holds no lock: as many as one likes work side by side. Everything about who does what is in the rows of the fleet.
+It has no port, and holds no lock, so any number of workers can run side by side. The rows of the
+fleet hold the whole assignment of work.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from turnstile_server.world import open_store
 
 WATCH_S: Final = 0.5
 REPORT_S: Final = 60.0
-"""How often a line says what was done since the last one, if anything was."""
+"""The time between log lines about the work since the last line, if there was any."""
 
 PROGRESS: Final = {
     "turnstile_published_versions_total": "published",
@@ -46,10 +49,11 @@ log = logging.getLogger("turnstile.worker")
 
 
 def work(settings: ServerSettings, *, ready: Callable[[], None] = lambda: None) -> None:
-    """Runs a worker until SIGTERM or SIGINT; then it hands over what it owns, and leaves the fleet.
+    """Runs a worker until SIGTERM or SIGINT; then it hands over its granules, and leaves the fleet.
 
     Args:
-        settings: ``roles`` is what it works for; it always shares, and answers nobody.
+        settings: ``roles`` are the roles that it works for. It always shares work, and answers no
+            requests.
         ready: called when its processes are being started.
 
     Raises:
@@ -92,7 +96,7 @@ def _watch(children: Children, stop: threading.Event) -> None:
 
 
 def figures(exposition: str) -> dict[str, int]:
-    """Returns what the lines of Prometheus' text format say of ``PROGRESS``, each over all labels."""
+    """Returns the values of ``PROGRESS`` from Prometheus' text format, each summed over all labels."""
     sums = dict[str, int]()
     for line in exposition.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
@@ -102,7 +106,8 @@ def figures(exposition: str) -> dict[str, int]:
 
 
 def _require_store(settings: ServerSettings) -> None:
-    """Raises BadSettings unless the store is there: a worker creates none, where nobody would ever write."""
+    """Raises BadSettings unless the store exists: a worker creates none, because no server would
+    write to it."""
     if settings.store_kind == "sqlite":
         if not Path(settings.store_place).is_file():
             raise BadSettings(

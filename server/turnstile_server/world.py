@@ -1,4 +1,5 @@
-"""The world of a server: its stores, by the one setting that names them, and who is told of what was written."""
+"""The world of a server: the stores that one setting names, and hints for the background after each
+write."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class OpenStore:
     world: World
     database: Database | None
     remove_expired: Callable[[], None] = lambda: None
-    """Removes what has ended, where the store does not by itself."""
+    """Removes expired rows, for a store that does not do so by itself."""
 
     def close(self) -> None:
         if self.database is not None:
@@ -82,7 +83,8 @@ def _open_sqlite(settings: ServerSettings, wake: Wake | None, *, create: bool) -
 
 
 class RefsAround:
-    """``turnstile.store.ports.Refs`` around others: what is not overridden is theirs."""
+    """``turnstile.store.ports.Refs`` around another one. Methods that are not overridden go to the
+    other one."""
 
     def __init__(self, refs: Refs) -> None:
         self._refs = refs
@@ -140,7 +142,8 @@ _KEY_BYTES: Final = 2048
 
 
 def waker(path: str) -> Wake:
-    """Returns what sends a key to the background. It never waits: a lost one is found by the feed, or by the sweep."""
+    """Returns a function that sends a key to the background. It never waits: the feed or the sweep
+    finds a lost key."""
     sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sender.setblocking(False)
 
@@ -152,7 +155,7 @@ def waker(path: str) -> Wake:
 
 
 class WakeListener:
-    """Receives what ``waker`` sends."""
+    """Receives the keys that ``waker`` sends."""
 
     def __init__(self, path: str) -> None:
         Path(path).unlink(missing_ok=True)

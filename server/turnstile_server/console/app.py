@@ -1,6 +1,8 @@
-"""The console of a deployment: this folder is the function's code, and the files beside this module are what it answers with.
+"""The console of a deployment: this folder is the function's code, and it serves the files beside
+this module.
 
-It reads no table and holds no secret: the page that it hands out asks the API, with the token of whoever logged in.
+It reads no table and holds no secret: its page calls the API with the token of the user that has
+logged in.
 """
 
 from __future__ import annotations
