@@ -1,16 +1,20 @@
-"""Makes a deployment of template.yaml a canary: new code gets a part of the requests first, and is taken back on an alarm.
+"""Makes a deployment of template.yaml a canary: new code gets a part of the requests first, and an
+alarm rolls it back.
 
     sam build
     python infra/canary.py --type Canary10Percent5Minutes
     sam deploy --template-file .aws-sam/build/canary.json --parameter-overrides ...
 
-It reads what `sam build` built and writes a template beside it, in which the functions that answer requests have an alias `live`,
-which the API calls, a new version for each run of this script, and a deployment by CodeDeploy that moves the alias to it. While it
-moves, alarms look at the errors of the new version and at the API's failures; one of them takes the alias back to the version before, and
-the update of the stack fails and is rolled back. The stream and the schedules get new code at once.
+It reads the result of `sam build` and writes a template beside it, in which the functions that
+answer requests have an alias `live`, which the API calls, a new version for each run of this
+script, and a deployment by CodeDeploy that moves the alias to it. While it moves, alarms watch the
+errors of the new version and the API's failures. An alarm moves the alias back to the version
+before, and the update of the stack fails and is rolled back. The stream and the schedules get new
+code at once.
 
-It is a script, and no parameter of template.yaml, because SAM makes a new version where ``CodeUri`` has changed, and the code is in the
-layers: an alias of its own accord would go on with old code, or with old values of parameters, and nobody would be told.
+It is a script, and no parameter of template.yaml, because SAM makes a new version only if
+``CodeUri`` has changed, and the code is in the layers: an automatic alias would silently go on with
+old code, or with old values of parameters.
 """
 
 # ruff: noqa: INP001 - a script, run by its path
@@ -72,7 +76,7 @@ def canary(template: Template, release: str, kind: str, start: str = "cold") -> 
     """Returns the template whose deployment is a canary.
 
     Args:
-        template: template.yaml, or what `sam build` made of it.
+        template: template.yaml, or the result of `sam build`.
         release: any text; another one makes new versions of the functions.
         kind: one of ``TYPES``.
         start: as ``start_of``. Both warm ways belong to a version, so that they need the alias.
@@ -103,8 +107,8 @@ def canary(template: Template, release: str, kind: str, start: str = "cold") -> 
 
 
 def _errors_of_new_version(function: str) -> dict[str, Any]:
-    """Invocations that fail: code that cannot be imported, runs out of time or memory. Of the newest version alone, whose
-    errors would be few among those of all."""
+    """Invocations that fail: code that cannot be imported, runs out of time or memory. Of the
+    newest version alone, whose errors would be few among the errors of all."""
     return _alarm(
         f"{function}: the version that is being deployed fails",
         Namespace="AWS/Lambda",

@@ -1,12 +1,14 @@
-"""Gives a DynamoDB table the rows of another one: how a stack's own tables get back what point-in-time recovery restored.
+"""Copies the rows of one DynamoDB table into another: a stack's own tables get the rows that
+point-in-time recovery restored.
 
     python infra/restore_rows.py --from turnstile-refs-restored --into turnstile-RefsTable-1A2B3C
-    python infra/restore_rows.py --from turnstile-refs-restored --into turnstile-RefsTable-1A2B3C --apply
+    python infra/restore_rows.py --from turnstile-refs-restored --into turnstile-RefsTable-1A2B3C
+    --apply
 
-Recovery makes a new table, without the stream, time to live and protection of the old one, and a stack cannot be told to
-use it. So its rows go back into the table that the stack knows. Without ``--apply`` nothing is written. Rows that are the
-same already are not written again; so it may be repeated at will, and killed: the next run goes on. docs/operations.md says
-what must stand still meanwhile.
+Recovery makes a new table, without the stream, time to live and protection of the old one, and a
+stack cannot be told to use it. So its rows go back into the table that the stack knows. Without
+``--apply`` nothing is written. Equal rows are not written again, so it may be repeated at will, and
+killed: the next run continues. docs/operations.md says which writers must stop meanwhile.
 """
 
 # ruff: noqa: INP001 - a script, run by its path
@@ -100,7 +102,8 @@ def name_of(key: Item) -> str:
 
 
 def restore(source: Table, target: Table, *, keep: bool, apply: bool) -> Counts:
-    """Make ``target`` hold the rows of ``source``; with ``keep`` beside those that it has, else instead of them."""
+    """Make ``target`` hold the rows of ``source``; with ``keep`` in addition to its own rows, else
+    instead of them."""
     counts = Counts()
     for rows in batched(source.rows(), READ):
         there = target.find([source.key(row) for row in rows])
@@ -119,7 +122,8 @@ def restore(source: Table, target: Table, *, keep: bool, apply: bool) -> Counts:
 
 
 def _tries() -> Iterator[None]:
-    """Again and again, with longer pauses: what is turned away was not lost, and a copy that is not whole is of no use."""
+    """Retries with longer and longer pauses: a refused write changed nothing, and an incomplete
+    copy is useless."""
     pause, longest = PAUSES
     while True:
         yield

@@ -16,7 +16,7 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by MkDocs for each page; returns what it is made of."""
+    """MkDocs calls it for each page; returns the page's source."""
     levels = page.file.src_uri.count("/") + 1
 
     def path_of(match: re.Match[str]) -> str:
@@ -30,7 +30,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def operations(document: Path) -> str:
-    """The operations of an OpenAPI document as a table: method and path, what it does, statuses of its answers."""
+    """The operations of an OpenAPI document as a table: method and path, summary, statuses of its
+    answers."""
     described = yaml.safe_load(document.read_text())
     rows = ["| operation | | answers |", "| --- | --- | --- |"]
     for path, item in described["paths"].items():

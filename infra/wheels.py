@@ -1,8 +1,10 @@
-"""Builds the wheels and source archives of what is published: ``python infra/wheels.py dist`` (``make wheels``).
+"""Builds the wheels and source archives of the published packages: ``python infra/wheels.py dist``
+(``make wheels``).
 
-They are built from a copy of the files that git tracks, in which every ``pyproject.toml`` has the version of
-this checkout (``turnstile_release``) in place of the release that is being worked on. So the wheels of two
-commits have two versions, and each requires its siblings of exactly the same commit.
+They are built from a copy of the files that git tracks, in which every ``pyproject.toml`` has the
+version of this checkout (``turnstile_release``) in place of the release that is being worked on. So
+the wheels of two commits have two versions, and each requires its siblings of exactly the same
+commit.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def build(out: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Builds, and lists what was built."""
+    """Builds the archives, and lists them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="the folder for wheels and source archives")
     for path in build(parser.parse_args().out):

@@ -23,7 +23,7 @@ REMEMBERED: Final = (400, 404, 406, 409, 413, 422)
 """Statuses of refusals that the service remembers by the idempotency key: no attempt is, or was, answered otherwise."""
 
 AGAIN: Final = "run the same command again, it finds out"
-"""What to do when a change got no answer and making it twice is harmless."""
+"""The remedy for a change without an answer that is harmless when it is made twice."""
 
 _GATEWAY_ERROR: Final = "HttpError"
 """Type of an error that has none: a gateway in front of the service made it."""
@@ -56,8 +56,8 @@ class Api:
         return self._request("GET", path, query=query)
 
     def text(self, path: str) -> str | None:
-        """The text of what is no JSON, such as ``/metrics``; None where the service has none there. Raises CliError if it cannot be
-        reached."""
+        """The text of an answer that is not JSON, such as ``/metrics``; None if the service has no
+        such path. Raises CliError if it cannot be reached."""
         try:
             response = self._http.get(path)
         except httpx.HTTPError as error:
@@ -70,15 +70,16 @@ class Api:
         return self._request("POST", path, body=body, unanswered=unanswered)
 
     def delete(self, path: str) -> None:
-        """Delete what the path names; raises CliError."""
+        """Delete the entity at the path; raises CliError."""
         self._request("DELETE", path)
 
     def change(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """The response to a change of a catalog; raises CliError.
 
-        It is sent with an ``Idempotency-Key``, so the service makes it once, and sent again when its answer is lost or the
-        service cannot say what became of it. From then on only a success, or a refusal that the service remembers by the key, is
-        an outcome: after anything else, such as a token that has expired meanwhile, the first unknown answer is raised.
+        It is sent with an ``Idempotency-Key``, so the service makes it once, and sent again when
+        its answer is lost or the outcome is unknown. After that only a success, or a refusal that
+        the service has stored under the key, is an outcome. After any other answer, such as one for
+        a token that has expired meanwhile, the first unknown answer is raised.
         """
         headers, unknown = {"idempotency-key": str(uuid.uuid4())}, None
         for pause in (*PAUSES, None):

@@ -53,7 +53,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Target:
-    """Where ``--all`` puts tables: a catalog, and the namespace above those of the source."""
+    """The target of ``--all``: a catalog, and the namespace above those of the source."""
 
     catalog: str
     levels: tuple[str, ...]
@@ -87,8 +87,8 @@ class BulkImport:
         self._to_be_created = set[str]()
 
     def prepare(self, tables: list[SourceTable]) -> list[Transfer]:
-        """The tables with their names in the catalog. Those whose names clash are refused; namespaces that are missing are
-        created, or would be."""
+        """The tables with their names in the catalog. Clashing names are refused; missing
+        namespaces are created, or would be."""
         rows = [Transfer(self._target.name_of(table), source_name(table), table.location, table) for table in tables]
         names = Counter(str(row.name).lower() for row in rows)
         for row, table in zip(rows, tables, strict=True):
@@ -180,7 +180,7 @@ class BulkImport:
 
 
 def _folder(location: str | None) -> str:
-    """A location without what writers differ in: S3's scheme, and slashes at the end."""
+    """A location in a normal form: S3's scheme unified, and no slashes at the end."""
     scheme, _, path = (location or "").rstrip("/").partition("://")
     return f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{path}"
 
@@ -207,7 +207,8 @@ def delta_tables(api: Api, namespace: NamespaceName) -> Iterator[tuple[TableName
 
 
 def _attempt(row: Transfer, run: Callable[[Transfer], None]) -> None:
-    """Run a transfer; again where that may help. What went wrong is in the row; raises only what stops all: no service."""
+    """Run a transfer, with retries where they may help. Failures are in the row; raises only if the
+    service is gone."""
     for pause in (*PAUSES, None):
         try:
             return run(row)
@@ -224,8 +225,8 @@ def _attempt(row: Transfer, run: Callable[[Transfer], None]) -> None:
 
 
 def run_all(rows: list[Transfer], run: Callable[[Transfer], None], jobs: int, report: Path | None, what: str) -> None:
-    """Run those transfers that have no outcome yet side by side, and show how far they are. Each is noted in the report's file when it
-    ends. Raises CliError when there is no service."""
+    """Run the transfers without an outcome side by side, and show the progress. Each is recorded in
+    the report's file when it ends. Raises CliError when there is no service."""
     with _lines(report) as note, ThreadPoolExecutor(jobs) as pool, out.progress(what) as shown:
         done = [row for row in rows if row.outcome]
         for row in done:

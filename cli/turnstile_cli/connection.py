@@ -77,10 +77,11 @@ def with_api(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connect(url: str | None, home: Path, port: int | None, token: str | None) -> Api:
-    """Returns the service at ``--url``, else the server that runs in ``--home``, else what listens on ``--port``.
+    """Returns the service at ``--url``, else the server that runs in ``--home``, else the one that
+    listens on ``--port``.
 
-    ``token`` None takes the server's own. Raises CliError when none of them is there, or when the token cannot be sent
-    in a header.
+    ``token`` None takes the server's own. Raises CliError when none of them is there, or when the
+    token cannot be sent in a header.
     """
     if token and not _HEADER_TEXT.fullmatch(token):
         raise usage(

@@ -1,4 +1,4 @@
-"""Exit codes, and errors as a user needs them: what, where, and what to do about it."""
+"""Exit codes, and errors for users: cause, place, and remedy."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ EPILOG = "Exit codes\n\n" + "\n".join(f"- **{code.value}** {meaning}" for code, 
 
 
 class CliError(Exception):
-    """A command that did not succeed.
+    """A command failed.
 
     Args:
-        message: what went wrong, and where.
-        remedy: what to do about it.
-        type: name of the error for programs, the API's own where it has one.
+        message: the cause, and the place.
+        remedy: the advice for the user.
+        type: name of the error for programs, the API's own if it has one.
         details: further members for programs, such as ``field`` or ``latest``.
-        status: HTTP status of the answer that said so; 0 without one.
+        status: HTTP status of the answer with the error; 0 without one.
     """
 
     def __init__(

@@ -133,9 +133,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_text(text: str) -> str:
-    """The moment in the service's words, where users may write less.
+    """The moment in the service's form, for the shorter forms that users may write.
 
-    A snapshot whose name is a number, contains a colon or begins with ``commit/`` must be written ``snapshot:NAME``.
+    A snapshot whose name is a number, contains a colon or begins with ``commit/`` must be written
+    ``snapshot:NAME``.
     """
     if text.startswith("commit/"):
         return f"head:{text}"

@@ -30,7 +30,7 @@ _PIPE_WIDTH = 200
 
 
 class Format(StrEnum):
-    """What ``--output`` may be."""
+    """The values of ``--output``."""
 
     TEXT = "text"
     JSON = "json"
@@ -53,8 +53,10 @@ def say(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """Prints a table for people, or ``empty`` if there are no rows. Columns whose name starts with ``#`` are
-    right-aligned. Where a row does not fit the width of the terminal, each is a list of its cells instead, one a line."""
+    """Prints a table for people, or ``empty`` if there are no rows. Columns whose name starts with
+    ``#`` are right-aligned. A row that does not fit the width of the terminal is printed as a list
+    of its cells, one a line.
+    """
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if not texts:
         say(f"[dim]{empty}[/dim]")
@@ -81,8 +83,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Shows how far something that takes a while is, on a terminal's standard error and nowhere else: the function that is given is
-    called with how much is done, of how much (None: nobody knows)."""
+    """Shows progress on a terminal's standard error, and nowhere else. Yields a function that is
+    called with the amount that is done, and the total (None: unknown)."""
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         console=console(stderr=True), transient=True, disable=not sys.stderr.isatty(),

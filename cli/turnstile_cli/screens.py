@@ -37,12 +37,13 @@ def repeat(
     read: Callable[[], T], compare: Callable[[T, T], Document], draw: Callable[[Document], RenderableType], *,
     every: float, count: int | None, output: Format,
 ) -> None:  # fmt: skip
-    """Reads again and again, and shows what lies between two readings: a screen on a terminal, else text, or JSON, one after the other.
+    """Reads repeatedly, and shows the differences of two readings: a screen on a terminal, else
+    text or JSON, one after the other.
 
     Args:
-        compare: makes of two readings what is shown, and is the JSON.
+        compare: makes the output from two readings; it is the JSON.
         every: seconds between two readings.
-        count: how many to show; None: until Ctrl-C on a terminal, one elsewhere.
+        count: the number of outputs; None: until Ctrl-C on a terminal, one elsewhere.
     """
     live = output is Format.TEXT and sys.stdout.isatty()
     number = count if count is not None else (None if live else 1)
@@ -70,8 +71,8 @@ def repeat(
 def grid(
     columns: Iterable[str], rows: Iterable[Mapping[str, Any]], cells: Callable[[Mapping[str, Any]], tuple[Any, ...]]
 ) -> list[RenderableType]:
-    """Returns a list of rows with an empty line before it; nothing where there are none. Columns whose name starts with ``#`` are
-    right-aligned."""
+    """Returns a list of rows with an empty line before it; nothing without rows. Columns whose name
+    starts with ``#`` are right-aligned."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(

@@ -1,9 +1,12 @@
-"""Where tables lie that another catalog, or none, looks after: what ``turnstile import --all`` finds.
+"""Places of tables that another catalog manages, or none: the sources of ``turnstile import
+--all``.
 
-A source is written as ``file:///folder`` or ``s3://bucket/prefix`` (a tree of folders), ``unity:URL/CATALOG[.SCHEMA]`` (Unity
-Catalog's REST API, also Databricks'), ``glue:[DATABASE]`` (AWS Glue) or ``list:FILE`` (a CSV file with the columns name, location
-and, if they differ from Delta, format and metadata_location: for catalogs that have no API here, such as a Hive metastore).
-Paths are taken literally, as everywhere in Turnstile: a blank is a blank. Nothing of a source is ever changed.
+A source is written as ``file:///folder`` or ``s3://bucket/prefix`` (a tree of folders),
+``unity:URL/CATALOG[.SCHEMA]`` (Unity Catalog's REST API, also Databricks'), ``glue:[DATABASE]``
+(AWS Glue) or ``list:FILE`` (a CSV file with the columns name, location and, if they differ from
+Delta, format and metadata_location: for catalogs without an API here, such as a Hive metastore).
+Paths are taken literally, as everywhere in Turnstile: a blank is a blank. A source is never
+changed.
 """
 
 from __future__ import annotations
@@ -44,12 +47,12 @@ class SourceTable:
     """A table of a source.
 
     Attributes:
-        levels: where it is in the source, without its own name: folders, or schema or database.
+        levels: its path in the source, without its own name: folders, or schema or database.
         name: its name there.
-        location: its folder, as the source says it.
+        location: its folder, as the source has it.
         format: ``delta`` or ``iceberg``; else it cannot be imported, and ``problem`` says so.
         metadata_location: the newest metadata file of an Iceberg table.
-        problem: why it cannot be imported, and what to do about it; empty if nothing speaks against it.
+        problem: the reason why it cannot be imported, and the remedy; empty if it can.
     """
 
     levels: tuple[str, ...]
@@ -62,7 +65,7 @@ class SourceTable:
 
 @dataclass(frozen=True)
 class Folder:
-    """What is directly in a folder: names of folders, and of files."""
+    """The direct contents of a folder: names of folders, and of files."""
 
     folders: list[str]
     files: list[str]
@@ -114,7 +117,8 @@ def tables_of(source: str, *, token: str = "", jobs: int = 8) -> Iterator[Source
 
 
 def name_in_catalog(level: str) -> str:
-    """A name of a source as catalogs may have it: what is no letter, digit, _, @ or - becomes _; Hive's ``sales.db`` is sales."""
+    """A name of a source in the form of catalogs: characters that are no letter, digit, _, @ or -
+    become _; Hive's ``sales.db`` is sales."""
     return _NOT_IN_NAMES.sub("_", level.removesuffix(".db"))[:255] or "_"
 
 
@@ -122,8 +126,9 @@ def name_in_catalog(level: str) -> str:
 
 
 def walk(tree: Tree, jobs: int = 8) -> Iterator[SourceTable]:
-    """The tables in a tree, a level of folders at a time, ``jobs`` folders at once. Folders in a table, partition folders
-    (``day=1``) and folders whose name begins with _ or . are not searched."""
+    """The tables in a tree, a level of folders at a time, ``jobs`` folders at once. Folders in a
+    table, partition folders (``day=1``) and folders whose name begins with _ or . are not searched.
+    """
     with ThreadPoolExecutor(jobs) as pool:
         paths = [""]
         for _ in range(DEPTH_MAX):
@@ -147,8 +152,10 @@ def _searched(folder: str) -> bool:
 
 
 def _newest_metadata(tree: Tree, path: str, folder: Folder) -> list[str]:
-    """The newest metadata file of the Iceberg table in a folder: the one that a Hadoop catalog's hint names, else that with the highest
-    number. Several if nobody can say; none if there is no table."""
+    """The newest metadata file of the Iceberg table in a folder: the one that a Hadoop catalog's
+    hint names, else the one with the highest number. Several if it is ambiguous; none if there is
+    no table.
+    """
     if _METADATA not in folder.folders:
         return []
     files = tree.children(f"{path}{_METADATA}/").files
@@ -329,15 +336,18 @@ def _of_list(file: Path) -> Iterator[SourceTable]:
 
 
 class LogStore:
-    """The table in which Delta's ``S3DynamoDBLogStore`` notes commits: an entry whose file was not copied into ``_delta_log`` yet is
-    a commit that a reader of the folder alone does not see (delta-storage-s3-dynamodb, ``BaseExternalLogStore``)."""
+    """The table of commits of Delta's ``S3DynamoDBLogStore``: an entry whose file was not copied
+    into ``_delta_log`` yet is a commit that a reader of the folder alone does not see
+    (delta-storage-s3-dynamodb, ``BaseExternalLogStore``).
+    """
 
     def __init__(self, table: str) -> None:
         """``table`` as in ``spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName``."""
         self._table, self._client = table, _aws("dynamodb")
 
     def incomplete(self, location: str) -> str:
-        """The file of the table's newest commit if it was not copied yet, else empty. Raises CliError if nobody can say."""
+        """The file of the table's newest commit if it was not copied yet, else empty. Raises
+        CliError if it is unknown."""
         bucket_and_key = location.rstrip("/").partition("://")[2]
         for scheme in ("s3a", "s3", "s3n"):
             with _aws_errors(f"DynamoDB table {self._table}"):
@@ -375,7 +385,7 @@ def _aws(service: str) -> Any:
 
 @contextmanager
 def _aws_errors(source: str) -> Iterator[None]:
-    """Raises what AWS refuses or does not answer as CliError."""
+    """Raises refusals and missing answers of AWS as CliError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

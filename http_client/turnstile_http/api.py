@@ -105,7 +105,8 @@ class Api:
         return self.http.call("namespace", "GET", self._namespace(name), query=query)  # type: ignore[no-any-return]
 
     def find(self, query: str, as_of: str | None = None) -> Iterator[dict[str, Any]]:
-        """What a path query leads to: ``name``, ``kind``, ``id`` and more of each entry; now or as of a moment."""
+        """Resolves a path query: ``name``, ``kind``, ``id`` and more of each entry; now or as of a
+        moment."""
         return self._pages("find", path("v1", "find"), "found", query=query, as_of=as_of)
 
     def catalog_head(self) -> str:
@@ -164,7 +165,7 @@ class Api:
         return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
 
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
-        """What became of a proposal for ``version``, known by txn id or staged name; a single attempt."""
+        """The outcome of a proposal for ``version``, known by txn id or staged name; a single attempt."""
         query = {"version": version, "txn_id": txn_id, "name": name}
         response = self.http.once("outcome", "GET", path("v1", "tables", table_id, "outcome"), query=query)
         return Outcome(response["outcome"], response.get("version"), response["latest"])
@@ -187,7 +188,7 @@ class Api:
         return self.http.call("plan", "POST", path("v1", "tables", table_id, "plan"), question)  # type: ignore[no-any-return]
 
     def pins(self, table_id: str) -> dict[str, Any]:
-        """What has to stay of a table."""
+        """The pins of a table."""
         return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))  # type: ignore[no-any-return]
 
     def begin_maintenance(self, table_id: str, term_ms: int) -> dict[str, Any]:
@@ -208,7 +209,7 @@ class Api:
         return self.http.once("transaction", "POST", path("v1", *at_catalog, "transactions"), group)  # type: ignore[no-any-return]
 
     def announce(self, id: str, announcement: dict[str, Any]) -> None:
-        """Writes what a transaction is about to commit into the journal: a single attempt. Idempotent."""
+        """Announces the commits of a transaction in its journal: a single attempt. Idempotent."""
         at_catalog = ("catalogs", self.catalog) if "changes" in announcement else ()
         self.http.once("announce", "PUT", path("v1", *at_catalog, "transactions", id), announcement)
 
@@ -354,8 +355,10 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The HEAD of a table. ``latest``: newest ratified version; ``floor``: version up to which all is published;
-    ``timestamp``: in-commit timestamp of latest, ms; ``bytes``: what the row carries; ``tail``: as :class:`Tail`."""
+    """The HEAD of a table. ``latest``: newest ratified version; ``floor``: version up to which all
+    is published; ``timestamp``: in-commit timestamp of latest, ms; ``bytes``: the size of the row's
+    unpublished commits; ``tail``: as :class:`Tail`.
+    """
 
     table_id: str
     state: str
@@ -387,7 +390,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a proposal: "ratified" (with ``version``), "never", or "open" (it may still land)."""
+    """The outcome of a proposal: "ratified" (with ``version``), "never", or "open" (it may still be
+    ratified)."""
 
     outcome: str
     version: int | None

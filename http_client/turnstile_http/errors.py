@@ -1,4 +1,4 @@
-"""What the server says when it refuses, and what it means that it says nothing: one exception for both."""
+"""Refusals of the server, and missing answers: one exception for both."""
 
 from __future__ import annotations
 

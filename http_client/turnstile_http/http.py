@@ -44,9 +44,10 @@ def now_ms() -> int:
 class Http:
     """A client of one server. Thread-safe; connections are kept alive and shared.
 
-    ``url``: base URL, without ``/v1``. ``token``: bearer token or None. ``deadline``: seconds that one call may take
-    with all its retries. ``requests`` counts what was sent, by name of the call. What waits says so (:mod:`turnstile_http.waiting`).
-    Raises ``ValueError`` for a text that is no base URL.
+    ``url``: base URL, without ``/v1``. ``token``: bearer token or None. ``deadline``: seconds that
+    one call may take with all its retries. ``requests`` counts the requests by name of the call. A
+    call that waits logs it (:mod:`turnstile_http.waiting`). Raises ``ValueError`` for a text that
+    is no base URL.
     """
 
     def __init__(self, url: str, token: str | None, deadline: float = 60.0) -> None:
@@ -184,8 +185,8 @@ class Http:
 
 
 def _is_remembered(refused: ApiError) -> bool:
-    """Whether the server remembers such a refusal by the idempotency key, so that no attempt has, or gets, another answer. What a
-    gateway in front of it says is none."""
+    """Whether the server has stored such a refusal under the idempotency key, so that every attempt
+    gets the same answer. Refusals of a gateway in front of it are not stored."""
     return refused.status in _REMEMBERED and refused.type != f"Http{refused.status}"
 
 

@@ -13,8 +13,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def checked(name: str, what: str) -> str:
-    """Returns ``name`` if a catalog, a level of a namespace or a table can have it; raises :class:`ApiError`
-    ``InvalidName`` otherwise, without asking the server. ``what`` it is the name of."""
+    """Returns ``name`` if a catalog, a level of a namespace or a table can have it; raises
+    :class:`ApiError` ``InvalidName`` otherwise, without a request. ``what``: the kind of entity,
+    for the message.
+    """
     if _NAME.fullmatch(name):
         return name
     remedy = "use 1 to 255 letters, digits, '_', '-' or '@'"

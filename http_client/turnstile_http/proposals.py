@@ -1,7 +1,7 @@
-"""Proposing a commit to the server until its outcome is known.
+"""Sends the proposal of a commit to the server until its outcome is known.
 
-After an attempt whose outcome is unknown, the only thing allowed is to send the *same* proposal again (the server recognises
-it by its txn id) until an answer is final (I2, I3).
+After an attempt whose outcome is unknown, a client may only send the *same* proposal again (the
+server recognises it by its txn id) until an answer is final (I2, I3).
 """
 
 from __future__ import annotations
@@ -93,8 +93,10 @@ def _settle(api: Api, proposal: Proposal, refused: ApiError) -> Ratified:
 
 
 def outcome_of(api: Api, table_id: str, version: int, txn_id: str) -> Outcome:
-    """Returns what became of an attempt whose answer was lost. A refusal of this question, such as of a token that has expired
-    meanwhile, says nothing of the attempt: it is raised as an error after which all is asked again."""
+    """Returns the outcome of an attempt whose answer was lost. A refusal of this question, such as
+    of a token that has expired meanwhile, says nothing of the attempt: it is raised as an error,
+    and the caller asks again from the start.
+    """
     try:
         return api.outcome(table_id, version, txn_id=txn_id)
     except ApiError as e:

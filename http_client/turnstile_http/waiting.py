@@ -1,7 +1,8 @@
-"""Lines for who waits: a call that has no answer yet says so, every few seconds, on the logger ``turnstile_http``.
+"""Log lines during long calls: a call without an answer logs a line every few seconds on the logger
+``turnstile_http``.
 
-One thread watches all calls of the process, and sleeps while there are none; a call costs an entry in a dict. The level is
-WARNING, which Python writes to stderr where nothing else is configured.
+One thread watches all calls of the process, and sleeps while there are none; a call costs an entry
+in a dict. The level is WARNING, which Python writes to stderr if no logging is configured.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Wait:
     problem: str = ""
 
     def line(self, now_s: float) -> str:
-        """What is said of it."""
+        """The texts about a wait."""
         reason = f": {self.problem}; it is tried again" if self.problem else ", no answer yet"
         return f"turnstile: waiting for {self.what} for {now_s - self.began_s:.0f} s{reason}"
 
@@ -44,7 +45,7 @@ class Waits:
 
     @contextmanager
     def of(self, what: str) -> Iterator[Wait]:
-        """While this lasts, the thread waits for ``what``. Inside of another it is part of that."""
+        """A context in which the thread waits for ``what``. A nested context belongs to the outer one."""
         me = threading.get_ident()
         outer = self._open.get(me)
         if outer is not None:
@@ -86,4 +87,4 @@ class Waits:
 
 
 WAITS = Waits()
-"""Those of this process."""
+"""The waits of this process."""

@@ -1,7 +1,8 @@
-"""What a deployment costs: counted requests, capacity units, bytes and milliseconds, times the prices of one dated file.
+"""The price of a deployment: counted requests, capacity units, bytes and milliseconds, times the
+prices of one dated file.
 
-``model`` has the counts, ``prices.json`` the prices. A test counts every step through the real services and fails when the
-model says otherwise.
+``model`` has the counts, ``prices.json`` the prices. A test counts every step through the real
+services and fails when the model differs.
 """
 
 from turnstile_cost.model import (

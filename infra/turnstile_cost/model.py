@@ -1,10 +1,11 @@
 """The cost model, as pure functions.
 
-A workload is taken apart into steps; each step has what it uses once for a batch of commits, and for each commit in it. A stream
-hands commits to functions in batches: one by one where they come seldom, many at once where they come often, so the price of a
-million commits depends on how fast they come. Counts are exact for a table with short names and a tail that is published soon
-(``tests/functional/deploy/test_cost.py`` counts them again). Milliseconds are billed time, measured and rounded up
-(docs/performance.md), and the smaller part.
+A workload is divided into steps; each step has a usage for a batch of commits, and a usage for each
+commit in it. A stream hands commits to functions in batches: single commits at a low rate, many at
+once at a high rate, so the price of a million commits depends on their rate. Counts are exact for a
+table with short names and a tail that is published soon (``tests/functional/deploy/test_cost.py``
+counts them again). Milliseconds are billed time, measured and rounded up (docs/performance.md), and
+the smaller part.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ GB: Final = 10**9
 
 @dataclass(frozen=True)
 class Prices:
-    """Dollars for one of each; ``as_of``, ``region`` and ``source`` say of when, where and whom."""
+    """Dollars for one of each; ``as_of``, ``region`` and ``source`` say the date, the region and
+    the publisher of the prices."""
 
     as_of: str
     region: str
@@ -58,7 +60,7 @@ def prices() -> Prices:
 
 @dataclass(frozen=True)
 class Usage:
-    """What is paid for by use. Lists of S3 are priced like puts, and counted with them."""
+    """Usage that is paid for. Lists of S3 are priced like puts, and counted with them."""
 
     api_requests: float = 0
     invocations: float = 0
@@ -78,7 +80,7 @@ class Usage:
 
 
 def dollars(usage: Usage, at: Prices) -> dict[str, float]:
-    """What the usage costs, by service."""
+    """The price of the usage, by service."""
     return {
         "API Gateway": usage.api_requests * at.api_request,
         "Lambda": usage.invocations * at.invocation + usage.gb_seconds * at.gb_second,
@@ -91,13 +93,14 @@ def dollars(usage: Usage, at: Prices) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step takes for one commit alone, and in all for 16 that come in one batch; between and beyond it is on the line."""
+    """The milliseconds of a step for a single commit, and for 16 in one batch; other sizes are
+    interpolated on the line."""
 
     alone: Usage
     of_16: Usage
 
     def batch(self, commits: float) -> Usage:
-        """What a batch of so many commits takes."""
+        """The milliseconds of a batch of so many commits."""
         return self.alone + (self.of_16 + self.alone * -1) * ((commits - 1) / 15)
 
 
@@ -110,8 +113,8 @@ COUNTED: Final = {
     ),
     "events": Step(Usage(write_units=6.0625, read_units=3), Usage(write_units=11, read_units=3)),
 }
-"""Requests to the stores and their units: of a table with names of usual length, commits of 1 kB. In a batch the row grows with what is
-not published yet, so that each write of it costs more."""
+"""Requests to the stores and their units, for a table with names of usual length and commits of 1
+kB. In a batch the row grows with the unpublished commits, so that each write of it costs more."""
 
 LIGHT_COMMITS: Final = 100
 LIGHT_WORK: Final = Usage(write_units=6, read_units=33, puts=4, gets=210)
@@ -119,7 +122,7 @@ LIGHT_WORK: Final = Usage(write_units=6, read_units=33, puts=4, gets=210)
 
 
 def _function(ms: float, memory_mb: int, log_bytes: float) -> Usage:
-    """One invocation: billed milliseconds, and what it logs."""
+    """One invocation: billed milliseconds, and log bytes."""
     return Usage(invocations=1, gb_seconds=ms / 1000 * memory_mb / 1024, log_bytes=log_bytes)
 
 
@@ -153,7 +156,7 @@ class Workload:
 
 
 def commits(workload: Workload) -> dict[str, Usage]:
-    """What the commits of a workload use, by step."""
+    """The usage of a workload's commits, by step."""
     batches = workload.commits / workload.per_batch
     used = {"requests": Usage(api_requests=workload.commits), "commit": Usage(), "publish": Usage()}
     for kind, share in (("inline", 1 - workload.staged), ("staged", workload.staged)):
@@ -190,8 +193,8 @@ class Idle:
 
 
 def run_of(schedule: str, deployment: Idle) -> Usage:
-    """What one run of a schedule asks of the stores, on average over a round: the rows that it passes, eventually consistent, and what it
-    reads of each table among them."""
+    """The requests of one run of a schedule to the stores, on average over a round: the rows that
+    it scans, eventually consistent, and its reads of each table among them."""
     rows = deployment.tables * ROWS_A_TABLE
 
     def tables_in(part: str) -> float:
@@ -215,8 +218,10 @@ def run_of(schedule: str, deployment: Idle) -> Usage:
 
 
 def idle(deployment: Idle) -> dict[str, Usage]:
-    """What schedules use in a month, by function: it does not grow with the number of tables. They look at parts of the rows, and what
-    has to be done at once is named by the stream, by events or by notes (decisions 53 and 60)."""
+    """The usage of schedules in a month, by function. It does not grow with the number of tables: a
+    run scans a part of the rows, and the stream, events or notes name urgent work (decisions 53 and
+    60).
+    """
 
     def month(schedule: str, every_s: int, run: Usage) -> Usage:
         return (run_of(schedule, deployment) + run) * (SECONDS_A_MONTH / every_s)
@@ -231,7 +236,7 @@ def idle(deployment: Idle) -> dict[str, Usage]:
 
 
 def round_days(deployment: Idle) -> dict[str, float]:
-    """How many days a round over all rows takes: how late is found what no stream, event or note named."""
+    """The days of a round over all rows: the delay of work that no stream, event or note named."""
     rows = deployment.tables * ROWS_A_TABLE
     every_s = {"sweep": 60, "events": 3_600, "light work": 21_600, "collect": 86_400, "idle tables": 86_400}
     return {part: ceil(rows / PARTS[part]) * seconds / 86_400 for part, seconds in every_s.items()}
@@ -241,7 +246,7 @@ FIGURES: Final = {"sweep": 10, "maintenance": 7, "collect": 6, "publish": 7, "ev
 """Figures of a run of each kind: each is a metric where all are wanted."""
 
 FIGURES_OF_ALARMS: Final = 8
-"""Those that alarms look at, which are the default."""
+"""The metrics that alarms read, which are the default."""
 
 FIGURES_OF_OPERATION: Final = 3
 """Of each operation of the API that is in use, where all are wanted."""
@@ -263,8 +268,8 @@ def most_metrics(detail: Detail, operations: int = 0) -> int:
 
 
 def watching(deployment: Idle, at: Prices) -> dict[str, float]:
-    """Dollars a month for what watches a deployment while all is well: it is a choice, and with the default of metrics the same at any
-    load."""
+    """Dollars a month for the monitoring of a healthy deployment. It depends on parameters, and
+    with the default of metrics it is the same at any load."""
     return {
         "alarms": deployment.alarms * at.alarm_month,
         "metrics": idle_metrics(deployment.metrics) * at.metric_month,

@@ -35,7 +35,7 @@ _CODE: Final = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerV
 
 @dataclass(frozen=True)
 class Deployment:
-    """What is to be deployed. ``digest`` is of template, code and parameters together."""
+    """A deployment to make. ``digest`` is of template, code and parameters together."""
 
     package: Package
     parameters: dict[str, str]
@@ -47,10 +47,11 @@ class Deployment:
         """Pack the project for a stack with its tables below ``lake_root``.
 
         Args:
-            token: of the operator. Without one, and unless ``overrides`` says otherwise, everybody who reaches the stack may
-                do everything; it listens on loopback only (``settings.HOST``).
-            keys: of the access tokens that the stack issues itself. Token and keys are kept as the functions' secret, unless everybody
-                may do everything.
+            token: of the operator. Without one, and unless ``overrides`` says otherwise, every
+                caller that reaches the stack may do everything; it listens on loopback only
+                (``settings.HOST``).
+            keys: of the access tokens that the stack issues itself. Token and keys are kept as the
+                functions' secret, unless the stack is open to every caller.
             functions: folder of functions that replace the project's own.
             overrides: further parameters of the template.
         """
@@ -60,7 +61,7 @@ class Deployment:
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody who reaches the stack may do everything."""
+        """Whether the stack is open: every caller that reaches it may do everything."""
         return self.parameters["Authentication"] == "none"
 
     def carry_out(
@@ -68,7 +69,8 @@ class Deployment:
     ) -> dict[str, str]:
         """Deploy at ``url`` once ``ready`` returns; returns the stack's outputs.
 
-        ``outputs`` are those of the last deployment, if it was exactly this and the emulator still has it: nothing is done then.
+        ``outputs`` are those of the last deployment, if it was exactly this one and the emulator
+        still has it: nothing is done then.
         """
         if outputs is None:
             aws_client("cloudformation", url, keys)  # imports take as long as the emulator's start: do both at once
@@ -118,9 +120,10 @@ class Package:
     ) -> Self:
         """Packs the template and the functions of the project at ``root``.
 
-        What is in ``functions`` replaces the project's functions of the same names, for tests that bring their own. ``layers`` are
-        the folders of built layers by their names in the template, for ``architecture``. Without them the functions import from the
-        environment that the stack runs in.
+        Functions in the folder ``functions`` replace the project's functions of the same names, for
+        tests that bring their own. ``layers`` are the folders of built layers by their names in the
+        template, for ``architecture``. Without them the functions import from the environment that
+        the stack runs in.
         """
         template = read_template(root / "template.yaml")
         if architecture is not None:
@@ -181,7 +184,8 @@ def _archive(folder: Path, *, compressed: bool) -> bytes:
 
 
 def aws_client(service: str, url: str, keys: Keys) -> Any:
-    """A boto3 client of the emulated AWS at ``url`` that signs by ``keys``, whatever AWS settings the user has."""
+    """A boto3 client of the emulated AWS at ``url`` that signs by ``keys``, whatever AWS settings
+    the user has."""
     import boto3
     from botocore.config import Config
 

@@ -64,8 +64,8 @@ def own_architecture() -> str:
 
 
 def build(layer: str, folder: Path, architecture: str) -> Path:
-    """Builds a layer into ``folder/python`` for ``architecture`` and the Python that runs this. Raises StackError with what the
-    builder says."""
+    """Builds a layer into ``folder/python`` for ``architecture`` and the present Python. Raises
+    StackError with the builder's message."""
     done = subprocess.run(
         [sys.executable, str(project_root() / "layers/build.py"), layer, str(folder / "python"),
          "--architecture", architecture, "--python", ".".join(map(str, sys.version_info[:2]))],

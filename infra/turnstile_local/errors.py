@@ -1,4 +1,4 @@
-"""Errors of the embedded stack: what went wrong, where, and what to do about it."""
+"""Errors of the embedded stack. Each says the cause, the place, and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from turnstile_server.errors import ServerError
 
 
 class StackError(ServerError):
-    """The stack could not be started, stopped or reached. ``remedy`` says what to do about it; ``kind`` is for programs."""
+    """The stack could not be started, stopped or reached. ``remedy`` is the advice for the user;
+    ``kind`` is for programs."""
 
     def __init__(self, message: str, *, remedy: str = "", kind: str = "StackFailed") -> None:
         super().__init__(message, remedy=remedy, kind=kind)

@@ -1,14 +1,17 @@
-"""The one process of a running stack: ``python -m turnstile_local.gateway``, started by :mod:`turnstile_local.launch`.
+"""The one process of a running stack: ``python -m turnstile_local.gateway``, started by
+:mod:`turnstile_local.launch`.
 
-It serves one URL: the API's own paths go to the deployed HTTP API, the rest to the emulated AWS, which listens nowhere
-itself. Every request passes :mod:`turnstile_local.guards` first. It takes from its
-parent an already listening socket, so that the port is known to be free before anything starts, and the stack's lock,
-which it holds until it dies. SIGTERM stops it in order: requests in flight end, then the emulator writes its state.
+It serves one URL: the API's own paths go to the deployed HTTP API, the rest to the emulated AWS,
+which has no port of its own. Every request passes :mod:`turnstile_local.guards` first. It takes
+from its parent an already listening socket, so that the port is known to be free before anything
+starts, and the stack's lock, which it holds until it dies. SIGTERM stops it in order: requests in
+flight end, then the emulator writes its state.
 
-The emulator alone writes its state only when it is told to stop. :class:`Checkpoint` writes the tables soon after they
-change, so that a killed stack loses only what came after the last pause of two seconds, or the last half minute under
-steady load. What came then was acknowledged, and may be in ``_delta_log``: after a kill (``Layout.running`` is left over) the
-API stays closed until every table has been marked ``recovering``.
+The emulator writes its state only at an orderly stop. :class:`Checkpoint` writes the tables soon
+after they change, so that a killed stack loses only the writes since the last pause of two seconds,
+or of the last half minute under steady load. Those writes were acknowledged, and may be in
+``_delta_log``: after a kill (``Layout.running`` is left over) the API stays closed until every
+table has been marked ``recovering``.
 """
 
 from __future__ import annotations
@@ -100,8 +103,8 @@ async def _serve(options: argparse.Namespace, layout: Layout, checkpoint: Checkp
 
 
 class Gateway:
-    """ASGI app around the emulator's. ``identity`` is what the health check answers; while the API is not open, only what is
-    signed gets in."""
+    """ASGI app around the emulator's. ``identity`` is the answer of the health check; while the API
+    is not open, only signed requests get in."""
 
     def __init__(
         self, emulator: App, guard: Guard, identity: dict[str, Any], checkpoint: Checkpoint, *, is_open: bool = True
@@ -233,7 +236,8 @@ class Checkpoint:
 
 
 def _load_transform() -> None:
-    """Imports what a deployment needs, which takes a second, while the launcher gets its own clients ready."""
+    """Imports the modules that a deployment needs, which takes a second, while the launcher makes
+    its own clients."""
     for module in ("samtranslator.translator.transform", "ministack.services.cloudformation"):
         importlib.import_module(module)
 

@@ -1,14 +1,17 @@
-"""Which requests a running stack takes at all: those of programs, and none that a web page made a browser send.
+"""Which requests a running stack accepts: those of programs, and none that a web page made a
+browser send.
 
-Whoever opens a web page lets it send requests to every port of their machine, so to listen on loopback protects nobody.
-Refused everywhere, before anything of the request is looked at:
+A web page can send requests to every port of its visitor's machine, so listening on loopback alone
+protects no user. Refused everywhere, before anything of the request is read:
 
-* a ``Host`` that is not this machine's: a page whose own name was made to lead to 127.0.0.1 (DNS rebinding);
-* any ``Origin``, and a ``Sec-Fetch-Site`` of another site: a browser says so of a page's requests. CORS preflights have one.
+* a ``Host`` that is not this machine's: a page whose own name was made to lead to 127.0.0.1 (DNS
+rebinding); * any ``Origin``, and a ``Sec-Fetch-Site`` of another site: a browser adds them to a
+page's requests. CORS preflights have one.
 
-What is not the HTTP API is the emulated AWS, where a request creates functions and runs them. It must be signed by a key that
-the stack gave out: the one of its home (random, in ``stack.json``), or that of a session which the emulated STS issued. The id of
-either is random, and never sent to anybody who did not sign with it before. No answer allows another origin to read it.
+All paths outside the HTTP API belong to the emulated AWS, where a request creates functions and
+runs them. It must be signed by a key that the stack gave out: the one of its home (random, in
+``stack.json``), or that of a session which the emulated STS issued. The id of either is random, and
+never sent to a caller that did not sign with it before. No answer allows another origin to read it.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ NAMES: Final = frozenset({HOST, "localhost"})
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _PRESIGNED: Final = ("X-Amz-Credential", "AWSAccessKeyId")
-"""Members of a presigned address that name its key: botocore still signs those of us-east-1 in the older way."""
+"""Members of a presigned address that name its key: botocore still signs those of us-east-1 in the
+older way."""
 
 _SAME_SITE: Final = frozenset({"none", "same-origin"})
 

@@ -1,6 +1,6 @@
-"""The home folder of an embedded stack: what lies where in it, its locks, and ``stack.json``.
+"""The home folder of an embedded stack: its files, its locks, and ``stack.json``.
 
-Nothing is kept outside the home.
+The stack keeps no file outside its home.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Layout:
 
     @property
     def state_file(self) -> Path:
-        """What a program needs to reach the stack; readable by its owner only, for it holds the token."""
+        """The address and keys that a program needs to reach the stack. Readable by its owner only,
+        because of the token."""
         return self.home / "stack.json"
 
     @property
@@ -50,7 +51,7 @@ class Layout:
 
     @property
     def functions_log(self) -> Path:
-        """What the functions log, one line a request and one for its metrics."""
+        """The functions' log, one line a request and one for its metrics."""
         return self.home / "log" / "functions.log"
 
     @property
@@ -70,12 +71,13 @@ class Layout:
 
     @property
     def deployed(self) -> Path:
-        """Digest of what the running stack has deployed."""
+        """Digest of the deployment of the running stack."""
         return self.state / "deployed.digest"
 
     @property
     def saved(self) -> Path:
-        """Digest of what the emulator's state on disk has deployed: a stack that was killed leaves an older one."""
+        """Digest of the deployment in the emulator's state on disk: a stack that was killed leaves
+        an older one."""
         return self.state / "saved.digest"
 
     @property
@@ -117,11 +119,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class StackState:
-    """The contents of ``stack.json``. ``started`` is in milliseconds since the epoch; ``token`` is empty when the API
-    is open; ``outputs`` are those of template.yaml; ``keys`` sign the access tokens that the stack issues; ``access_key`` and
-    ``secret_key`` sign requests to the emulated AWS. ``was_killed`` says that the stack before this one was: then
-    ``lost_since`` is when its tables were written for the last time (0: never), and ``recovering`` how many tables had to be
-    stopped."""
+    """The contents of ``stack.json``. ``started`` is in milliseconds since the epoch; ``token`` is
+    empty when the API is open; ``outputs`` are those of template.yaml; ``keys`` sign the access
+    tokens that the stack issues; ``access_key`` and ``secret_key`` sign requests to the emulated
+    AWS. ``was_killed``: the stack before this one was killed. Then ``lost_since`` is when its
+    tables were written for the last time (0: never), and ``recovering`` how many tables had to be
+    stopped.
+    """
 
     pid: int
     port: int
@@ -139,7 +143,7 @@ class StackState:
 
     @property
     def aws_keys(self) -> Keys:
-        """What signs requests to the emulated AWS."""
+        """The keys that sign requests to the emulated AWS."""
         return Keys(self.access_key, self.secret_key)
 
     @property

@@ -25,11 +25,12 @@ STOP_SECONDS: Final = 60.0
 def launch(
     layout: Layout, port: int, keys: Keys, *, deploys: bool = True, roles: bool = False
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the gateway on ``port`` (0: any free one). It listens when this returns; :func:`wait_ready` comes next.
+    """Start the gateway on ``port`` (0: any free one). It listens when this returns;
+    :func:`wait_ready` comes next.
 
-    ``keys`` sign what is for the emulated AWS; ``deploys`` says that a template follows at once, ``roles`` that functions are
-    held to their roles. Returns the process
-    and the port. Raises PortTaken or AlreadyRunning.
+    ``keys`` sign requests for the emulated AWS; ``deploys`` says that a template follows at once,
+    ``roles`` that functions are held to their roles. Returns the process and the port. Raises
+    PortTaken or AlreadyRunning.
     """
     layout.create()
     listener = _listen(port)
@@ -67,7 +68,7 @@ def healthy(port: int, *, timeout: float = 2.0) -> dict[str, object] | None:
 
 
 def save(url: str, keys: Keys) -> None:
-    """Write the emulator's state now, so that a stack that is killed keeps what was deployed."""
+    """Write the emulator's state now, so that a stack that is killed keeps its deployment."""
     _post_signed(url + SAVE, keys)
 
 
@@ -89,8 +90,8 @@ def _post_signed(url: str, keys: Keys) -> None:
 def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = None) -> None:
     """End the gateway in order and wait until it has written its state.
 
-    ``pid`` must come from a live holder of the stack's lock. After STOP_SECONDS it is killed, and StackError says so:
-    what the emulated tables took since the start is lost then.
+    ``pid`` must come from a live holder of the stack's lock. After STOP_SECONDS it is killed, and
+    StackError says so: the writes to the emulated tables since the start are lost then.
     """
     if process is not None and process.poll() is not None:
         return

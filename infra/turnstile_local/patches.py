@@ -40,8 +40,9 @@ def apply(layout: Layout, *, deploys: bool) -> None:
 def no_wait_for_log_lines() -> None:
     """Do not wait for log lines after an invocation.
 
-    The emulator waits 50 ms for a first line on stderr after every call of a function that logs nothing, ten times
-    what the call itself takes. A line that comes later is reported with the next call.
+    The emulator waits 50 ms for a first line on stderr after every call of a function that logs
+    nothing, ten times the time of the call itself. A line that comes later is reported with the
+    next call.
     """
     from ministack.core import lambda_runtime
 
@@ -52,7 +53,7 @@ def no_wait_for_log_lines() -> None:
 
 
 def keep_function_log(layout: Layout) -> None:
-    """Write what functions log to a file as it comes, the newest few megabytes of it.
+    """Write the functions' log to a file as it comes, the newest few megabytes of it.
 
     The emulator keeps it in memory, for its CloudWatch Logs.
     """
@@ -118,8 +119,10 @@ def ignore_h2c_upgrade() -> None:
 
 
 def sign_by_random_keys() -> None:
-    """Give functions keys that nobody can guess: the home's, or under roles those of a session that follow from the home's
-    secret. Those of the emulator are the account's number, or follow from the function's name."""
+    """Give functions random keys: the home's, or under roles those of a session that follow from
+    the home's secret. Those of the emulator are the account's number, or follow from the function's
+    name.
+    """
     from ministack import app
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc, sts
@@ -173,9 +176,10 @@ def restart_stream_at_its_start() -> None:
 def keep_only_what_is_used(*, deploys: bool) -> None:
     """Save and load the state of the services that template.yaml uses.
 
-    The emulator writes a file for each of the fifty services that deploying a template happens to import, and imports
-    them all again at the next start, which takes longer than everything else. CloudFormation itself is left alone,
-    its file as it is, unless something is to be deployed: it is what imports them.
+    The emulator writes a file for each of the fifty services that deploying a template happens to
+    import, and imports them all again at the next start, which takes longer than everything else.
+    CloudFormation itself is left alone, its file as it is, unless a deployment follows: it imports
+    all the others.
     """
     from ministack import app
 

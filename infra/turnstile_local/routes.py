@@ -1,7 +1,8 @@
-"""Makes the HTTP API of a deployed stack by calls of API Gateway, on an emulator whose CloudFormation does not know it.
+"""Makes the HTTP API of a deployed stack by calls of API Gateway, on an emulator whose
+CloudFormation does not know it.
 
-``python -m turnstile_local.routes --stack turnstile`` after ``sam deploy``. What is made is read from the template that was deployed, and
-made again it adds what is missing. On AWS it has nothing to do.
+``python -m turnstile_local.routes --stack turnstile`` after ``sam deploy``. It reads the routes
+from the template that was deployed; a second run adds missing ones. On AWS it has nothing to do.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def deployed(address: str, stack: str, template: Path) -> Deployed:
 
 
 def make_routes(address: str, stack: Deployed) -> str:
-    """Makes the API of ``stack`` with what it has not yet; returns its URL."""
+    """Adds the missing parts to the API of ``stack``; returns its URL."""
     gateway = aws_client("apigatewayv2", address, KEYS)
     ((api_name, api),) = stack.resources("Api").items()
     properties = {

@@ -70,7 +70,8 @@ def client_environment(url: str, keys: Keys) -> dict[str, str]:
 
 
 def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool, keys: Keys) -> dict[str, str]:
-    """Environment of the gateway: the caller's, less everything that could lead a function to the real AWS.
+    """Environment of the gateway: the caller's, without variables that could lead a function to the
+    real AWS.
 
     ``roles`` makes the emulator hold every function to its role; ``keys`` are those of its home.
     """

@@ -1,4 +1,5 @@
-"""The embedded stack as an object: start, stop, and what a client needs to reach it."""
+"""The embedded stack as an object: start it, stop it, and read the address and keys that a client
+needs."""
 
 from __future__ import annotations
 
@@ -55,15 +56,16 @@ class Stack:
     ) -> Self:
         """Start a stack in ``home``, or find the one that runs there.
 
-        What is None stays as it is or was in this home, and is port 8750, no token and ``<home>/lake`` in a new one.
-        ``port`` 0 takes any free one. ``token`` makes every request of the API carry it; empty opens it. ``lake`` is
-        the root of new tables, ``s3://bucket/prefix`` for a bucket of the emulated S3.
+        Settings that are None stay as they are or were in this home; a new home has port 8750, no
+        token and ``<home>/lake``. ``port`` 0 takes any free one. With ``token`` every request of
+        the API needs it; empty opens it. ``lake`` is the root of new tables, ``s3://bucket/prefix``
+        for a bucket of the emulated S3.
 
-        For tests: ``functions`` and ``parameters`` replace functions and template parameters, ``roles``
-        makes the emulator hold every function to its role.
+        For tests: ``functions`` and ``parameters`` replace functions and template parameters,
+        ``roles`` makes the emulator hold every function to its role.
 
         Raises:
-            PortTaken: another program listens there.
+            PortTaken: another program listens on the port.
             AlreadyRunning: the stack of this home runs with other settings.
             StackError: it could not be started or deployed; the message has the end of the log.
         """
@@ -141,7 +143,7 @@ class Stack:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What users must know before they rely on this stack, and what its start found."""
+        """Notices for users about this stack, and the findings of its start."""
         not_durable = (
             "NOT DURABLE: the emulated AWS keeps its tables in memory. If it is killed, or the machine goes down, commits "
             "that it acknowledged are lost. For data that matters use 'turnstile up' without --aws."
@@ -180,7 +182,7 @@ class Stack:
 
     @property
     def state(self) -> StackState:
-        """What ``stack.json`` holds."""
+        """The contents of ``stack.json``."""
         return self._state
 
     def client(self, timeout: float = 35.0) -> httpx.Client:
@@ -204,7 +206,7 @@ def first_bytes(home: Path, bucket: str, key: str, count: int) -> bytes | None:
 
 @dataclass(frozen=True)
 class StackSettings:
-    """Settings of a stack that is started. What is None stays as it is or was in this home."""
+    """Settings of a stack that is started. None: as it is or was in this home."""
 
     port: int | None = None
     token: str | None = None

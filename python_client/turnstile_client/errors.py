@@ -1,7 +1,7 @@
-"""What goes wrong, by what a caller can do about it.
+"""Errors, by the reaction that a caller has.
 
-Refusals of the server that have no class here are :class:`turnstile_http.errors.ApiError`: ``status``, ``type`` (``NoSuchTable``,
-``PermissionDenied``, ...) and the server's message and remedy.
+Refusals of the server without a class here are :class:`turnstile_http.errors.ApiError`: ``status``,
+``type`` (``NoSuchTable``, ``PermissionDenied``, ...) and the server's message and remedy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ __all__ = ["ApiError", "ClientError", "Conflict", "DataMismatch", "OutcomeUnknow
 
 
 class ClientError(Exception):
-    """Of what this client refuses or cannot tell. After any of its kinds but :class:`OutcomeUnknown` the table is as before."""
+    """An operation that this client refuses, or whose outcome it does not know. After every
+    subclass but :class:`OutcomeUnknown` the table is unchanged."""
 
 
 class Unsupported(ClientError):
@@ -24,7 +25,8 @@ class DataMismatch(ClientError, ValueError):
 
 
 class StorageFailure(ClientError, OSError):
-    """The table's files could not be read or written. The message has the location, the cause as far as it is known, and what to do."""
+    """The table's files could not be read or written. The message has the location, the cause if it
+    is known, and the remedy."""
 
 
 class Conflict(ClientError):
@@ -38,10 +40,11 @@ class Conflict(ClientError):
 
 
 class OutcomeUnknown(ClientError):
-    """The commit may have happened or not: no final answer came before the deadline. Its files were left where they are.
+    """The commit may have happened or not: no final answer came before the deadline. Its files were
+    left in place.
 
-    ``table``, ``id``: what to ask with: ``lake.table(table).outcome(id)``. To append again under the same ``id`` is safe, whatever became of the
-    first attempt: one of them is committed at most.
+    ``table``, ``id``: for a query of the outcome: ``lake.table(table).outcome(id)``. A second
+    append under the same ``id`` is safe in any case: at most one of them is committed.
     """
 
     def __init__(self, message: str, table: str, id: str) -> None:

@@ -1,4 +1,5 @@
-"""What a failure of storage means: Arrow says little of S3's, and nothing of what to do."""
+"""Messages for failures of storage: Arrow's errors say little about the cause on S3, and name no
+remedy."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def failures_at(location: str) -> Iterator[None]:
 
 
 def failure(error: OSError, location: str) -> StorageFailure:
-    """The error that says what happened at ``location``, and what to do."""
+    """The error with the cause at ``location``, and the remedy."""
     text = str(error)
     known = _ERRNOS.get(error.errno or 0) or next(
         (kind for kind in _KINDS if any(word in text.lower() for word in kind[0])), None

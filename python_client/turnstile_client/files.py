@@ -1,7 +1,7 @@
 """Writing the rows of one commit as Parquet files, with their statistics.
 
-Files lie beside one another in the table's folder, under names that nobody else chooses: partition values are in the log, and a folder
-named after one would need its characters escaped and its length bounded.
+Files lie beside one another in the table's folder, under unique names: partition values are in the
+log, and a folder named after one would need its characters escaped and its length bounded.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _OpenFile:
 
 
 class Writer:
-    """Writes rows of a table's schema below ``storage``. After :meth:`close`, ``files`` are what was written; :meth:`discard` removes everything,
-    whenever it is called."""
+    """Writes rows of a table's schema below ``storage``. After :meth:`close`, ``files`` are the
+    written files; :meth:`discard` removes everything, at any time."""
 
     def __init__(self, storage: Storage, definition: Definition, target_bytes: int = TARGET_BYTES) -> None:
         self._storage, self._partitions, self._target = storage, definition.partitions, target_bytes
@@ -81,7 +81,8 @@ class Writer:
             self._end(self._open.pop(next(iter(self._open))))
 
     def discard(self) -> None:
-        """Removes what was written. A file that cannot be removed now is left to VACUUM: no commit names it."""
+        """Removes the written files. A file that cannot be removed now is left to VACUUM: no commit
+        names it."""
         for file in self._open.values():
             with suppress(Exception):
                 if file.writer is not None:

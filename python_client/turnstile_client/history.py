@@ -1,4 +1,4 @@
-"""What happened to a table: the ``commitInfo`` of its newest commits."""
+"""The history of a table: the ``commitInfo`` of its newest commits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _content(storage: Storage, version: int, staged: str | None) -> bytes | None
 
 
 def _entry(version: int, content: bytes) -> Entry:
-    """What the commit says of itself; writers other than the catalog's may put it anywhere."""
+    """The ``commitInfo`` of a commit; writers other than the catalog's may put it on any line."""
     info: Entry = {}
     for line in content.splitlines():
         if b'"commitInfo"' in line:

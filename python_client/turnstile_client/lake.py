@@ -32,15 +32,16 @@ def connect(
     s3: Mapping[str, str] | None = None,
     deadline: float = 60.0,
 ) -> Lake:
-    """Returns a catalog of a server; nothing is sent yet.
+    """Returns a catalog of a server; sends no request.
 
     Args:
         url: of the server, without ``/v1``; by default ``TURNSTILE_URL``.
         token: bearer token; by default ``TURNSTILE_TOKEN``, or none.
-        catalog: whose tables.
-        s3: ``endpoint``, ``region``, and ``access_key``, ``secret_key``, ``session_token``, for tables on S3. Without keys the
-            server is asked for some, for each table; where it vends none, those of the environment are taken.
-        deadline: seconds that one commit may take, with everything that is tried again.
+        catalog: the name of the catalog.
+        s3: ``endpoint``, ``region``, and ``access_key``, ``secret_key``, ``session_token``, for
+            tables on S3. Without keys the server is asked for some, for each table; if it vends
+            none, the keys of the environment are used.
+        deadline: seconds that one commit may take, with all retries.
 
     Raises:
         ValueError: there is no address, or ``s3`` has other members.
@@ -72,7 +73,8 @@ class Lake:
         self._api.http.close()
 
     def table(self, name: str) -> Table:
-        """The table ``namespace.table``; nothing is sent yet. Raises :class:`DataMismatch` for what is no such name."""
+        """The table ``namespace.table``; sends no request. Raises :class:`DataMismatch` for an
+        invalid name."""
         return Table(self._api, _full_name(name), self._storage, self._deadline)
 
     def tables(self, namespace: str) -> list[str]:

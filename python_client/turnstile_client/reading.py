@@ -1,7 +1,8 @@
-"""Reading the files of a plan: whole ones by Arrow's datasets, several at once; those with a deletion vector, and those with columns that
-are named otherwise than the table's but for case, one by one.
+"""Reading the files of a plan: most by Arrow's datasets, several at once; files with a deletion
+vector, and files whose column names differ from the table's only in case, one by one.
 
-Arrow leaves out groups of rows by ``Filter.pruning``; ``Filter.expression`` alone decides on rows, so that it is the same for every file.
+Arrow skips row groups by ``Filter.pruning``; ``Filter.expression`` alone decides on rows, so that
+it is the same for every file.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FOOTERS_AT_ONCE: Final = 16
 
 
 class FileReader:
-    """Reads rows of files of a table: the columns ``names``, those that ``filter`` is true of."""
+    """Reads rows of files of a table: the columns ``names`` of the rows for which ``filter`` is true."""
 
     def __init__(self, storage: Storage, definition: Definition, names: Sequence[str], filter: Filter | None) -> None:
         self._storage, self._filter = storage, filter
@@ -59,12 +60,13 @@ class FileReader:
             yield from self._one_by_one(file, needed)
 
     def _needed(self) -> pa.Schema:
-        """The columns that are read: those that are asked for, and those of the filter."""
+        """The columns to read: the requested ones, and those of the filter."""
         names = {*self._names, *(() if self._filter is None else self._filter.columns)}
         return pa.schema([column for column in self._whole if column.name in names])
 
     def _fragments(self, files: Sequence[File], needed: pa.Schema) -> tuple[list[Any], list[File]]:
-        """The files that Arrow's dataset reads as fragments, and those whose columns it would not find. Their footers are read at once."""
+        """The files that Arrow's dataset reads as fragments, and the files in which it would not
+        find the columns. Their footers are read at once."""
         stored = [column for column in needed if column.name not in self._partitions]
         fragments = [self._fragment(file) for file in files]
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
@@ -94,7 +96,7 @@ class FileReader:
         return _FORMAT.make_fragment(path, self._storage.system(), partition_expression=condition, file_size=size)
 
     def _one_by_one(self, file: File, needed: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of one file, less those that its deletion vector names."""
+        """The rows of one file without the rows in its deletion vector."""
         deleted = self._vector(file["deletionVector"]) if file.get("deletionVector") else None
         values, first = self._values(file), 0
         path = self._storage.path_of_uri(file["path"])

@@ -31,7 +31,8 @@ class Vended:
 
 
 def checked_options(s3: Mapping[str, str] | None) -> dict[str, str]:
-    """What a caller says of S3, without members that are empty. Raises :class:`ValueError`, naming what is none of its members."""
+    """A caller's settings of S3, without empty members. Raises :class:`ValueError`, naming unknown
+    members."""
     unknown = sorted(set(s3 or ()) - set(_OPTIONS))
     if unknown:
         raise ValueError(f"s3 has the members {', '.join(_OPTIONS)}, and not {', '.join(unknown)}")
@@ -104,7 +105,7 @@ class Storage:
         raise Unsupported(f"the table has the file {text[:300]!r}, which lies in other storage than the table")
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file whose name no other writer chooses. Raises :class:`turnstile_client.errors.StorageFailure`."""
+        """Writes a file under a unique name. Raises :class:`turnstile_client.errors.StorageFailure`."""
         path, system = self.path(name), self.system()
         with failures_at(self.location):
             if not self.is_s3:

@@ -102,21 +102,23 @@ class Table:
         return polars.from_arrow(self.read(columns, where=where, version=version))
 
     def append(self, data: Any, *, id: str | None = None) -> int:
-        """Adds rows, whoever else adds some at the same time.
+        """Adds rows. Concurrent appends do not conflict.
 
         Args:
-            data: as :func:`stream_of` takes it. Columns are found by name; those that are missing become null.
-            id: of this append, such as the id of the message that the rows came by. However often an append with one id is made, at
-                most one is committed, for as long as the server remembers it (30 days).
+            data: as :func:`stream_of` takes it. Columns are found by name; missing ones become
+                null.
+            id: of this append, such as the id of the message with the rows. Of all appends with one
+                id at most one is committed, for as long as the server remembers it (30 days).
 
         Returns:
             The version that has the rows: of the first append with this id, if there was one.
 
         Raises:
             DataMismatch: the data does not fit the table.
-            Unsupported: the table needs something that this client does not do.
-            Conflict: the table was changed in a way that decides against the append.
-            OutcomeUnknown: nobody can say whether the rows were added; append again with the same id.
+            Unsupported: the table needs a feature that this client does not have.
+            Conflict: a change of the table forbids the append.
+            OutcomeUnknown: it is unknown whether the rows were added; append again with the same
+                id.
             ApiError: the server refused, or cannot be reached.
         """
         id, state = id or str(uuid.uuid4()), self._loaded()
@@ -137,7 +139,7 @@ class Table:
         return version
 
     def overwrite(self, data: Any, *, where: Where | None = None, id: str | None = None) -> int:
-        """Puts rows in the place of all rows, or of those in the partitions that ``where`` is true of.
+        """Replaces all rows, or the rows in the partitions for which ``where`` is true.
 
         Args:
             data: as for :meth:`append`; with ``where`` every row has to satisfy it.
@@ -240,11 +242,12 @@ class Table:
     def scan(
         self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
     ) -> pa.RecordBatchReader:
-        """As :meth:`read`, a batch at a time: for what does not fit into memory, and for DuckDB and Polars.
+        """Like :meth:`read`, a batch at a time: for data that does not fit into memory, and for
+        DuckDB and Polars.
 
         Raises:
-            DataMismatch: ``columns`` or ``where`` name what is not there.
-            Unsupported: the table, or a file of it, needs something that this client does not do.
+            DataMismatch: ``columns`` or ``where`` name a missing column.
+            Unsupported: the table, or a file of it, needs a feature that this client does not have.
             ApiError: the server refused, or cannot be reached.
         """
         state = self._loaded()
@@ -279,7 +282,8 @@ class Table:
             raise
 
     def _format(self) -> str | None:
-        """What the catalog has under the name of the table; None if nothing is there, or nothing that may be seen."""
+        """The catalog's entry under the name of the table; None if there is none, or the caller may
+        not see it."""
         levels = self.name.split(".")
         route = path(
             "v1", "catalogs", self._api.catalog, "namespaces", ".".join(levels[:-1]), "tables", levels[-1], "entry"
@@ -357,8 +361,10 @@ class Table:
     def _append_staged(
         self, table_id: str, storage: Storage, writer: Writer, *, definition: Definition, id: str, base: int
     ) -> int:
-        """An append that is too large for a request: written for one version after the other until one is free. What it adds depends
-        on no other commit but on one that changes the table itself, which is looked for each time."""
+        """Commits an append that is too large for a request: it is written for one version after
+        the other until one is free. Its rows depend on no other commit except on one that changes
+        the table's definition, which is looked for each time.
+        """
         for _ in range(_REBASES):
             content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
             proposal = Proposal(table_id, base + 1, id, self._body(storage, base + 1, content))
@@ -393,8 +399,10 @@ class Table:
             raise
 
     def _sent(self, ticket: Proposal) -> dict[str, Any]:
-        """Sends a ticket until there is an answer. It is recognised by its transaction, so that it may be sent again; after an attempt
-        whose outcome is unknown a refusal is no outcome, for that attempt may still be carried out."""
+        """Sends a ticket until there is an answer. Its transaction identifies it, so that it may be
+        sent again. After an attempt with an unknown outcome a refusal is no outcome, because that
+        attempt may still be carried out.
+        """
         until, is_open = time.monotonic() + self._deadline, False
 
         def attempt() -> dict[str, Any]:
@@ -425,8 +433,8 @@ class Table:
         return {"version": found.version} if found.outcome == "ratified" else None
 
     def _is_ours(self, answer: Mapping[str, Any], storage: Storage, writer: Writer) -> bool:
-        """Whether the commit has the files that were written now, and not those of an earlier append with the same id. If nobody can
-        say, they are kept: files that no commit names do no harm."""
+        """Whether the commit has the files of this call, and not those of an earlier append with
+        the same id. If it is unknown, they are kept: files that no commit names do no harm."""
         content = answer.get("content")
         if content is None:
             try:

@@ -17,7 +17,7 @@ from turnstile_cli.output import Format
 
 
 class Securable(StrEnum):
-    """What has an owner and grants."""
+    """The kinds of entities with an owner and grants."""
 
     METASTORE = "metastore"
     CATALOG = "catalog"
@@ -46,7 +46,7 @@ grants = command_group("Show and change who may do what. docs/access-control.md 
 @grants.command("show")
 @with_api
 def show(api: Api, *, name: SecurableName, on: On = Securable.TABLE, output: Format) -> None:
-    """Show owner and grants: all to those who may change them, to others their own."""
+    """Show owner and grants: all of them to principals that may change them, to others their own."""
     _show_grants(name, api.get(_permissions_path(on, name)), output)
 
 
@@ -61,7 +61,7 @@ def grant(
     on: On = Securable.TABLE,
     output: Format,
 ) -> None:
-    """Grant privileges; what was granted already stays."""
+    """Grant privileges; existing grants stay."""
     change = {"principal": principal, "add": _privilege_names(privileges)}
     _show_grants(name, api.patch(_permissions_path(on, name), {"changes": [change]}), output)
 

@@ -46,9 +46,9 @@ def namespaces(
 
 @with_api
 def describe(api: Api, *, table: Table, as_of: AsOf = None, output: Format) -> None:
-    """Show what the catalog says of a table or view of any format, now or at a moment of its past.
+    """Show the catalog's entry of a table or view of any format, now or at a moment of its past.
 
-    A Delta table's content is in its own log: its version is told as of a snapshot, which knows it.
+    A Delta table's content is in its own log: its version is known as of a named snapshot.
     """
     response = api.get(f"{TableName.parse(table).path}/entry", **moment_query(as_of))
     if output is Format.JSON:
@@ -154,7 +154,7 @@ def log(
     most: MaxCommits = 20,
     output: Format,
 ) -> None:
-    """Show what changed in a catalog, newest first."""
+    """Show the changes of a catalog, newest first."""
     query: dict[str, Any] = {"max_results": most, "oldest_first": str(oldest_first).lower()}
     if start is not None:
         query["start"] = start
@@ -218,10 +218,10 @@ def drop_snapshot(api: Api, *, name: CatalogName, snapshot: Snapshot, output: Fo
 @catalog.command("reset")
 @with_api
 def reset(api: Api, *, name: CatalogName, to: ResetTo = None, output: Format) -> None:
-    """Make names, properties, rights and Iceberg tables of a catalog what they were.
+    """Set names, properties, rights and Iceberg tables of a catalog back to a moment of its past.
 
-    Delta tables keep their commits. Tables created since are dropped, tables dropped since come back while their files
-    are there. The reset is a commit of its own: it can be reset as well.
+    Delta tables keep their commits. Tables created since are dropped, tables dropped since come
+    back while their files are there. The reset is a commit of its own: it can be reset as well.
     """
     if not to:
         raise usage("say where to go back to", "turnstile catalog reset main --to time:1770000000000")

@@ -1,4 +1,4 @@
-"""``turnstile cost``: what a deployment on AWS would cost, by the model in ``infra/turnstile_cost``."""
+"""``turnstile cost``: the price of a deployment on AWS, by the model in ``infra/turnstile_cost``."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ def cost(
     watched: Watched = True,
     output: Output = Format.TEXT,
 ) -> None:
-    """Estimate what a month on AWS costs: commits, what follows them, and what runs while nothing happens.
+    """Estimate the price of a month on AWS: commits, the work that follows them, and the idle
+    deployment.
 
-    Requests, capacity units and bytes are counted by tests; prices are the list prices of one region and date, without free
-    tiers. Storage of data files, data transfer and the engines are not in it.
+    Requests, capacity units and bytes are counted by tests; prices are the list prices of one
+    region and date, without free tiers. Storage of data files, data transfer and the engines are
+    not in it.
     """
     import turnstile_cost as model
 

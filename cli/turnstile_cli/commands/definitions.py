@@ -1,4 +1,4 @@
-"""Commands that define what a catalog holds: catalogs, create, rename, drop, schema."""
+"""Commands that define the entities of a catalog: catalogs, create, rename, drop, schema."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _renamed(
 
 
 def _drop(api: Api, path: str, name: str, output: Format, *, missing: str | None) -> None:
-    """Drops what ``path`` names; an error of type ``missing`` says that there was nothing to drop."""
+    """Drops the entity at ``path``; an error of type ``missing`` says that there was nothing to drop."""
     try:
         api.change("DELETE", path)
         dropped = True

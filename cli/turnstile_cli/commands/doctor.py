@@ -1,4 +1,5 @@
-"""``turnstile doctor``: is this deployment fit for use, and for whom? From the client's side and from the service's."""
+"""``turnstile doctor``: checks whether a deployment works, from the client's side and from the
+service's."""
 
 from __future__ import annotations
 
@@ -34,11 +35,12 @@ def doctor(
     ] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Check a deployment end to end, and say what to do about what is not right.
+    """Check a deployment end to end, and name the remedy for each problem.
 
-    That it answers and how fast, versions, what the token may do, clocks; and, for administrators, that its stores honour
-    conditional writes, that the lake can be written, read and listed, and that every table is published. It writes rows and a
-    file of its own and removes them. The exit code is 1 where something failed.
+    It checks answers and their time, versions, the rights of the token, and clocks; for
+    administrators also that the stores honour conditional writes, that the lake can be written,
+    read and listed, and that every table is published. It writes rows and a file of its own and
+    removes them. The exit code is 1 if a check failed.
     """
     if store:
         _print(str(home.absolute()), checks_of_store(home), output)

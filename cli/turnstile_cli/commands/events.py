@@ -19,7 +19,7 @@ from turnstile_cli.output import Format
 WAIT_S: Final = 20
 PAUSE_S: Final = 1.0
 _QUIET_S: Final = 0.2
-"""An answer that came sooner than this had no wait: the server has too many who do."""
+"""An answer that came sooner than this did not wait: too many requests wait at the server."""
 
 Catalog = Annotated[str, typer.Option("--catalog", help="The catalog whose events to read.")]
 Table = Annotated[
@@ -41,9 +41,10 @@ def events(
     follow: Follow = False,
     output: Format,
 ) -> None:
-    """Show what happened in a catalog, and with --follow what happens: one line an event.
+    """Show the events of a catalog, and with --follow new ones as they come: one line an event.
 
-    As JSON each line is a CloudEvent; the last one, without --follow, is {"cursor": ...} to go on from.
+    As JSON each line is a CloudEvent; the last one, without --follow, is {"cursor": ...} for the
+    next call.
     """
     query: dict[str, Any] = {"catalog": catalog, "limit": 1000}
     if table is not None:
@@ -56,11 +57,11 @@ def read_log(
     api: Api, path: str, query: Mapping[str, Any], line: Callable[[dict[str, Any]], str], *, after: str | None,
     follow: bool, output: Format,
 ) -> None:  # fmt: skip
-    """Prints the events of a log, and with ``follow`` those that come, until it is interrupted.
+    """Prints the events of a log, and with ``follow`` new ones, until it is interrupted.
 
     Args:
         line: an event for people.
-        after: a cursor, or ``now``; None: from the oldest event that is kept.
+        after: a cursor, or ``now``; None: from the oldest event in the log.
     """
     while True:
         parameters = query if after is None else {**query, "after": after}

@@ -1,4 +1,5 @@
-"""The fleet as its rows say: servers and workers that share their work, what each of them owns, and what has changed hands."""
+"""The fleet by its rows: servers and workers that share their work, the granules of each, and their
+changes of owner."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def _cells(member: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[Any, .
 
 
 def _sentences(report: Mapping[str, Any]) -> list[str]:
-    """What is true of all members together."""
+    """The totals of all members."""
     if not report["members"]:
         return []
     nobody = sum(not granule["owner"] for granule in report["granules"])

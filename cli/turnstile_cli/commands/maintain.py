@@ -1,4 +1,4 @@
-"""Maintenance: what is due on a table and why, and the policies that say so."""
+"""Maintenance: the work that is due on a table, its reasons, and the policies behind it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ Value = Annotated[str, typer.Argument(metavar="VALUE", help="Such as 128mb, 'int
 
 
 class _TableFirst(TyperGroup):
-    """Takes what is no command's name for a table's: ``maintain TABLE``. Tables have a namespace, so none is named like a command."""
+    """Takes a name that is no command for a table: ``maintain TABLE``. Tables have a namespace, so
+    no table is named like a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] != "--help":
@@ -52,9 +53,10 @@ maintain.add_typer(policy, name="policy")
 @maintain.command("table")
 @with_api
 def table_(api: Api, *, table: Table, dry_run: DryRun = False, output: Format) -> None:
-    """Say what is due on a table and why: 'turnstile maintain TABLE --dry-run' is short for it.
+    """Show the work that is due on a table, and why: 'turnstile maintain TABLE --dry-run' is short
+    for it.
 
-    Rewriting files takes Spark: without --dry-run it says which command does it.
+    Rewriting files takes Spark: without --dry-run it prints the command that does it.
     """
     name = TableName.parse(table)
     if not dry_run:
@@ -150,21 +152,21 @@ def _show_ignored(ignored: list[dict[str, Any]]) -> None:
 @policy.command("show")
 @with_api
 def show(api: Api, *, target: Target, output: Format) -> None:
-    """Show what holds for a catalog, a namespace or a table, and where each value comes from."""
+    """Show the effective policies of a catalog, a namespace or a table, and the source of each value."""
     _show(api.get(_path(api, target)), output)
 
 
 @policy.command("set")
 @with_api
 def set_(api: Api, *, target: Target, name: Policy, value: Value, output: Format) -> None:
-    """Set a policy. What is below inherits it, unless it has a value of its own."""
+    """Set a policy. Entities below inherit it, unless they have a value of their own."""
     _show(api.change("PATCH", _path(api, target), {"set": {name.removeprefix(_PREFIX): value}}), output)
 
 
 @policy.command("unset")
 @with_api
 def unset(api: Api, *, target: Target, name: Policy, output: Format) -> None:
-    """Unset a policy: what is above holds again."""
+    """Unset a policy: the inherited value holds again."""
     _show(api.change("PATCH", _path(api, target), {"unset": [name.removeprefix(_PREFIX)]}), output)
 
 

@@ -18,7 +18,7 @@ from turnstile_cli.output import Format
 
 
 class Side(StrEnum):
-    """What stays: what the HEAD ratified, or what is published in ``_delta_log``."""
+    """The side to keep: the commits that the HEAD ratified, or those published in ``_delta_log``."""
 
     HEAD = "head"
     LOG = "log"
@@ -71,13 +71,15 @@ def repair(
     adopt: AdoptSide = None,
     output: Format,
 ) -> None:
-    """Get a table going that is stuck, or was restored from a backup behind its own log.
+    """Repair a table that is stuck, or that a backup restored to a state behind its own log.
 
-    Publishes what is in nobody's way, adopts published versions that the HEAD does not know, and says what is left and
-    what to do about it. Nothing in _delta_log is ever overwritten. The exit code is 1 while a table is not healthy.
+    Publishes the commits without a conflict, adopts published versions that the HEAD does not know,
+    and shows the rest with its remedy. Nothing in _delta_log is ever overwritten. The exit code is
+    1 while a table is not healthy.
 
-    Where HEAD and _delta_log hold different commits as one version, both are shown and nothing is done until you choose:
-    --adopt log takes back what the HEAD holds and adopts the log's; --adopt head names the files that are in its way.
+    If HEAD and _delta_log hold different commits of one version, both are shown and nothing is done
+    until you choose: --adopt log discards the HEAD's commits and adopts the log's; --adopt head
+    names the files that are in the way.
     """
     if (table is None) != every:
         raise usage("give either a table or --all", "turnstile repair namespace.table")
@@ -102,7 +104,7 @@ def repair(
 
 
 def _repair(api: Api, table_id: str, *, dry_run: bool) -> dict[str, Any]:
-    """What the service did; with ``dry_run`` its diagnosis alone."""
+    """The actions of the service; with ``dry_run`` only its diagnosis."""
     path = f"/v1/tables/{table_id}/repair"
     return {"diagnosis": api.get(path)} if dry_run else api.post(path, {})
 
@@ -185,7 +187,7 @@ def _show_in_full(result: dict[str, Any], *, dry_run: bool) -> None:
 
 
 def _show_sides(sides: dict[str, Any]) -> None:
-    """What HEAD and log hold, beside each other."""
+    """The commits of HEAD and log, side by side."""
     columns = {"HEAD": sides["head"] or {}, "_delta_log": sides["log"]}
     rows = [
         ("versions", *(f"{side['version']} to {side['up_to']}" if side else "none" for side in columns.values())),
@@ -203,12 +205,13 @@ def _fact(side: dict[str, Any], member: str) -> str:
 
 @with_api
 def verify(api: Api, *, table: Table, from_version: From = 0, output: Format) -> None:
-    """Hold a table's published log against what was ratified: nothing is changed.
+    """Compare a table's published log with the ratified commits: nothing is changed.
 
-    Every version that the log still has is there, in order, with its own transaction and a later timestamp than the one
-    before; what the HEAD still knows has the ratified content; nothing is there that nobody ratified. Each commit and each checkpoint is
-    read whole. The exit code is 1 where something deviates; 'turnstile repair TABLE --dry-run' says what to do. It is 6 where
-    nothing deviates, and a file was not judged.
+    Checks that every version in the log is in order, with its own transaction and a later timestamp
+    than the one before; that versions which the HEAD still knows have the ratified content; and
+    that no version was published without being ratified. Each commit and each checkpoint is read
+    whole. The exit code is 1 if something deviates; 'turnstile repair TABLE --dry-run' shows the
+    remedy. It is 6 if nothing deviates, but a file was not checked.
     """
     name = TableName.parse(table)
     path = f"/v1/tables/{name.table_id(api)}/verification"
@@ -260,7 +263,7 @@ def verify(api: Api, *, table: Table, from_version: From = 0, output: Format) ->
 
 @with_api
 def gc(api: Api, *, dry_run: DryRun = False, kind: Kind = None, output: Format) -> None:
-    """Delete what has been unreachable for longer than its grace period."""
+    """Delete files and rows that have been unreachable for longer than their grace period."""
     body: dict[str, Any] = {"dry_run": dry_run}
     if kind:
         body["kinds"] = kind
@@ -279,9 +282,10 @@ def gc(api: Api, *, dry_run: DryRun = False, kind: Kind = None, output: Format) 
 def outcome(
     api: Api, *, table: Table, txn_id: TxnId = None, name: StagedName = None, version: Version = None, output: Format
 ) -> None:
-    """Find out what became of a commit whose answer was lost.
+    """Find the outcome of a commit whose answer was lost.
 
-    'ratified' and 'never' are final. 'open' means that an earlier attempt may yet land; the exit code is 6 then.
+    'ratified' and 'never' are final. 'open' means that an earlier attempt may still be ratified;
+    the exit code is 6 then.
     """
     if (txn_id is None) == (name is None):
         raise usage("give either --txn-id or --name", "the writer's log has one of them")

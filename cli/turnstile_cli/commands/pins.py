@@ -28,7 +28,7 @@ pins = command_group("Versions of a table that have to stay: for whom, until whe
 @pins.command("list")
 @with_api
 def list_(api: Api, *, table: Table, output: Format) -> None:
-    """List what has to stay of a table; names of holders that one may not see are left out."""
+    """List the pins of a table; holders that you may not see are left out."""
     name = TableName.parse(table)
     response = api.get(_path(name, api))
     if output is Format.JSON:
@@ -71,7 +71,7 @@ def hold(
 @pins.command("release")
 @with_api
 def release(api: Api, *, table: Table, holder: Holder, output: Format) -> None:
-    """Release what a reader holds; again, it changes nothing."""
+    """Release the pin of a reader; a second release changes nothing."""
     name = TableName.parse(table)
     api.change("DELETE", f"{_path(name, api)}/{quote(holder, safe='')}")
     if output is Format.JSON:

@@ -31,7 +31,8 @@ def plan(
     limit: Limit = 20,
     output: Format,
 ) -> None:
-    """Show which files of a table may have rows that satisfy a predicate, and what excluded the others."""
+    """Show the files of a table that may have rows for a predicate, and the reasons that excluded
+    the others."""
     name = TableName.parse(table)
     path = f"/v1/tables/{name.table_id(api)}/plan"
     request = {"predicate": where, "version": version, "explain": explain}

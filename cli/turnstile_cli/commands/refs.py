@@ -1,6 +1,6 @@
 """Commands on references: named values that change by compare-and-swap only.
 
-``turnstile grants --on ref`` shows and changes who may use one.
+``turnstile grants --on ref`` shows and changes the rights to use one.
 """
 
 from __future__ import annotations

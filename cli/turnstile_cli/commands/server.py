@@ -133,8 +133,9 @@ def serve(
 ) -> None:
     """Run a server in the foreground, until Ctrl-C or SIGTERM: for containers and service managers.
 
-    Figures for Prometheus are at /metrics, /healthz says that it lives and /readyz that it can work. What else a deployment
-    can be told by TURNSTILE_ variables (template.yaml lists them), a server can, too.
+    Figures for Prometheus are at /metrics; /healthz says that the server runs, and /readyz that it
+    can work. All TURNSTILE_ variables of a deployment (template.yaml lists them) work for a server,
+    too.
     """
     need(SERVER_NEEDS, "server", "a server")
     from turnstile_server.settings import DEFAULT_PORT, ServerSettings, default_workers, read_roles
@@ -198,11 +199,11 @@ def up(
     ] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Start a server in the background, or say where it already runs.
+    """Start a server in the background, or find the one that runs already.
 
-    Without options it listens on port 8750 and keeps everything below .turnstile in the current directory: what it
-    acknowledged survives a crash of any kind. What is not given stays as it was in this home. Two servers run side by side,
-    each with its own --home and --port.
+    Without options it listens on port 8750 and keeps everything below .turnstile in the current
+    directory: acknowledged commits survive a crash of any kind. Settings that are not given stay as
+    they were in this home. Two servers run side by side, each with its own --home and --port.
     """
     began = time.monotonic()
     set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
@@ -228,7 +229,8 @@ def up(
 
 @out.report_errors
 def down(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
-    """Stop what 'turnstile up' started; its data stays. It is no error when nothing is running."""
+    """Stop the server that 'turnstile up' started; its data stays. It is no error when nothing is
+    running."""
     service = running_service(home)
     if service is not None:
         on_server(service.stop)
@@ -328,7 +330,8 @@ def attach_lines(service: Running) -> list[str]:
 
 
 def _document(service: Running) -> dict[str, Any]:
-    """What programs get to know; no secret, which is in the home's ``server.json`` for its owner."""
+    """The address and settings of the server for programs; its secrets are in the home's
+    ``server.json``, readable by the owner."""
     return {
         "url": service.url,
         "pids": list(service.pids),

@@ -49,10 +49,11 @@ def restore(
     store: StoreUrl = "",
     output: Output = Format.TEXT,
 ) -> None:
-    """Put a backup in the place of the SQLite store; no server may run on it.
+    """Replace the SQLite store by a backup; no server may run on it.
 
-    What was there is kept in a folder beside it, with its WAL, which therefore cannot undo the restore. Afterwards the store is behind
-    its lake: start closed, compare every table with its log, then open.
+    The replaced store is kept in a folder beside it, with its WAL, which therefore cannot undo the
+    restore. Afterwards the store is behind its lake: start closed, compare every table with its
+    log, then open.
     """
     need(SERVER_NEEDS, "server", "a restore")
     from turnstile_server.backups import restore as put_back
@@ -98,11 +99,14 @@ def relocate(
     ] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Tell the store that the files below OLD were moved or copied below NEW; no server may use it meanwhile.
+    """Tell the store that the files below OLD were moved or copied below NEW; no server may use it
+    meanwhile.
 
-    Delta and external tables, clones, and tables that are being created get the same place below NEW. It is refused while a commit is
-    not published, and where NEW lacks what the log of a table needs. Iceberg's tables and views are left as they are, and named: their
-    metadata hold absolute paths. No reset goes back to what was before. A relocation that was interrupted goes on when it is repeated.
+    Delta and external tables, clones, and tables that are being created get the same place below
+    NEW. It is refused while a commit is not published, and if NEW lacks files that the log of a
+    table needs. Iceberg's tables and views stay unchanged and are listed, because their metadata
+    hold absolute paths. A reset cannot go back to a time before it. Repeat an interrupted
+    relocation to finish it.
     """
     need(SERVER_NEEDS, "server", "a relocation")
     from turnstile_server.relocating import relocate as move
@@ -129,7 +133,8 @@ def relocate(
 
 
 def checks_of_store(home: Path) -> list[dict[str, str]]:
-    """What SQLite finds in the store of a home, for ``doctor --store``. Raises CliError where the home has no SQLite store."""
+    """The findings of SQLite's own check of a home's store, for ``doctor --store``. Raises CliError
+    if the home has no SQLite store."""
     need(SERVER_NEEDS, "server", "a look at the store")
     from turnstile_server.backups import check
 

@@ -1,4 +1,5 @@
-"""``turnstile top``: what a service does now. Two readings of its counters and of the tables' HEADs, and what lies between them."""
+"""``turnstile top``: the present activity of a service, as the difference of two readings of its
+counters and its tables' HEADs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from turnstile_cli.output import Format
 from turnstile_cli.screens import Count, Every, grid, repeat
 
 MOST_TABLES: Final = 5_000
-"""Tables whose HEADs are read; what lies beyond them is left out, and said to be."""
+"""Tables whose HEADs are read; further ones are left out, with a note."""
 
 MOST_ROWS: Final = 12
 """Rows of each list on the screen."""
@@ -38,7 +39,7 @@ Figures = Mapping[tuple[str, Labels], float]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read at one time. ``figures`` is None where a service has none: a deployment's are in CloudWatch."""
+    """One reading. ``figures`` is None if the service has none: a deployment's are in CloudWatch."""
 
     at_s: float
     figures: Figures | None
@@ -49,10 +50,12 @@ class Reading:
 
 @with_api
 def top(api: Api, *, every: Every = 2.0, count: Count = None, output: Format) -> None:
-    """Show what the service does now: commits, conflicts, lag of publishing, the busiest operations and tables.
+    """Show the present activity of the service: commits, conflicts, lag of publishing, the busiest
+    operations and tables.
 
-    On a terminal the screen is drawn anew every two seconds until Ctrl-C; elsewhere it is printed once. -o json prints one
-    object for each interval. A deployment has no figures of requests here: they are in its CloudWatch dashboard.
+    On a terminal the screen is drawn anew every two seconds until Ctrl-C; elsewhere it is printed
+    once. -o json prints one object for each interval. A deployment has no figures of requests here:
+    they are in its CloudWatch dashboard.
     """
     repeat(
         lambda: read(api), summary, lambda document: render(document, api.url), every=every, count=count, output=output
@@ -87,9 +90,10 @@ def parse(exposition: str) -> Figures:
 
 
 def summary(before: Reading, after: Reading) -> dict[str, Any]:
-    """Returns what happened between two readings, and how it stands at the second.
+    """Returns the changes between two readings, and the state at the second.
 
-    A counter that is lower than before was started anew with its server: what it shows has been counted since then.
+    A counter that is lower than before belongs to a restarted server: its value has been counted
+    since the restart.
     """
     seconds = max(after.at_s - before.at_s, 1e-9)
     rates = {
@@ -133,7 +137,7 @@ def _difference(before: Figures, after: Figures) -> Figures:
 
 
 def _requests(counted: Figures, now: Figures, seconds: float) -> dict[str, Any]:
-    """What a server's counters say of an interval."""
+    """The rates of an interval, from a server's counters."""
     statuses: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for (name, labels), value in counted.items():
         if name == "turnstile_requests_total":
@@ -178,10 +182,12 @@ def _quantiles(counted: Figures, histogram: str, **labels: str) -> dict[str, flo
 
 
 def quantile_ms(share: float, buckets: list[tuple[float, float]]) -> float | None:
-    """Returns the time that ``share`` of what was counted did not exceed, in milliseconds, as Prometheus' ``histogram_quantile`` takes it.
+    """Returns the quantile ``share`` of a histogram in milliseconds, by the method of Prometheus'
+    ``histogram_quantile``.
 
-    ``buckets`` are upper bounds in seconds, ascending and the last infinite, with how many were at most that long. Times are taken to
-    be spread evenly in a bucket; what lies beyond the last finite bound counts as that bound. None where nothing was counted.
+    ``buckets`` are upper bounds in seconds, ascending and the last infinite, with the count of
+    times at or below each. Times are assumed to be spread evenly in a bucket; times beyond the last
+    finite bound count as that bound. None if nothing was counted.
     """
     if not buckets or not buckets[-1][1]:
         return None

@@ -1,4 +1,5 @@
-"""Commands on announced transactions: what became of one, and finishing or undoing it after its client died."""
+"""Commands on announced transactions: show the outcome of one, and finish or undo it after its
+client died."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _PATH: Final = "/v1/transactions"
 
 
 class State(StrEnum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -50,7 +51,7 @@ def list_(api: Api, *, state: Only = None, output: Format) -> None:
 @transactions.command("show")
 @with_api
 def show(api: Api, *, id: Id, output: Format) -> None:
-    """Show what became of a transaction: open, committed (with its versions) or aborted."""
+    """Show the outcome of a transaction: open, committed (with its versions) or aborted."""
     _show(api.get(_path(id)), output)
 
 
@@ -80,7 +81,8 @@ def abort(api: Api, *, id: Id, output: Format) -> None:
 @transactions.command("reservations")
 @with_api
 def reservations(api: Api, *, output: Format) -> None:
-    """List the reservations of tables that one may write: who has which, and who waits."""
+    """List the reservations of tables that you may write: the owner of each, and the transactions
+    that wait."""
     listed = api.get("/v1/reservations")
     if output is Format.JSON:
         out.emit_json(listed)

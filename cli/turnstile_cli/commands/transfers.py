@@ -75,11 +75,13 @@ def import_(
     dry_run: DryRun = False,
     output: Format,
 ) -> None:
-    """Bring existing tables under the catalog, where they lie: one Delta table by name and location, or --all of a source.
+    """Bring existing tables under the catalog, where they lie: one Delta table by name and
+    location, or --all of a source.
 
-    A Delta table gets one commit that upgrades its protocol; from then on its writers must go through the service, so stop
-    the writers first. Iceberg tables of a source are registered. The same command again finishes what a first one began and
-    leaves alone what was imported; `turnstile export` is the way back. docs/migration.md has it step by step.
+    A Delta table gets one commit that upgrades its protocol; from then on its writers must go
+    through the service, so stop the writers first. Iceberg tables of a source are registered. A
+    second run finishes an interrupted one and skips tables that are imported already; `turnstile
+    export` is the way back. docs/migration.md has it step by step.
     """
     if source is None:
         if table is None or location is None:

@@ -46,10 +46,12 @@ def work(
         str, typer.Option("--log-level", envvar="TURNSTILE_LOG_LEVEL", help="INFO says every minute what was done.")
     ] = "INFO",
 ) -> None:
-    """Do background work for a store without answering requests, until Ctrl-C or SIGTERM: publishing, sweeping, events, light maintenance.
+    """Do background work for a store without answering requests, until Ctrl-C or SIGTERM:
+    publishing, sweeping, events, light maintenance.
 
-    It joins the store's fleet and shares the work with its servers (serve --fleet) and other workers: each table's is done by one of
-    them. Run as many as you like, in containers or on a Spark cluster's driver. On SIGTERM it hands over what it owns.
+    It joins the store's fleet and shares the work with its servers (serve --fleet) and other
+    workers: one of them works on each table. Run as many as you like, in containers or on a Spark
+    cluster's driver. On SIGTERM it hands over its work.
     """
     need(SERVER_NEEDS, "server", "a worker")
     from turnstile_server.settings import ServerSettings, read_roles

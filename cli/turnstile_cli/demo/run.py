@@ -68,7 +68,7 @@ def play(stage: Stage) -> None:
 
 
 def summary(stage: Stage) -> dict[str, Any]:
-    """What happened: ``ok``, ``problems``, ``tables``, ``seconds`` by scene, ``commit_ms``, ``notes``."""
+    """The result: ``ok``, ``problems``, ``tables``, ``seconds`` by scene, ``commit_ms``, ``notes``."""
     ms = [attempt.ms for attempt in stage.attempts]
     return {
         "ok": not stage.problems,

@@ -21,7 +21,8 @@ LAKE = f"lake.{SCHEMA}"
 
 @dataclass
 class Stage:
-    """What every scene uses: session, lake, terminal and pandas frames, and the results so far."""
+    """The state that all scenes share: session, lake, terminal and pandas frames, and the results
+    so far."""
 
     spark: Any
     lake: Any
@@ -40,7 +41,7 @@ class Stage:
     ledgers: dict[str, Ledger] = field(default_factory=dict)
 
     def show(self, statement: str) -> None:
-        """Tell the viewer what runs now."""
+        """Print a line about the present step."""
         self.console.print(f"   [dim]{escape(statement)}[/dim]", highlight=False, soft_wrap=True)
 
     def sql(self, statement: str) -> Any:

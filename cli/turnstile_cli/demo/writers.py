@@ -1,7 +1,8 @@
-"""Spark sessions of the demo, what they propose, and several processes that write to one table at once.
+"""Spark sessions of the demo, their proposals, and several processes that write to one table at
+once.
 
-Each process is ``python -m turnstile_cli.demo.writers``. Standard input: a JSON object with its orders, then ``go``.
-Standard output: ``ready``, then a JSON object with what it proposed.
+Each process is ``python -m turnstile_cli.demo.writers``. Standard input: a JSON object with its
+orders, then ``go``. Standard output: ``ready``, then a JSON object with its proposals.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Race:
-    """What the writers report: ``seconds`` of the slowest one, and every proposal."""
+    """The reports of the writers: ``seconds`` of the slowest one, and every proposal."""
 
     seconds: float
     attempts: list[Attempt]
@@ -88,7 +89,7 @@ class Writers:
         return Race(max(report["seconds"] for report in reports), attempts)
 
     def stop(self) -> None:
-        """End whatever still runs."""
+        """End the processes that still run."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()
@@ -151,7 +152,8 @@ def start_session(folder: Path, app: str, *, cores: int, memory: str) -> Any:
 
 @contextmanager
 def stderr_to(log: Path) -> Iterator[None]:
-    """Let what is started inside write its standard error to a file; a JVM keeps it for life."""
+    """Sends the standard error of processes that are started inside to a file; a JVM keeps it for
+    life."""
     log.parent.mkdir(parents=True, exist_ok=True)
     kept = os.dup(2)
     with log.open("ab") as file:

@@ -1,1 +1,1 @@
-"""What is decided without files and requests."""
+"""Decisions that need no files and no requests."""

@@ -40,7 +40,7 @@ class DataFile:
 
 
 def append(id: str, now_ms: int, base: int, files: Iterable[DataFile], partitions: Iterable[str]) -> str:
-    """The content of a commit that adds files to what version ``base``, or any later one, has."""
+    """The content of a commit that adds files to version ``base``, or any later one."""
     parameters = {"mode": "Append", "partitionBy": _json(list(partitions))}
     info = _info(id, now_ms, "WRITE", parameters) | {"readVersion": base, "isBlindAppend": True}
     return _lines([{"commitInfo": info}, *(file.add() for file in files)])
@@ -56,8 +56,8 @@ def overwrite(
     partitions: Iterable[str],
     where: str | None,
 ) -> str:
-    """The content of a commit that puts files in the place of those that version ``base`` has. ``removed``: as a plan shows them; ``where``: the
-    filter that they were chosen by, for people."""
+    """The content of a commit that replaces files of version ``base``. ``removed``: as a plan lists
+    them; ``where``: the filter that chose them, for people."""
     parameters = {"mode": "Overwrite", "partitionBy": _json(list(partitions))} | (
         {} if where is None else {"predicate": where}
     )
@@ -67,8 +67,8 @@ def overwrite(
 def delete(
     id: str, now_ms: int, base: int, *, files: Iterable[DataFile], removed: Iterable[Mapping[str, Any]], where: str
 ) -> str:
-    """The content of a commit that removes rows of version ``base``: ``files`` have those that stay of the files ``removed``. ``where``: the filter,
-    for people."""
+    """The content of a commit that removes rows of version ``base``: ``files`` have the rows of the
+    files ``removed`` that stay. ``where``: the filter, for people."""
     return _replacing(id, now_ms, base, "DELETE", {"predicate": _json([where])}, files=files, removed=removed)
 
 

@@ -1,8 +1,10 @@
-"""What a table is, and whether this client may read and write it.
+"""The definition of a table, and whether this client may read and write it.
 
-A feature that is not in these lists is refused by its name, before any file is written: a writer that ignores one may write what other
-engines read wrongly. Source: Delta protocol, "Table Features", "Valid Feature Names in Table Features", "Column Invariants", "CHECK
-Constraints", "Generated Columns", "Identity Columns", "Default Columns", "Writer Requirements for Column Mapping".
+A feature that is not in these lists is refused by its name, before any file is written: a writer
+that ignores one may write files that other engines read wrongly. Source: Delta protocol, "Table
+Features", "Valid Feature Names in Table Features", "Column Invariants", "CHECK Constraints",
+"Generated Columns", "Identity Columns", "Default Columns", "Writer Requirements for Column
+Mapping".
 """
 
 from __future__ import annotations
@@ -189,7 +191,7 @@ def _check_mapping(definition: Definition) -> None:
 
 
 def _columns(fields: Any, above: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Name and metadata of all columns, those in structs, arrays and maps too."""
+    """Name and metadata of all columns, including columns in structs, arrays and maps."""
     for column in fields:
         name = f"{above}{column['name']}"
         yield name, column.get("metadata") or {}

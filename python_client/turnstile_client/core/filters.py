@@ -1,8 +1,10 @@
-"""Filters as pyarrow, pandas and Polars' readers write them: ``[("day", ">=", date(2026, 11, 1)), ("city", "in", ["Bern", "Basel"])]``.
+"""Filters as pyarrow, pandas and Polars' readers write them: ``[("day", ">=", date(2026, 11, 1)),
+("city", "in", ["Bern", "Basel"])]``.
 
-A list of conditions that all hold, or a list of such lists, of which one holds. A condition on a value that is null does not hold, whatever it is,
-but ``("day", "=", None)`` and ``("day", "!=", None)``, which ask for it. Numbers compare as in Spark's SQL and in the server's plans: NaN equals
-NaN and is greater than every other number, and the two zeros are equal.
+A list of conditions that all hold, or a list of such lists, of which one holds. A condition on a
+null value never holds, except ``("day", "=", None)`` and ``("day", "!=", None)``, which test for
+null. Numbers compare as in Spark's SQL and in the server's plans: NaN equals NaN and is greater
+than every other number, and the two zeros are equal.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ _OPERATORS: Final = frozenset(("=", "==", "!=", "<", "<=", ">", ">=", "in", "not
 
 
 class Filter:
-    """A filter on the columns of a table. ``fields``: these, as Delta's JSON has them, of ``schema`` in Arrow. Raises :class:`DataMismatch`, naming
-    the condition, for what is none."""
+    """A filter on the columns of a table. ``fields``: the columns as Delta's JSON has them, of
+    ``schema`` in Arrow. Raises :class:`DataMismatch`, naming the condition, for an invalid one."""
 
     def __init__(self, where: Where, fields: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         self._columns = {str(column["name"]).lower(): (column, schema.field(at)) for at, column in enumerate(fields)}
@@ -153,8 +155,10 @@ def _compared_as_float(column: pc.Expression, operator: str, value: pa.Scalar) -
 
 
 def _has_exact_bounds(type: pa.DataType) -> bool:
-    """Whether Parquet's bounds of a column of this type hold for all its values, in whatever unit a file has them. Those of floating-point
-    numbers leave NaN out, and times and decimals may be stored otherwise than the table has them."""
+    """Whether Parquet's bounds of a column of this type hold for all its values, whatever units the
+    files have. Bounds of floating-point numbers leave NaN out, and files may store times and
+    decimals differently from the table.
+    """
     return bool(types.is_integer(type) or types.is_boolean(type) or types.is_string(type) or types.is_date32(type))
 
 

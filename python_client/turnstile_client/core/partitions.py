@@ -78,7 +78,7 @@ def _parsed(text: str, type: pa.DataType) -> Any:
 
 
 def values_table(found: Sequence[Mapping[str, str | None]], schema: pa.Schema) -> pa.Table:
-    """The partition values of files, a row for each, in the types of their columns, which are those of ``schema``."""
+    """The partition values of files, a row for each, in the types of their columns in ``schema``."""
     columns = []
     for column in schema:
         values = {

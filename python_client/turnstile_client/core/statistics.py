@@ -57,7 +57,8 @@ def _leaves(column: pa.Field, above: Path) -> Iterator[Path]:
 
 
 class Statistics:
-    """Of one file: rows are added as they are written, and :meth:`text` is what its action says. ``indexed``: of :func:`indexed_columns`."""
+    """The statistics of one file: rows are added as they are written, and :meth:`text` is the value
+    for its action. ``indexed``: of :func:`indexed_columns`."""
 
     def __init__(self, indexed: frozenset[Path]) -> None:
         self._indexed = indexed

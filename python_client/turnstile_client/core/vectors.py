@@ -37,8 +37,10 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
 
 
 def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:
-    """The numbers of the deleted rows. ``stored``: what is in the vector's file from its offset on, at least size, vector and checksum; None for an inline
-    one. Raises :class:`Unsupported` for what is no vector, or a damaged one: its rows are not shown as if they were there."""
+    """The numbers of the deleted rows. ``stored``: the bytes of the vector's file from its offset
+    on, at least size, vector and checksum; None for an inline vector. Raises :class:`Unsupported`
+    for an invalid or damaged vector, so that deleted rows are never shown.
+    """
     size = int(vector["sizeInBytes"])
     if stored is None:
         data = _decoded(str(vector["pathOrInlineDv"]))[:size]
@@ -58,7 +60,8 @@ def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:
 
 
 def kept_rows(deleted: BitMap64, first: int, count: int) -> pa.Array:
-    """Of ``count`` rows of a file from the number ``first`` on, the places, counted from the first, of those that are not deleted."""
+    """The positions of the rows that are not deleted, among ``count`` rows of a file from the
+    number ``first`` on; counted from the first."""
     kept = BitMap64(range(first, first + count)) - deleted
     return pa.array([row - first for row in kept], pa.int64())
 
