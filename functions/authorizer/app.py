@@ -24,7 +24,8 @@ if isinstance(tokens, Open):
 
 
 def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
-    """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under."""
+    """Judge the identity source, which is the ``Authorization`` header; it is also the key under
+    which the answer is cached."""
     sources = event.get("identitySource") or [""]
     try:
         verified = tokens.verify(str(sources[0]))

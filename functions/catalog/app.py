@@ -1,4 +1,4 @@
-"""The catalog, and what operators ask for (docs/api.md)."""
+"""The catalog, and operations for operators (docs/api.md)."""
 
 from __future__ import annotations
 

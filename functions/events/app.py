@@ -1,4 +1,4 @@
-"""The function that makes events of what the stream of refs names."""
+"""The function that makes events of the changes in the stream of refs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The scheduled functions: publish what the stream lost, and remove what is unreachable."""
+"""The scheduled functions: publish changes that the stream lost, and remove unreachable rows and
+files."""
 
 from __future__ import annotations
 

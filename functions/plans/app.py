@@ -1,5 +1,5 @@
-"""What is due on tables by policy, and the runs of workers that do it (docs/maintenance.md). It looks at all files of a table, so it
-carries pyarrow."""
+"""Maintenance by policy, and the runs of its workers (docs/maintenance.md); plans of scans. It
+reads all files of a table, so it carries pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function that publishes what the stream of refs names."""
+"""The function that publishes the changes in the stream of refs."""
 
 from __future__ import annotations
 

@@ -1,12 +1,15 @@
-"""Whether commits of a table may have changed what was read of it by a predicate. Pure; the server and the Spark client judge by it.
+"""Whether commits of a table may have changed the result of a read with a predicate. Pure; the
+server and the Spark client use it.
 
     judge = ReadJudge(predicate, TableSchema.of(metadata))       # of the version that was read
-    for version, actions in commits_after_it:                    # oldest first, none left out
-        change = judge.change(version, actions)                  # None: what was read is the same after this commit
+    for version, actions in commits_after_it:                    # oldest first, without gaps
+        change = judge.change(version, actions)                  # None: the read has the same
+        result after this commit
 
-Only rows of files that a commit added or removed can change a read. A file matters if some row within its partition values and
-statistics can satisfy the predicate. The rule is sound: it never says that no row can match where one does. It may say that one could
-where none does. Source: TreeCat, precision locking.
+Only rows of files that a commit added or removed can change a read. A file matters if some row
+within its partition values and statistics can satisfy the predicate. The rule is sound: it never
+misses a matching row. It may report a match where there is none. Source: TreeCat, precision
+locking.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ _DEFINITIONS: Final = (("metaData", "the table's definition"), ("protocol", "the
 
 @dataclass(frozen=True, slots=True)
 class ChangedRead:
-    """What a commit may have changed of a read. ``path``: of the file; None: the commit changed the table's definition."""
+    """A possible change of a read by a commit. ``path``: of the file; None: the commit changed the
+    table's definition."""
 
     version: int
     reason: str
@@ -53,8 +57,10 @@ class ReadJudge:
         return len(self._arrived)
 
     def change(self, version: int, actions: Sequence[Action]) -> ChangedRead | None:
-        """What the next commit may have changed; None for nothing. A file that only moved rows (``dataChange`` false) changes no read. A ``remove`` is judged by its own
-        statistics, and by those of the later commit that added the file."""
+        """The possible change by the next commit; None for none. A file that only moved rows
+        (``dataChange`` false) changes no read. A ``remove`` is checked by its own statistics, and
+        by those of the later commit that added the file.
+        """
         if (change := definition_change(version, actions)) is not None:
             return change
         for kind, verb in (("remove", "removed"), ("add", "added")):
@@ -82,7 +88,8 @@ class ReadJudge:
 
 
 def definition_change(version: int, actions: Sequence[Action]) -> ChangedRead | None:
-    """What a commit changed of the table's definition or protocol; None for nothing. After it a name may be of another column."""
+    """A commit's change of the table's definition or protocol; None for none. After it a name may
+    belong to another column."""
     for kind, what in _DEFINITIONS:
         if any(kind in action for action in actions):
             return ChangedRead(version, f"it changed {what}")
@@ -90,6 +97,6 @@ def definition_change(version: int, actions: Sequence[Action]) -> ChangedRead | 
 
 
 def _key(file: Action) -> tuple[str, str]:
-    """What identifies a logical file: its path and its deletion vector. Its rows never change."""
+    """The identity of a logical file: its path and its deletion vector. Its rows never change."""
     vector = file.get("deletionVector") or {}
     return file["path"], json.dumps([vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset")])

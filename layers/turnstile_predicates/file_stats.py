@@ -1,8 +1,8 @@
-"""What the partition values and statistics of a data file say about the rows in it. Pure.
+"""Bounds on the rows of a data file, from its partition values and statistics. Pure.
 
-Source: Delta's protocol, *Per-file Statistics*, *Partition Value Serialization*, *Column Mapping*; Delta 4.4's
-``StatisticsCollection`` and ``DataSkippingReader``. Whatever is missing, of another type than expected, or known to be unreliable
-says nothing: the file may then have any row.
+Source: Delta's protocol, *Per-file Statistics*, *Partition Value Serialization*, *Column Mapping*;
+Delta 4.4's ``StatisticsCollection`` and ``DataSkippingReader``. A value that is missing, of another
+type than expected, or known to be unreliable gives no bound: the file may then have any row.
 """
 
 from __future__ import annotations
@@ -241,8 +241,10 @@ def _decimal_bound(field: Field, value: Any, side: int) -> Decimal | None:
 
 
 def rounded(type_name: str, number: float) -> float:
-    """Returns the number as a column of the type, ``float`` or ``double``, holds it. The shortest text of a ``float`` is not the same
-    number as a ``double``, so what is compared has to be rounded on both sides."""
+    """Returns the number as a column of the type, ``float`` or ``double``, holds it. The shortest
+    text of a ``float`` is not the same number as a ``double``, so both sides of a comparison have
+    to be rounded.
+    """
     return float(struct.unpack("f", struct.pack("f", number))[0]) if type_name == "float" else number
 
 

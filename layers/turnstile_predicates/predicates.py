@@ -1,8 +1,11 @@
-"""Predicates that a transaction has read by, and whether a row within given bounds can satisfy them. Pure.
+"""Predicates of a transaction's reads, and whether a row within given bounds can satisfy them.
+Pure.
 
-A predicate is a small tree made from Spark's expressions (:mod:`turnstile_spark.transactions.plan_reads`); what has no counterpart here is
-:data:`UNKNOWN`. Evaluated on a row it is true, false or null, as in SQL. Evaluated on :class:`Range` objects, one for each
-column, it is the set of the outcomes that some row within the ranges may have: never too small, possibly too large.
+A predicate is a small tree made from Spark's expressions
+(:mod:`turnstile_spark.transactions.plan_reads`); an expression without a counterpart here is
+:data:`UNKNOWN`. Evaluated on a row it is true, false or null, as in SQL. Evaluated on
+:class:`Range` objects, one for each column, it is the set of the outcomes that some row within the
+ranges may have: never too small, possibly too large.
 """
 
 from __future__ import annotations
@@ -139,11 +142,13 @@ Predicate = Unknown | Comparison | In | IsNull | StartsWith | And | Or | Not
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is known of the values of a column in a set of rows.
+    """Bounds on the values of a column in a set of rows.
 
-    ``low``, ``high``: no value that is neither null nor NaN is outside (None: not known). ``has_nulls``, ``has_values``: whether there
-    may be nulls, and values. ``has_nan``: whether values may be NaN, which Spark sorts after all numbers and takes for equal
-    to itself. ``is_prefix``: ``high`` is the beginning of a string: longer ones that begin so may be there too.
+    ``low``, ``high``: no value that is neither null nor NaN is outside (None: unknown).
+    ``has_nulls``, ``has_values``: whether there may be nulls, and values. ``has_nan``: whether
+    values may be NaN, which Spark sorts after all numbers and takes for equal to itself.
+    ``is_prefix``: ``high`` is the beginning of a string: longer strings with that beginning may be
+    there too.
     """
 
     kind: Kind | None = None

@@ -1,2 +1,2 @@
-"""The HTTP APIs. ``apps`` builds each from its views; ``http`` holds what all share, ``auth`` says who asks; the other
-folders are one API each."""
+"""The HTTP APIs. ``apps`` builds each from its views; ``http`` holds the common parts, ``auth``
+authenticates callers; the other folders are one API each."""

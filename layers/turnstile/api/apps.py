@@ -1,10 +1,13 @@
-"""The HTTP apps, each built from the blueprints of its routes: what the functions deploy, and what a server may mount.
+"""The HTTP apps, each built from the blueprints of its routes: for the functions of a deployment,
+and for servers.
 
-    app = commit()             of a deployment: opens its services from the environment at the first request
-    app = commit(services)     on services that are there already
+    app = commit()             of a deployment: opens its services from the environment at the first
+    request
+    app = commit(services)     on existing services
 
-Which app serves a request is the gateway's decision (template.yaml); every app answers what it has no route for with 404
-or 405. View modules are imported by the app that serves them, so that each function loads only its own.
+The gateway decides which app serves a request (template.yaml); every app answers a path without a
+route with 404 or 405. View modules are imported by the app that serves them, so that each function
+loads only its own.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ def commit(services: Services | None = None, telemetry: Telemetry | None = None)
 
 
 def catalog(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
-    """Returns everything else of our own API and of Unity's. It also gets what no app has a route for."""
+    """Returns the app of all other routes of our own API and of Unity's. It also gets requests
+    without a route."""
     from turnstile.api.unity import credentials, delta_tables, older_catalogs, older_tables
     from turnstile.api.unity import permissions as unity_permissions
     from turnstile.api.unity.errors import PREFIX, render
@@ -113,7 +117,8 @@ def _elsewhere() -> Iterable[Routes]:
 
 
 def plans(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
-    """Returns what looks at all files of a table: maintenance by policy, and plans of scans. Parquet checkpoints need pyarrow, which only this app's function carries."""
+    """Returns the app of operations that read all files of a table: maintenance by policy, and
+    plans of scans. Parquet checkpoints need pyarrow, which only this app's function carries."""
     from turnstile.api.v1 import maintenance, planning
 
     return App(
@@ -166,7 +171,8 @@ def tokens(services: Services | None = None, telemetry: Telemetry | None = None)
 
 
 def _opener(services: Services | None, read: Callable[[], Settings], *parts: str) -> Callable[[], Services]:
-    """What opens an app's services, with ``parts`` built: those that are there, or those of the settings."""
+    """Returns a function that opens an app's services, with ``parts`` built: existing services, or
+    those of the settings."""
 
     def opened() -> Services:
         here = services or Services.open(read())

@@ -1,8 +1,9 @@
-"""Checks of a deployment, end to end: that its stores keep what Turnstile assumes of them, and that its work is done.
+"""Checks of a deployment, end to end: whether its stores work as Turnstile assumes, and whether its
+work is done.
 
-For operators, after a deployment and before an incident is reported: ``turnstile doctor``. Each check does what it checks, on
-rows and files of its own that it removes again, with the rights of the function that answers. A check that fails says what to do;
-none ends the others.
+For operators, after a deployment and before an incident is reported: ``turnstile doctor``. Each
+check uses rows and files of its own and removes them again, with the rights of the function that
+answers. A failed check names the remedy, and does not stop the other checks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FOLDER: Final = "_turnstile_checks"
 """Below the lake's root, where the checks write."""
 
 SKEW_MS: Final = 60_000
-"""How far clocks may be apart (docs/invariants.md: what is assumed)."""
+"""The largest allowed difference of clocks (docs/invariants.md: assumptions)."""
 
 _PAGE: Final = 512
 
@@ -50,7 +51,7 @@ _REMEDY_PUT: Final = "do not use this store: it does not honour If-None-Match on
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What was checked, how it came out, what was seen, and what to do about it (empty where nothing is)."""
+    """The subject of a check, its result, the observation, and the remedy (empty if there is none)."""
 
     name: str
     result: Result

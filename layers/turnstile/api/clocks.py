@@ -1,9 +1,12 @@
-"""Every end that a row keeps, with its longest term: what an operator is shown of a clock that was ahead (ADR 64).
+"""Every end time that a row stores, with its longest term: for reports about a clock that was ahead
+(ADR 64).
 
-An end is a time of the future at which something is over: a lease, a pause, a turn. The server that writes it adds a term to its own
-clock. ``ENDS`` says for each how long that term may be; what lies further ahead was written by a clock that was ahead, and counts
-as over (``store.core.terms``). A member of a row that holds a number and is neither in ``ENDS`` nor in the list of
-``tests/unit/store/test_terms.py`` fails a test there."""
+An end time is a time of the future: the end of a lease, a pause, a turn. The server that writes it
+adds a term to its own clock. ``ENDS`` has the longest term of each. A later time was written by a
+clock that was ahead, and counts as over (``store.core.terms``). A member of a row that holds a
+number and is neither in ``ENDS`` nor in the list of ``tests/unit/store/test_terms.py`` fails a test
+there.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ _PACKED: Final[Mapping[tuple[str, str], int]] = {
     ("Place", "began_ms"): 0,
     ("Place", "before_ms"): 0,
 }
-"""The same of members of what is packed into them, by the struct's name."""
+"""The same for members of packed structs, by the struct's name."""
 
 ENDS: Final[Mapping[tuple[str, str], int]] = {**_MEMBERS, **_PACKED}
 
@@ -79,7 +82,8 @@ class Ahead(msgspec.Struct, frozen=True):
 
 
 def ahead(row: Row, now_ms: int) -> Iterator[Ahead]:
-    """Yields the times of a row that a clock which was ahead has written. Raises what a damaged row leads to."""
+    """Yields the times of a row that a clock which was ahead has written. Raises the errors of a
+    damaged row."""
     key = str(row["key"])
     for member, at_ms, longest_ms in _times(row):
         if at_ms > latest_ms(now_ms, longest_ms):
@@ -113,7 +117,7 @@ def _lease_of(payload: bytes) -> int:
 
 
 def described(found: Ahead) -> str:
-    """Returns what an operator reads of it."""
+    """Returns a text for operators."""
     hours = found.ahead_ms / 3_600_000
     far = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} h"
     return f"{found.member} of {found.key} is {far} ahead"

@@ -1,4 +1,4 @@
-"""What the log line of a refused commit says of a conflict: who lost a version of which table, and to whom."""
+"""The log line of a refused commit: the loser, the table with its version, and the winner."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ TABLES_MAX: Final = 10
 
 
 def note_conflicts(lost: Sequence[tuple[str, Conflict]], proposal: str) -> None:
-    """Notes that this request's commits to the tables ``lost`` (id and decision) were overtaken.
+    """Records that other commits won against this request's commits to the tables ``lost`` (id and
+    decision).
 
-    ``proposal`` is what the loser called its commit: the name of its file, or the id of its transaction. Costs no request: winners are of the row that refused (I6).
+    ``proposal`` is the loser's name of its commit: the name of its file, or the id of its
+    transaction. Costs no request: winners are in the row that refused (I6).
     """
     conflicts = [
         {

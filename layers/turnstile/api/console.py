@@ -1,11 +1,13 @@
-"""The console's files over HTTP: a page, its hashed assets, and what the page has to know before anybody has logged in.
+"""The console's files over HTTP: a page, its hashed assets, and the settings that the page needs
+before the login.
 
-    /ui/assets/<name with a hash>    the file, to be kept for ever
-    /ui/settings.json                how one logs in here
+    /ui/assets/<name with a hash>    the file, with unlimited caching
+    /ui/settings.json                the ways to log in here
     /ui, /ui/<anything else>         the page, whose script shows the screen that the path names
 
-A request looks a file up by its name among those that were read, so no path leads out of the folder. The files are public:
-they hold no data. Everything that the page shows it asks of the API, with the token of whoever logged in (I12).
+A request looks a file up by its name among the files that were read at the start, so no path leads
+out of the folder. The files are public: they hold no data. The page reads all data from the API,
+with the token of the user that has logged in (I12).
 """
 
 from __future__ import annotations
@@ -44,8 +46,10 @@ _NOT_BUILT: Final = (
 
 
 class ConsoleSettings(msgspec.Struct, frozen=True):
-    """What the page is told. ``issuer`` and ``client_id`` are empty where people do not log in by OIDC; ``audience`` is what
-    the issuer is asked to name in the token; ``origins`` are those of the issuer that the page may send requests to."""
+    """The settings of the page. ``issuer`` and ``client_id`` are empty if users do not log in by
+    OIDC; ``audience``: the audience of the token that the issuer is asked for; ``origins``: the
+    issuer's origins that the page may send requests to.
+    """
 
     authentication: str = "none"
     issuer: str = ""
@@ -70,9 +74,10 @@ class _File(msgspec.Struct, frozen=True):
 
 
 def read_settings(*, required: bool) -> ConsoleSettings:
-    """Returns what the page is told, from the environment; ``required``: the deployment demands tokens.
+    """Returns the settings of the page, from the environment; ``required``: the deployment demands
+    tokens.
 
-    Raises BadSetting for a client id without an issuer and its audience, and for an origin that is none.
+    Raises BadSetting for a client id without an issuer and its audience, and for an invalid origin.
     """
     client_id = env.text("TURNSTILE_CONSOLE_CLIENT_ID", "")
     authentication = "required" if required else "none"
@@ -96,8 +101,8 @@ class Site:
     """The files of a folder that ``make console`` made.
 
     Args:
-        folder: where ``index.html`` and ``assets`` are; may be missing.
-        settings: what the page is told.
+        folder: with ``index.html`` and ``assets``; may be missing.
+        settings: the settings of the page.
     """
 
     def __init__(self, folder: Path, settings: ConsoleSettings) -> None:
@@ -174,7 +179,8 @@ def to_gateway(response: SiteResponse, *, head: bool) -> dict[str, Any]:
 
 
 def _policy(origins: tuple[str, ...]) -> str:
-    """Scripts are files of this origin; requests go to this origin and to the issuer's; nobody frames the page."""
+    """Scripts are files of this origin; requests go to this origin and to the issuer's; the page
+    cannot be framed."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -209,7 +215,8 @@ def _accepts_gzip(accepted: str) -> bool:
 
 
 def _files(folder: Path) -> dict[str, _File]:
-    """The files that may be kept for ever, by their path below the folder: those with a hash in their name."""
+    """The files with unlimited caching, by their path below the folder: those with a hash in their
+    name."""
     return {
         f"assets/{path.name}": _open(path)
         for path in sorted((folder / "assets").glob("*"))

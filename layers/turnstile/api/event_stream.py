@@ -1,10 +1,11 @@
-"""Stream of refs -> the event logs: records to keys of HEADs, their events appended, what became of it logged and counted. Then
-the events are sent to targets, if there are any.
+"""Stream of refs -> the event logs: keys of HEADs from records, their events appended, and the
+results logged and counted. Then the events are sent to targets, if there are any.
 
-Records are hints, as for the publisher; their images show versions that have left the HEAD's tail since. A batch whose events
-could not be appended is sent again by the stream, with all that follow it, for as long as the stream has it: a day. A schedule looks
-for what the stream lost among a bounded number of rows, and among all rows after a record came so late that others may be lost.
-Another schedule sends what a target did not acknowledge.
+Records are hints, as for the publisher; their images show versions that have left the HEAD's tail
+since. The stream sends a batch again if its events could not be appended, with all that follow it,
+for as long as the stream has it: a day. A schedule finds changes that the stream lost among a
+bounded number of rows; after a very late record, which means that others may be lost, it looks at
+all rows. Another schedule sends events that a target did not acknowledge.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ class EventHandler:
         return services
 
     def on_refs(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Appends the events of every HEAD that the records name; of a schedule, of those that lack some among the next rows. The schedule with
-        the input ``DELIVER`` sends what targets have not got of any log."""
+        """Appends the events of every HEAD that the records name; on a schedule, of HEADs among the
+        next rows that lack events. The schedule with the input ``DELIVER`` sends events of any log
+        that targets have not acknowledged.
+        """
         here = self.services
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         if event == DELIVER:
@@ -152,6 +155,7 @@ class EventHandler:
 
 
 def _again(records: Any) -> dict[str, Any]:
-    """The answer that lets the stream send all these records again: what is appended already has its mark."""
+    """The answer that makes the stream send all these records again: events that are appended
+    already have their mark."""
     numbers = [record["dynamodb"].get("SequenceNumber", "") for record in records]
     return {"batchItemFailures": [{"itemIdentifier": number} for number in numbers[:1]]}

@@ -1,11 +1,15 @@
-"""Figures of runs as metrics of CloudWatch, in lines of the log (embedded metric format): which ones, ``TURNSTILE_METRICS`` says.
+"""Figures of runs as metrics of CloudWatch, in lines of the log (embedded metric format).
+``TURNSTILE_METRICS`` chooses them:
 
-    alarms   those that infra/alarms.yaml looks at, of a run in which one of them is not 0; nothing while all is well (default)
-    all      every figure of every run, and of each operation of the API its duration, refusals and failures
+    alarms   those that infra/alarms.yaml reads, of a run in which one of them is not 0; nothing
+    while all is well (default)
+    all      every figure of every run, and of each operation of the API its duration, refusals and
+    failures
     none     nothing
 
-CloudWatch takes $0.30 a month for a metric, by the hours in which it has a value, and counts each combination of name and dimensions as one.
-So the default costs nothing while idle, and a deployment in trouble has ``len(watched())`` at most.
+CloudWatch takes $0.30 a month for a metric, by the hours in which it has a value, and counts each
+combination of name and dimensions as one. So the default costs nothing while idle, and a deployment
+in trouble has ``len(watched())`` at most.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ WATCHED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "maintenance": {"": ("failures",)},
     "delivery": {"": ("failures",)},
 }
-"""Figures that alarms look at, by service and run. Those of a run are sent together: an alarm computes with several."""
+"""Figures that alarms read, by service and run. Those of a run are sent together: an alarm computes
+with several."""
 
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
@@ -40,7 +45,7 @@ def watched() -> list[tuple[str, str, str]]:
 
 
 def detail() -> Detail:
-    """What the deployment wants. Raises BadSetting."""
+    """The choice of the deployment. Raises BadSetting."""
     value = text(VARIABLE, "alarms")
     if value not in get_args(Detail):
         raise BadSetting(f"{VARIABLE} must be one of {', '.join(get_args(Detail))}, not {value}")
@@ -57,8 +62,8 @@ def sent(wanted: Detail, service: str, run: str, figures: Mapping[str, int]) -> 
 
 
 def count(service: str, figures: Mapping[str, int], *, run: str = "") -> None:
-    """Writes the figures of a run as metrics. Those of scheduled runs have the function as a dimension: a second stack of the account has
-    another one."""
+    """Writes the figures of a run as metrics. Those of scheduled runs have the function as a
+    dimension: a second stack of the account has another one."""
     chosen = sent(detail(), service, run, figures)
     if not chosen:
         return

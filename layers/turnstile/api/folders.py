@@ -29,13 +29,13 @@ _THREADS: Final = 8
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """What a look at many tables found.
+    """The findings of a look at many tables.
 
     Attributes:
-        looked: how many tables were looked at.
+        looked: the number of tables.
         complete: whether there are no more.
         gone: tables without a folder, or without a published commit in it.
-        unknown: what the storage said of tables that it did not answer for.
+        unknown: the storage's errors for tables that it could not check.
     """
 
     looked: int
@@ -74,7 +74,7 @@ def _with_folders(world: World) -> Iterator[TableHead]:
 
 
 def _found(world: World, head: TableHead) -> bool | str:
-    """Whether the table has a log; what the storage said where it did not answer."""
+    """Whether the table has a log; the storage's error if it is unknown."""
     try:
         storage = world.storages.open(head.location)
         return storage.stat(published_path(head.floor)) is not None or folder_fault(storage, head.floor) is None

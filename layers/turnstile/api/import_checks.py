@@ -26,7 +26,8 @@ class HalfImported(msgspec.Struct, frozen=True):
 
 
 def half_imported(world: World) -> Iterator[HalfImported]:
-    """Yields the locations whose import neither runs any more nor has made its table. One pass over the rows of locations."""
+    """Yields the locations whose import neither runs any more nor has made its table. One pass over
+    the rows of locations."""
     after, prefix, now_ms = "", world.space.location(""), world.clock.now_ms()
     while True:
         rows, after = world.refs.scan_part((Location.kind,), after=after, limit=_PAGE)
@@ -42,7 +43,7 @@ def half_imported(world: World) -> Iterator[HalfImported]:
 
 
 def described(found: HalfImported, now_ms: int) -> str:
-    """Returns what an operator reads of it."""
+    """Returns a text for operators."""
     hours = (now_ms - found.claimed_ms) / 3_600_000
     return f"the import of {found.location} into catalog {found.catalog} began {hours:.1f} h ago and was not finished"
 

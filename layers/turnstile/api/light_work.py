@@ -1,7 +1,8 @@
-"""Schedules -> light work on Delta tables: of those that events name, and those that failed or were busy, every few minutes; of what
-needs it among a bounded number of rows, every few hours.
+"""Schedules -> light work on Delta tables. Every few minutes: tables that events name, and tables
+that failed or were busy. Every few hours: tables with due work among a bounded number of rows.
 
-A run that is cut off is not missed: the next one goes on from the place in the event log, and finds files that are there.
+A run that is cut off loses nothing: the next one continues from the place in the event log, and
+finds files that exist already.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ class LightWorkHandler:
         return services
 
     def maintain(self, event: Mapping[str, Any], context: Any) -> dict[str, int]:
-        """Maintains the tables that earlier runs left (``LEFT``), and those that something was published of since the last run; on the
-        event ``ALL`` those that were left, and those of the next rows that have something due; on ``EVERY`` also all others, in as many runs as that takes."""
+        """Maintains the tables that earlier runs left (``LEFT``), and those with publications since
+        the last run. On the event ``ALL``: tables that were left, and those of the next rows with
+        due work. On ``EVERY`` also all others, in as many runs as that takes.
+        """
         here, figures, left_over = self.services, Counter[str](), list[str]()
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
 

@@ -1,4 +1,5 @@
-"""Schedules and events -> ``sweep`` (publish what the stream lost) and ``collect`` (remove what is unreachable)."""
+"""Schedules and events -> ``sweep`` (publish changes that the stream lost) and ``collect`` (remove
+unreachable rows and files)."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from turnstile.gc.core import KINDS
 from turnstile.store.core.rows import Kind
 
 MARGIN_MS: Final = 15_000
-"""Kept of the function's time for what is under way when the time is up."""
+"""The part of the function's time that is reserved for running work when the time is up."""
 
 _SCHEDULED: Final = ("aws.events", "aws.scheduler")
 _LOGGED: Final = 50
 
 
 class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event that a person or a program sent: what to collect, and whether only to say so."""
+    """An event that a person or a program sent: the kinds to collect, and whether it is a dry run."""
 
     dry_run: bool = False
     kinds: tuple[Kind, ...] = KINDS
@@ -56,10 +57,12 @@ class ScheduleHandler:
         return services
 
     def sweep(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every minute: publishes the tables that could not be published when the stream named them, and what has something
-        unpublished among the next rows (``delta.core.attention``). The event ``{"full": true}`` asks for a look at all tables. On
-        ``{"restored": true}`` it only marks every table as recovering, so that none takes a commit before its log has been looked
-        at (``delta.recover``); the next runs look at all of them."""
+        """Every minute: publishes the tables that could not be published when the stream named
+        them, and unpublished commits among the next rows (``delta.core.attention``). The event
+        ``{"full": true}`` asks for a look at all tables. On ``{"restored": true}`` it only marks
+        every table as recovering, so that none takes a commit before its log has been checked
+        (``delta.recover``); the next runs check all of them.
+        """
         here = self.services
         if event.get("source") not in _SCHEDULED:
             sent = msgspec.convert(event, SweepEvent)
@@ -81,8 +84,10 @@ class ScheduleHandler:
         return figures
 
     def collect(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every day of a bounded part of all rows, or on an event like ``{"dry_run": true, "kinds": ["staged"]}`` of all: removes what is
-        unreachable, unless another run is at it."""
+        """Every day for a bounded part of all rows, or on an event like ``{"dry_run": true,
+        "kinds": ["staged"]}`` for all: removes unreachable rows and files, unless another run does
+        so at the same time.
+        """
         scheduled = event.get("source") in _SCHEDULED
         request = CollectEvent(most=200_000) if scheduled else msgspec.convert(event, CollectEvent)
         report = self.services.collect_task.run(

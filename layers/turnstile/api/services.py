@@ -1,7 +1,8 @@
-"""What the views and jobs of one sandbox work with, built from one world: the container that all functions share.
+"""The services of one sandbox for its views and jobs, built from one world: the container that all
+functions share.
 
-Each part is built when it is first asked for, once, and shares its caches with the others. What only some functions need
-is imported then, so that the commit function starts without it.
+Each part is built once, on its first use, and shares its caches with the others. Parts that only
+some functions need are imported then, so that the commit function starts without them.
 """
 
 from __future__ import annotations
@@ -70,10 +71,11 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """One of each. ``vendor`` is what clients get credentials from; by default they need none, or bring their own.
+    """One of each service. ``vendor`` makes clients' credentials; by default they need none, or
+    bring their own.
 
-    Parts called ``open_...`` look at anything. ``reader``, ``loader``, ``catalog`` and what works with them are for the
-    request being answered: its guard authorizes what they do (I12).
+    Parts called ``open_...`` see everything. ``reader``, ``loader``, ``catalog`` and parts that
+    work with them are for the present request: its guard authorizes their actions (I12).
     """
 
     def __init__(
@@ -132,7 +134,8 @@ class Services:
 
     @cached_property
     def commit_judge(self) -> CommitJudge:
-        """What later commits may have changed of a read; its module is loaded with the first read that is judged."""
+        """Checks whether later commits may have changed a read; its module is loaded with the first
+        such check."""
         from turnstile.planning.reads import CommitJudge
 
         return CommitJudge(self.world, self.metadata)
@@ -186,7 +189,7 @@ class Services:
 
     @cached_property
     def appender(self) -> Appender:
-        """What turns changes of HEADs into events."""
+        """Makes events from changes of HEADs."""
         from turnstile.events.append import Appender
 
         return Appender(self.world, faults=self.settings.faults)
@@ -199,7 +202,7 @@ class Services:
 
     @cached_property
     def deliverers(self) -> list[Deliverer]:
-        """What sends events to targets, one for each."""
+        """Senders of events, one for each target."""
         from turnstile.events.deliver import Deliverer
 
         alone, faults = self.settings.delivers_alone, self.settings.faults
@@ -207,7 +210,7 @@ class Services:
 
     @cached_property
     def maintainer(self) -> Maintainer:
-        """What does light work on tables."""
+        """Does light work on tables."""
         from turnstile.maintenance.work import Maintainer
         from turnstile.planning.upkeep import IndexUpkeep
 
@@ -216,7 +219,7 @@ class Services:
 
     @cached_property
     def follow_ups(self) -> FollowUps:
-        """What asks for actions after publications."""
+        """Requests actions after publications."""
         from turnstile.events.follow_ups import FollowUps
 
         actions, faults = self.settings.follow_ups, self.settings.faults
@@ -255,7 +258,7 @@ class Services:
 
     @cached_property
     def adoption(self) -> Adoption:
-        """Makes tables of those that were registered before their version 0 was written."""
+        """Adopts tables that were registered before their version 0 was written."""
         from turnstile.api.unity.awaited import described
         from turnstile.catalog.awaited import Adoption
 
@@ -272,7 +275,8 @@ class Services:
         )
 
     def guard_of(self, *needs: Need) -> Guard:
-        """Returns another guard for the request being answered: of what only its body says, or of a part of its answer."""
+        """Returns another guard for the present request: for names that only its body has, or for a
+        part of its answer."""
         principal = guard().principal
         return self.authorizers.access.guard(principal, [] if principal.admin else needs)
 
@@ -347,7 +351,7 @@ class Services:
 
     @cached_property
     def vendor(self) -> CredentialVendor:
-        """What clients get credentials from."""
+        """Makes clients' credentials."""
         from turnstile.adapters.credentials import VendorByLocation
 
         return self._vendor or VendorByLocation()
@@ -382,7 +386,7 @@ class Services:
 
     @cached_property
     def pins(self) -> Pins:
-        """What has to stay of tables, whoever asks."""
+        """The pins of tables, for any caller."""
         from turnstile.maintenance.pins import Pins
 
         return Pins(self.world, self.open_reader, self.metadata, history_ms=self.limits.history_ms)
@@ -451,7 +455,7 @@ class Services:
 
 
 def services() -> Services:
-    """Returns the services, for a view that declares what it needs; raises TurnstileError for another."""
+    """Returns the services, for a view that declares its needs; raises TurnstileError for another."""
     guard()
     return open_services()
 

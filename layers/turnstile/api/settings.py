@@ -1,5 +1,5 @@
-"""What the functions read from their environment (template.yaml explains the variables): each only what it uses, when
-it starts, so that a bad deployment fails at once."""
+"""The settings of the functions from their environment (template.yaml explains the variables). Each
+function reads only its own, at its start, so that a bad deployment fails at once."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Stores(msgspec.Struct, frozen=True):
 
 
 class Vending(msgspec.Struct, frozen=True):
-    """What clients get credentials from: a role to narrow, or static ones; neither where they bring their own. ``lake_key`` is
-    the KMS key of the lake, which sessions of the role include."""
+    """The source of clients' credentials: a role to narrow, or static ones; neither if clients
+    bring their own. ``lake_key`` is the KMS key of the lake, which sessions of the role include."""
 
     role: str = ""
     lake_key: str = ""
@@ -54,7 +54,7 @@ class Vending(msgspec.Struct, frozen=True):
 
 
 def _asking() -> str:
-    """The name of the principal whose request is being answered; empty where there is none."""
+    """The name of the principal of the present request; empty if there is none."""
     try:
         return current().principal.name
     except LookupError:
@@ -66,15 +66,18 @@ def _nobody() -> None:
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings of one function; what it does not read has its default.
+    """The settings of one function; settings that it does not read have their defaults.
 
-    ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays; ``table_ms`` the longest
-    turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``sweep_rows`` the
-    rows that a sweep looks at besides the tables that were noted; ``auth`` the tokens that are accepted now;
-    ``event_waits`` how many requests may wait for events at once, ``event_waits_each`` of one principal; ``event_targets`` where events are sent to,
-    ``follow_ups`` the actions that tables may ask for; ``delivers_alone`` whether no other process does either;
-    ``metadata_bytes`` the largest metadata file of an Iceberg table that is written (None: what an answer of Lambda carries);
-    ``answer_bytes`` the largest answer to a GET of Iceberg's API (None: what Lambda sends); ``looks_at_logs`` whether the log of a table is looked at before its first commit of the process.
+    ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays;
+    ``table_ms`` the longest turn of one table in a batch or a sweep; ``workers`` the tables, or
+    files, handled at once; ``sweep_rows`` the rows that a sweep reads besides the noted tables;
+    ``auth`` the tokens that are accepted now; ``event_waits`` the number of requests that may wait
+    for events at once, ``event_waits_each`` of one principal; ``event_targets`` the targets of
+    events, ``follow_ups`` the actions that tables may request; ``delivers_alone`` whether no other
+    process sends them; ``metadata_bytes`` the largest metadata file of an Iceberg table that is
+    written (None: the limit of an answer of Lambda); ``answer_bytes`` the largest answer to a GET
+    of Iceberg's API (None: Lambda's limit); ``looks_at_logs`` whether the log of a table is checked
+    before its first commit of the process.
     """
 
     stores: Stores | None = None
@@ -131,14 +134,14 @@ def tokens() -> Settings:
 
 
 def publish() -> Settings:
-    """Returns the settings of the function that publishes what a stream names."""
+    """Returns the settings of the function that publishes the changes which a stream names."""
     table_ms = 1000 * env.integer("TURNSTILE_PUBLISH_TABLE_SECONDS", 20, 1, 600)
     workers = env.integer("TURNSTILE_PUBLISH_WORKERS", 8, 1, 32)
     return Settings(stores=stores(), table_ms=table_ms, workers=workers, faults=faults_from(os.environ))
 
 
 def events() -> Settings:
-    """Returns the settings of the function that makes events of what a stream names."""
+    """Returns the settings of the function that makes events of the changes which a stream names."""
     return Settings(stores=stores(), faults=faults_from(os.environ), event_targets=event_targets())
 
 
@@ -168,7 +171,8 @@ def stores() -> Stores:
 
 
 def vending() -> Vending:
-    """Returns what clients get credentials from. Static ones are for S3-compatible stores without STS."""
+    """Returns the source of clients' credentials. Static ones are for S3-compatible stores without
+    STS."""
     id, static = secret.text("TURNSTILE_S3_ACCESS_KEY_ID"), None
     if id:
         key, token = secret.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), secret.text("TURNSTILE_S3_SESSION_TOKEN")

@@ -1,10 +1,12 @@
-"""Stream of refs -> ``_delta_log``: records to table ids, publish them, log and count what became of it.
+"""Stream of refs -> ``_delta_log``: table ids from records, publish them, log and count the
+results.
 
-Records are hints: the HEAD says what is to be published. They may come late, twice, in any order, or not at all; the
-sweeper closes what is left. A table's own failure is logged, noted for the sweeper (``delta.core.attention``), and never
-reported to the stream, because a reported record is sent again and blocks its shard until it expires. Only a fault that every
-table meets is reported, and a note that could not be written. A record that is old says that others may have been given up: the
-sweeper is asked to look at all tables.
+Records are hints: the HEAD says which commits to publish. They may come late, twice, in any order,
+or not at all; the sweeper publishes the rest. A failure of one table is logged, noted for the
+sweeper (``delta.core.attention``), and never reported to the stream, because a reported record is
+sent again and blocks its shard until it expires. Only a fault that every table meets is reported,
+and a note that could not be written. An old record means that the stream may have dropped others:
+the sweeper is asked to look at all tables.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class StreamHandler:
         return {"batchItemFailures": []}
 
     def _note(self, done: Round, event: Mapping[str, Any]) -> None:
-        """Tells the sweeper what this batch leaves undone."""
+        """Notes for the sweeper the tables that this batch leaves unpublished."""
         world = self.services.world
         notes = done.unsettled(world.ids.uuid()[:8])
         if notes:

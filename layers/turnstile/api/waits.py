@@ -1,4 +1,5 @@
-"""How many requests may wait for what others do: so many, and of each principal a share of them (I12)."""
+"""The number of requests that may wait for other work: a limit for all, and a share of it for each
+principal (I12)."""
 
 from __future__ import annotations
 

@@ -3,13 +3,15 @@
     1  resolve     name, HEAD; a dry run ends here with its report
     2  leaving     no commit is ratified any more
     3  publish     everything ratified into ``_delta_log``
-    4  release     version latest + 1, put-if-absent: no catalog decides any more. In-commit timestamps stay
+    4  release     version latest + 1, put-if-absent: no catalog decides any more. In-commit
+    timestamps stay
     5  tombstone   name gone, HEAD dropped, location without an owner, in one transaction
 
-A crash after any step is healed by running the export again: the HEAD says leaving, and the release commit carries a txn
-id that follows from the table's uuid. A table that cannot be published takes commits again; so after publishing, the HEAD
-is checked to be leaving still: then it can only be exported, and there is no race. Files are never touched. Those of a
-managed table have no owner afterwards, so they are never purged (I10).
+A crash after any step is healed by running the export again: the HEAD says leaving, and the release
+commit carries a txn id that follows from the table's uuid. A table that cannot be published takes
+commits again; so after publishing, the HEAD is checked to be leaving still: then it can only be
+exported, and there is no race. Files are never touched. Those of a managed table have no owner
+afterwards, so they are never purged (I10).
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Exporter:
         self._services, self._world = services, services.world
 
     def dry_run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
-        """What ``run`` would do; nothing is written. Raises NotFound, or UnsupportedTable for an external table."""
+        """The report of a dry run; nothing is written. Raises NotFound, or UnsupportedTable for an
+        external table."""
         head, problems = self._head(self._services.reader.resolve(catalog, namespace, name)), []
         try:
             _require_exportable(head)

@@ -1,14 +1,18 @@
 """Import of a filesystem-based Delta table (design 2.4).
 
-    1  survey       name, location, log are read; nothing is changed. A dry run ends here with its report
-    2  claim        the location's owner row, with the uuid that the table will have, marked as an import's
-    3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. If a filesystem writer takes N
+    1  survey       name, location, log are read; nothing is changed. A dry run ends here with its
+    report
+    2  claim        the location's owner row, with the uuid that the table will have, marked as an
+    import's
+    3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. If a
+    filesystem writer takes N
                     first, N+1 is tried
-    4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in one transaction
+    4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in
+    one transaction
 
-The claim gives the import its identity: the next run finds the uuid there, and in N the txn id that belongs to it. The
-HEAD is made only from what N says; so a crash after any step is healed by running the import again. A claim without an
-upgrade blocks only others who want the same location.
+The claim gives the import its identity: the next run finds the uuid there, and in N the txn id that
+belongs to it. The HEAD is made only from N; so a crash after any step is healed by running the
+import again. A claim without an upgrade blocks only other principals that want the same location.
 """
 
 from __future__ import annotations
@@ -57,8 +61,10 @@ class Importer:
     def dry_run(
         self, catalog: str, namespace: Path, name: str, location: str, *, take_over: bool = False
     ) -> ImportReport:
-        """What ``run`` would do; nothing is written. Problems are in the report, not raised, but InvalidRequest is: not a
-        name, not a location, or one whose scheme the deployment does not serve."""
+        """The report of a dry run; nothing is written. Problems are in the report, not raised.
+        Raises InvalidRequest for an impossible name or location, or a location whose scheme the
+        deployment does not serve.
+        """
         path = (*check_path(namespace), check_identifier(name, "name"))
         location = require_served(location, self._services.lake_root)
         survey = self._surveyor.survey(catalog, path, location, take_over=take_over)
@@ -166,8 +172,8 @@ class Importer:
 
 
 class Claims:
-    """The claim of one import on its location. Each time it is made or taken up it belongs to a new run, whose id is in
-    the row: so a write of an earlier run that arrives late cannot give back the claim that stands."""
+    """The claim of one import on its location. A new run takes it over under a new id in the row,
+    so a late write of an earlier run cannot give back the present claim."""
 
     def __init__(self, world: World) -> None:
         self._world, self._run = world, ""

@@ -1,16 +1,20 @@
-"""Relocates tables: the files below one root were moved or copied below another, and the store follows.
+"""Relocates tables: the files below one root were moved or copied below another, and the store
+follows.
 
-    1  plan      all rows and trees are read; nothing is changed. What refuses the move is found here, and a dry run ends here
+    1  plan      all rows and trees are read; nothing is changed. Reasons against the move are found
+    here, and a dry run ends here
     2  owners    each location below the new root gets the row of its owner; zones are claimed
     3  rows      HEADs, external tables and staging tables get their new locations
-    4  trees     one change of each catalog gives its tables their new locations, and ends resets to what was before
+    4  trees     one change of each catalog gives its tables their new locations, and ends resets to
+    earlier states
     5  vacated   the owners of the old locations are erased; zones stay
 
-No server may use the store meanwhile. Each step is a series of conditional writes, and may be repeated: after a kill, the same
-relocation goes on where it stopped. Between 2 and 5 the owner of a table has both locations, so no other can claim either (I10).
+No server may use the store meanwhile. Each step is a series of conditional writes, and may be
+repeated: after a kill, the same relocation continues. Between 2 and 5 the owner of a table has both
+locations, so no other can claim either (I10).
 
-Iceberg's tables and views cannot be moved: their metadata, manifest lists and manifests hold absolute paths. They are left as they
-are, and named.
+Iceberg's tables and views cannot be moved: their metadata, manifest lists and manifests hold
+absolute paths. They stay unchanged, and are listed.
 """
 
 from __future__ import annotations
@@ -49,15 +53,16 @@ _STOP: Final = "stop every server and function that uses this store, and run the
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a relocation has to do.
+    """The work of a relocation.
 
     Attributes:
         zones, owners: rows of lake roots, and of owners, below the old root, by the old location.
         rows: HEADs, external and staging rows that hold an old location.
-        catalogs: how many tables of each catalog's tree hold an old location.
+        catalogs: the number of tables of each catalog's tree that hold an old location.
         sweeps: catalogs whose past holds old locations.
-        left: Iceberg's tables and views, which stay, and locations without a table that the store knows.
-        problems: what refuses the relocation.
+        left: Iceberg's tables and views, which stay, and locations without a table that the store
+            knows.
+        problems: reasons against the relocation.
     """
 
     old: str
@@ -76,7 +81,7 @@ class Plan(msgspec.Struct, frozen=True):
         return not (self.owners or self.rows or any(self.catalogs.values()))
 
     def report(self) -> dict[str, object]:
-        """What people are shown."""
+        """The report for people."""
         kinds = [str(row["kind"]) for row in self.rows]
         return {
             "old": self.old,
@@ -138,11 +143,11 @@ class Relocator:
         )
 
     def apply(self, plan: Plan) -> None:
-        """Does what is planned. May be repeated with a fresh plan after it broke off.
+        """Carries out the plan. May be repeated with a fresh plan after an interruption.
 
         Raises:
             ValueError: the plan has problems.
-            StateConflict: ``ConcurrentChange``: something else writes to the store.
+            StateConflict: ``ConcurrentChange``: another process writes to the store.
         """
         if plan.problems:
             raise ValueError(f"the plan has problems: {plan.problems[0]}")
@@ -180,7 +185,7 @@ class Relocator:
     def _roots(
         self, old: str, new: str, locations: Mapping[str, Row], zones: Mapping[str, Row], owners: Mapping[str, Row]
     ) -> Iterator[str]:
-        """What is wrong with the roots: a part of a lake, or a new place that is another's."""
+        """Problems of the roots: a part of a lake, or a new place that belongs to another table."""
         space, rows = self._world.space, {self._world.space.location(at): row for at, row in locations.items()}
         for above in ancestors(old):
             if above in locations and Location.from_row(locations[above]).zone:
@@ -215,7 +220,7 @@ class Relocator:
                     yield f"table {head.name}: {fault}"
 
     def _fault(self, head: TableHead, old: str, new: str) -> str:
-        """What the log below the new root lacks of what the HEAD knows, as a listing shows it; empty for nothing."""
+        """Versions of the HEAD that the log below the new root lacks, by a listing; empty for none."""
         to = moved(head.location, old, new) or ""
         try:
             storage = self._world.storages.open(to)

@@ -44,8 +44,8 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 class ExportReport(msgspec.Struct, frozen=True):
-    """The dry run of an export, or what it did. ``unpublished`` is the number of ratified versions that are (were) still to
-    be published; from ``release_version`` on the file system decides."""
+    """The report of an export or of its dry run. ``unpublished`` is the number of ratified versions
+    that are (were) still to be published; from ``release_version`` on the file system decides."""
 
     dry_run: bool
     possible: bool

@@ -1,4 +1,4 @@
-"""What an import would find and do: the dry run, and the first step of the real one. Changes nothing."""
+"""The survey of an import: the dry run, and the first step of the real one. Changes nothing."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ class Survey(msgspec.Struct):
         state: the table's log, None if it could not be read.
         done: the owner is the table of that name: an earlier import finished.
         begun: the claim of an earlier import stands: continue with ``owner``.
-        taken_from: uuid that the table has at another catalog, which is to be taken for lost; empty if none decides its commits.
-        problems: what forbids the import, the most important first.
+        taken_from: uuid of the table at another catalog that counts as lost; empty if none decides
+            its commits.
+        problems: reasons against the import, the most important first.
     """
 
     location: str
@@ -72,8 +73,10 @@ class Surveyor:
         self._world, self._reader, self._limits, self._root = world, reader, limits, normalise(lake_root)
 
     def survey(self, catalog: str, path: Path, location: str, *, take_over: bool = False) -> Survey:
-        """Read catalog, location and log: one batch read, the owner's HEAD if there is an owner, and the log. Raises
-        InvalidRequest for what is no location. ``take_over`` as ``check_importable``."""
+        """Reads catalog, location and log: one batch read, the owner's HEAD if there is an owner,
+        and the log. Raises InvalidRequest for an invalid location. ``take_over`` as
+        ``check_importable``.
+        """
         location = normalise(location)
         if is_root(location):
             raise InvalidRequest(
@@ -161,11 +164,13 @@ def _noting(survey: Survey) -> Iterator[None]:
 
 
 def check_importable(world: World, state: LogState, owner: str, location: str, *, take_over: bool = False) -> None:
-    """Check a log before the upgrade commit is written to it. A table that is catalog-managed already may be imported if
-    this catalog made it so: by an import that did not finish, or as a table that was imported, dropped and published to
-    its last version. With ``take_over`` so may one that a catalog of which nothing is known here decided about: an operator says
-    that it is lost. What the upgrade writes has to be what a commit may hold. Raises UnsupportedTable, or TooLarge for metadata
-    that does not fit into a response."""
+    """Checks a log before the upgrade commit is written to it. A table that is catalog-managed
+    already may be imported if this catalog made it so: by an import that did not finish, or as a
+    table that was imported, dropped and published to its last version. With ``take_over`` a table
+    of an unknown catalog may be imported, too: an operator says that the catalog is lost. The
+    upgrade has to be a valid commit. Raises UnsupportedTable, or TooLarge for metadata that does
+    not fit into a response.
+    """
     check_protocol_known(state.protocol)
     row_hwm(state)
     try:
@@ -212,7 +217,7 @@ def _is_ours(world: World, state: LogState) -> bool:
 
 
 def _decoded(text: object) -> Any:
-    """The JSON in ``text``; None for what is none."""
+    """The JSON in ``text``; None if it is not JSON."""
     try:
         return msgspec.json.decode(text) if isinstance(text, str) else None
     except (msgspec.DecodeError, RecursionError):

@@ -1,1 +1,2 @@
-"""What all HTTP functions share: from the gateway's event to a typed request, and from an answer or error to JSON."""
+"""Common parts of all HTTP functions: from the gateway's event to a typed request, and from an
+answer or error to JSON."""

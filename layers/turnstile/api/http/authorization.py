@@ -1,8 +1,9 @@
-"""What a route needs, declared at its view and authorized before anything is answered (I12).
+"""The needs of a route, declared at its view and authorized before anything is answered (I12).
 
-A view carries its declaration: ``@needs((see_table, table_of_path))``. No view can do without: services are only handed
-out inside a view that declares something; what they do is authorized by the request's guard; and an answer whose needs
-were not all authorized is never sent. A test walks the routes of every app.
+A view carries its declaration: ``@needs((see_table, table_of_path))``. No view can do without.
+Services are only handed out inside a view that declares something, their actions are authorized by
+the request's guard, and an answer whose needs were not all authorized is never sent. A test walks
+the routes of every app.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Params = Mapping[str, Any]
 """Parameters of a path, by name."""
 
 TargetOf = Callable[[Params], Target | None]
-"""From the path's parameters (and the request's body and query) to what the request is about; None where it is not
-about that, so that the rule is not needed."""
+"""From the path's parameters (and the request's body and query) to the subject of the request; None
+if it has no such subject, so that the rule is not needed."""
 
 NEEDS: Final = "turnstile_needs"
-"""Attribute of a view that says what it declares."""
+"""The attribute of a view with its declaration."""
 
 
 class Authorizers:
@@ -70,8 +71,9 @@ def needs(*needed: tuple[Rule, TargetOf], first: bool = False) -> Callable[[View
     """Declares that these rules have to hold on these targets.
 
     Args:
-        first: authorize before the view begins, for one that does not come by the catalog's tree, or writes before it
-            does. Costs a read for those who are no admins. Rights on the metastore always come first.
+        first: authorize before the view begins, for a view that does not come by the catalog's
+            tree, or writes before it does. Costs a read for principals that are no admins. Rights
+            on the metastore always come first.
     """
 
     def make(params: Params) -> Guard:
@@ -93,7 +95,7 @@ def needs_table(
 
     Args:
         of: from the path's parameters (and body and query) to the uuid.
-        also: what the request needs beyond ``rules``.
+        also: the needs of the request beyond ``rules``.
         fresh: for an answer that outlives the request.
     """
 

@@ -1,10 +1,12 @@
-"""An HTTP app: from what arrived to a request, a view, and a response.
+"""An HTTP app: from a gateway's event to a request, a view, and a response.
 
-    Incoming -> Request -> principal -> route -> view -> result or error -> response, and one log line, whatever happens.
+    Incoming -> Request -> principal -> route -> view -> result or error -> response, and one log
+    line in any case.
 
-An app is a Lambda handler behind an HTTP API, whose events are payload 2.0; a server calls ``answer`` itself. Chalice's
-blueprints hold the routes, and an app's table of them is Chalice's. Views are called directly: Chalice itself reads payload
-1.0 and answers errors in a shape of its own.
+An app is a Lambda handler behind an HTTP API, whose events are payload 2.0; a server calls
+``answer`` itself. Chalice's blueprints hold the routes, and an app's table of them is Chalice's.
+Views are called directly: Chalice itself reads payload 1.0 and answers errors in a shape of its
+own.
 """
 
 from __future__ import annotations
@@ -48,11 +50,12 @@ _CORRELATION: Final = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """What arrived, before anything is known of it.
+    """A raw request.
 
-    ``headers`` have lower-case names; ``path`` is that of ``path_of``; ``query`` the text after the question mark; ``read``
-    returns the body, and raises as ``request.body_of``; ``rest`` is entered by a view that waits for what others do; ``context`` is the gateway's ``requestContext``, with what its
-    authorizer verified, and empty where there is none.
+    ``headers`` have lower-case names; ``path`` is that of ``path_of``; ``query`` the text after the
+    question mark; ``read`` returns the body, and raises as ``request.body_of``; ``rest`` is entered
+    by a view that waits for other work; ``context`` is the gateway's ``requestContext``, with the
+    results of its authorizer, and empty if there is none.
     """
 
     method: str
@@ -77,16 +80,18 @@ class App:
 
     Args:
         service: name in logs and metrics.
-        blueprints: their views take their path parameters, read the rest with ``body`` and ``Query``, return a value of a
-            type in ``responses``, and raise ``TurnstileError``.
+        blueprints: their views take their path parameters, read the rest with ``body`` and
+            ``Query``, return a value of a type in ``responses``, and raise ``TurnstileError``.
         services: opens the services, which views get as ``current().services``; called once.
-        public: routes for callers without a bearer token. Their views identify the caller and the type of the body.
+        public: routes for callers without a bearer token. Their views identify the caller and the
+            type of the body.
         slashed: the path parameters that may hold slashes (``Router``).
-        elsewhere: the routes of the other apps, for the app that gets each request without a route at the gateway: it
-            can tell a wrong method (405) from a wrong path (404). Called when a request has no route here.
+        elsewhere: the routes of the other apps, for the app that gets each request without a route
+            at the gateway: it can tell a wrong method (405) from a wrong path (404). Called when a
+            request has no route here.
         renders: how errors are rendered below a path that is not our own API's (``/api/...``).
         telemetry: logs and counts requests; by default log lines and metrics as Lambda takes them.
-        answer_bytes: of the largest answer to a GET; by default what Lambda sends.
+        answer_bytes: of the largest answer to a GET; by default Lambda's limit.
     """
 
     def __init__(

@@ -57,9 +57,11 @@ _ROUNDS: Final = 8
 
 
 class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"id", "changes": [{"change", ...}], "commits"?, "reads"?, "catalog_reads"?}``: ``id`` a uuid that the client makes, one for
-    each transaction; ``changes`` in their order, each in the catalog as those before it leave it; ``catalog_reads``: queries of the
-    catalog whose answers must be the same; the others as of ``POST /v1/transactions``."""
+    """``{"id", "changes": [{"change", ...}], "commits"?, "reads"?, "catalog_reads"?}``. ``id``: a
+    uuid that the client makes, one for each transaction. ``changes``: in their order, each computed
+    in the catalog as the changes before it leave it. ``catalog_reads``: queries of the catalog
+    whose answers must be the same. The others: as in ``POST /v1/transactions``.
+    """
 
     id: str
     changes: list[Change]
@@ -174,7 +176,7 @@ def resume_catalog(catalog: str, transaction_id: str) -> CatalogTransaction:
 def _announced(
     catalog: str, id: str, asked: CatalogTransactionBody | CatalogAnnouncementBody
 ) -> tuple[_Sent, CatalogPart]:
-    """The transaction, under its own id, and what its entry has of it besides commits."""
+    """The transaction, under its own id, and the parts of its entry besides commits."""
     sent = _sent(catalog, id, check_uuid(id, "id"), asked)
     encode = msgspec.json.encode
     return sent, CatalogPart(fold(catalog), encode(asked.changes), encode(asked.catalog_reads))
@@ -218,7 +220,8 @@ def _sent(catalog: str, id: str, entry_id: str, asked: CatalogTransactionBody | 
 
 
 def _guard_of(sent: _Sent) -> Guard:
-    """The guard of the first change; each is authorized where it is computed. What was read is judged as far as it may be seen."""
+    """The guard of the first change; each change is authorized when it is computed. Reads are
+    checked as far as the principal may see them."""
     note(transaction=sent.id, tables=len(sent.group.commits), changes=len(sent.changes))
     return services().guard_of(*(sent.changes[0].needs if sent.changes else (Need(use_catalog, Target(sent.catalog)),)))
 
@@ -285,16 +288,16 @@ def _refused(sent: _Sent, outcome: NotApplied, guards: GroupGuards) -> StateConf
 
 
 def _read(reads: Sequence[CatalogRead], error: StateConflict) -> dict[str, Any]:
-    """What the answer says of a read of the catalog that does not hold any more: what its query leads to now and did not, or the
-    reverse."""
+    """The part of an answer about a read of the catalog that is no longer valid: entries that its
+    query finds now and did not before, or the reverse."""
     at = int(str(error.field).removeprefix("catalog_reads[").removesuffix("]"))
     shown = {"name": reads[at].query[:200], "type": error.type, "message": error.message, "field": error.field}
     return {**error.details, **shown}
 
 
 def _change(name: str, refused: RefusedChange) -> dict[str, Any]:
-    """What the answer says of a change that was refused: the error that it gets alone, and the catalog's commit (``seq``) in
-    whose state it was refused."""
+    """The part of an answer about a refused change: the error of the change, and the catalog's
+    commit (``seq``) in whose state it was refused."""
     error = refused.error
     shown = {"name": name, "type": error.type, "message": error.message, "field": error.field, "seq": refused.seq}
     return {**error.details, **shown}

@@ -1,4 +1,5 @@
-"""Changes of a catalog as members of a transaction: what is sent, what each needs, and what it does."""
+"""Changes of a catalog as members of a transaction: their bodies, the rights that they need, and
+their effects."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class UpdateNamespace(_Body, frozen=True, tag="update_namespace"):
 
 
 class CreateTable(_Body, frozen=True, tag="create_table"):
-    """As ``POST .../tables``: registers the staged table ``table_id``, whose version 0 the client has written."""
+    """As ``POST .../tables``: registers the staged table ``table_id``, whose version 0 the client
+    has written."""
 
     namespace: str
     name: str
@@ -83,7 +85,8 @@ Change = CreateNamespace | UpdateNamespace | CreateTable | RenameTable | DropTab
 
 @dataclass(frozen=True, slots=True)
 class PreparedMember:
-    """A change that was read: the full name that it is about, what it needs, and what prepares it for one request."""
+    """A parsed change: the full name of its entity, the rights that it needs, and the function that
+    prepares it for one request."""
 
     name: str
     needs: tuple[Need, ...]
@@ -100,8 +103,10 @@ def member_of(catalog: str, index: int, change: Change) -> PreparedMember:
 
 
 def prepared(members: Sequence[PreparedMember], by: Guard) -> list[GroupChange]:
-    """Prepares the changes of a request whose guard is ``by``. Raises what a change refuses without the tree, naming it; but
-    a conflict is raised when it is computed, so that it is told as those of the tree are."""
+    """Prepares the changes of a request whose guard is ``by``. Raises refusals that need no tree,
+    with the name of the change. A conflict is raised when the change is computed, so that it is
+    reported like conflicts with the tree.
+    """
     here, changes = services().catalog_for(by), []
     for index, member in enumerate(members):
         try:

@@ -1,4 +1,4 @@
-"""What changes of a catalog share: a moment of its past in a body, and a change that is made once."""
+"""Common parts of changes of a catalog: a moment of its past in a body, and an idempotent change."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ _PASSING = (ErrorType.CONCURRENT_CHANGE, ErrorType.TABLE_NOT_ACTIVE, ErrorType.S
 def once(
     catalog: str, operation: Callable[[CatalogServices], T], again: Callable[[CatalogServices, int | None], T]
 ) -> T:
-    """Returns what a request answers that changes ``catalog`` by ``operation``: with an Idempotency-Key, of one change
-    however often it is sent. Raises InvalidRequest for a key that is no uuid, KeyReused for one of another request.
+    """Returns the answer of a request that changes ``catalog`` by ``operation``. With an
+    Idempotency-Key the change is made once, however often the request is sent. Raises
+    InvalidRequest for a key that is no uuid, KeyReused for the key of another request.
 
     Args:
-        again: what is answered when it was done before. Gets the number of the commit that shows what was done then, so
-            that a counter is answered as it was; None: no commit does.
+        again: returns the answer for a change that was made before. Its argument is the number of
+            the commit that shows the change, so that a counter is answered as it was; None: no
+            commit shows it.
     """
     key, here = idempotency_key(), services().catalog
     if key is None:

@@ -1,4 +1,5 @@
-"""Commits of a table over HTTP, the hot path: propose, list, HEAD, outcome; and what the service is (docs/api.md)."""
+"""Commits of a table over HTTP, the hot path: propose, list, HEAD, outcome; and the description of
+the service (docs/api.md)."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class OutcomeResponse(msgspec.Struct, frozen=True):
-    """What became of a proposal."""
+    """The outcome of a proposal."""
 
     outcome: Literal["ratified", "never", "open"]
     latest: int
@@ -247,8 +248,10 @@ def _note(request: CommitRequest, decision: Ratified | Conflict | Refused) -> No
 
 
 def committed(services: Services, request: CommitRequest, decision: Ratified, *, may_read: bool) -> Committed:
-    """Returns the answer to a proposal that is ratified. Raises OutcomeUnknown where it was ratified before and what was
-    ratified could not be read. ``may_read``: whether the principal may read the table."""
+    """Returns the answer to a proposal that is ratified. Raises OutcomeUnknown if it was ratified
+    before and its ratified content could not be read. ``may_read``: whether the principal may read
+    the table.
+    """
     outcome: Literal["ratified", "replayed"] = "replayed" if decision.replayed else "ratified"
     try:
         commit = _replayed(services, request, decision, may_read) if decision.replayed else _fresh(request, decision)
@@ -275,7 +278,7 @@ def refused(
 
 
 def conflict_details(services: Services, table_id: str, lost: Conflict, *, may_read: bool) -> dict[str, Any]:
-    """Returns what an answer says of a conflict, for programs."""
+    """Returns the part of an answer that describes a conflict for programs."""
     budget = services.limits.winners_bytes if may_read else 0
     catalog = services.ratifier.facts(table_id).catalog
     contents = inline_contents(services.world, catalog, lost.winners, budget)
@@ -296,8 +299,10 @@ def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
 
 
 def _replayed(services: Services, request: CommitRequest, decision: Ratified, may_read: bool) -> Commit:  # noqa: FBT001
-    """As the first answer was (I3): a ticket's bytes are those that were ratified, not those sent again. A principal
-    that may not read the table gets none: that it knows an identity does not make the content its own (I12)."""
+    """The first answer again (I3): a ticket's bytes are the ratified ones, not those of the second
+    request. A principal that may not read the table gets none: to know an identity is no right to
+    the content (I12).
+    """
     place, ticket = decision.place, request.version is None
     if place is not None and not (ticket or place.entry.ticket):
         return commit_of(place)

@@ -1,12 +1,14 @@
-"""Events over HTTP: what became of the tables of a catalog, and of itself, from a cursor on (docs/events.md).
+"""Events over HTTP: changes of a catalog and of its tables since a cursor (docs/events.md).
 
-Each event is shown by the present rights, as a listing would show what it is about: those of a table to who may see the table,
-those of the catalog to who may edit it. A table that has no name any more is authorized as if it had no owner and no grants of
-its own, by what is around the name that it had and is older than it. The name that a table had is left out for who may not see
-the namespace of that name (I12).
+Present rights decide which events are shown, as for a listing of their subjects: events of a table
+to principals that may see the table, events of the catalog to principals that may edit it. A table
+without a name is authorized as if it had no owner and no grants of its own, by the entities around
+its last name that are older than it. Its last name is left out for principals that may not see the
+namespace of that name (I12).
 
-The answer is JSON, or server-sent events (HTML standard, section 9.2) for who accepts ``text/event-stream``. Such an answer ends like
-the other one, since a function behind a gateway cannot keep it open: the client comes back by itself, with ``Last-Event-ID``.
+The answer is JSON, or server-sent events (HTML standard, section 9.2) for clients that accept
+``text/event-stream``. Such an answer ends like a JSON answer, because a function behind a gateway
+cannot keep it open: the client reconnects by itself, with ``Last-Event-ID``.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ _PAGE: Final = 500
 
 
 class Events(msgspec.Struct, frozen=True):
-    """Events in the order of the log; ``cursor`` is what to send as ``after`` for those that follow."""
+    """Events in the order of the log. ``cursor``: the value of ``after`` for the next request."""
 
     events: list[CloudEvent]
     cursor: str
@@ -89,8 +91,10 @@ def read_events() -> Events | Answer:
 def waited(
     here: Services, read: Callable[[Place], tuple[list[T], Place]], place: Place, wait_s: int
 ) -> tuple[list[T], Place]:
-    """Returns what ``read`` finds behind ``place``, and the place behind that. Where it finds nothing it looks again for up to ``wait_s``,
-    unless too many requests, or too many of the principal, wait already."""
+    """Returns the result of ``read`` after ``place``, and the next place. Without a result it reads
+    again for up to ``wait_s``, unless too many requests, or too many of the principal, wait
+    already.
+    """
     events, place = read(place)
     principal = current().principal.name
     if not events and wait_s and here.event_waits.begin(principal):
@@ -131,8 +135,8 @@ class _View:
         self._require_catalog()
 
     def _require_catalog(self) -> tuple[Tree, int] | None:
-        """The catalog's present tree, and since when it is there; None for an admin who reads what is left of one that is gone.
-        Raises NotFound."""
+        """The catalog's present tree, and its creation time; None for an admin that reads the
+        events of a dropped catalog. Raises NotFound."""
         present = self._here.authorizers.access.current_since(self._catalog)
         if present is None and not (self._principal.admin and self._here.event_reader.has_log(self._catalog)):
             raise NotFound("catalog", self._catalog, field="catalog")
@@ -154,7 +158,7 @@ class _View:
         return shown, place
 
     def _rights(self, events: list[Event]) -> _Rights | None:
-        """The rights by which these events are judged; None for an admin, who sees all."""
+        """The rights that decide on these events; None for an admin, who sees all."""
         if self._principal.admin:
             return None
         present = self._require_catalog()
@@ -163,10 +167,11 @@ class _View:
 
 
 class _Rights:
-    """What a principal may see of a page of events, by the rights in the catalog's present tree.
+    """The events of a page that a principal may see, by the rights in the catalog's present tree.
 
-    Rights are those of entities, not of names. What was dropped is judged by what is around the name that it had, as far as that
-    is older than the table: who makes a namespace, or a catalog, anew sees nothing of what was in the one before.
+    Rights belong to entities, not to names. A dropped entity is authorized by the entities around
+    its last name, as far as they are older than it: a principal that creates a namespace, or a
+    catalog, again sees nothing from the one before.
     """
 
     def __init__(self, here: Services, principal: Principal, present: tuple[Tree, int], events: list[Event]) -> None:
@@ -181,8 +186,10 @@ class _Rights:
         self._around_names = dict[tuple[str, int], Chain]()
 
     def _look_again(self, here: Services) -> None:
-        """A table that was renamed since the tree was read has a name that is not in it: the present one is asked. What has no name
-        in a tree that is the same before and after its name was read has none."""
+        """The name of a table that was renamed since the tree was read: from the present tree. A
+        name that is neither in the tree before nor in the same tree after the lookup does not
+        exist.
+        """
         for _ in range(_LOOKS):
             nameless = [id for id, chain in self._chains.items() if chain is None]
             present = self._authorizers.access.current_since(self._tree.catalog) if nameless else None
@@ -193,7 +200,7 @@ class _Rights:
         raise Throttled("the catalog changed at every look at it")
 
     def sees(self, event: Event) -> bool:
-        """Whether it may see what the event is about."""
+        """Whether the principal may see the subject of the event."""
         if not event.subject:
             chain = self._authorizers.access.chain(self._tree, Target(self._tree.catalog))
             return catalog_created(event) == self._since and permitted(edit_catalog, self._principal, chain)
@@ -208,7 +215,8 @@ class _Rights:
         return not event.subject or permitted(see_schema, self._principal, self._around(event))
 
     def _around(self, event: Event) -> Chain:
-        """The rights on the namespace that the table was in, without those of what is younger than the table."""
+        """The rights on the namespace that had the table, without rights of entities that are
+        younger than the table."""
         created = self._created.get(event.subject, -1)
         key = event.name, created
         if key not in self._around_names:

@@ -1,4 +1,5 @@
-"""The fleet over HTTP, for administrators: who shares the work, and what happened to members and granules (docs/fleet.md)."""
+"""The fleet over HTTP, for administrators: its members, and the events of members and granules
+(docs/fleet.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ routes = Blueprint(__name__)
 @routes.route("/v1/fleet", methods=["GET"])
 @needs((admin_only, metastore))
 def fleet() -> FleetReport:
-    """The servers and workers that share their work, and what each of them owns."""
+    """The servers and workers that share their work, and the granules of each."""
     Query()
     return FleetReader(services().world).report()
 
@@ -30,7 +31,7 @@ def fleet() -> FleetReport:
 @routes.route("/v1/fleet/events", methods=["GET"])
 @needs((admin_only, metastore))
 def fleet_events() -> Events:
-    """What happened to members and granules, from a cursor on."""
+    """Events of members and granules after a cursor."""
     query, here = Query(FIELD, "limit", "wait_s"), services()
     limit, wait_s = query.integer("limit", USUAL, 1, MOST), query.integer("wait_s", 0, 0, WAIT_MOST_S)
     reader = here.event_reader

@@ -172,7 +172,7 @@ def clone(catalog: str) -> Answer:
 
 
 def _cloner(by: CatalogServices) -> Cloner:
-    """What makes the clones of this request, by the rights of its principal."""
+    """Returns the object that makes the clones of this request, by the rights of its principal."""
     principal = current().principal
     owner, files = owner_for(principal), MetadataFiles(by.world.storages, by.world.ids)
     delta: Copier = DeltaCopier(by.world, by.metadata, by.publisher)

@@ -1,7 +1,9 @@
-"""The journal of transactions over HTTP: announce, list, show, resume, abort (docs/transactions.md).
+"""The journal of transactions over HTTP: announce, list, show, resume, abort
+(docs/transactions.md).
 
-An entry is for those who may write every table that its transaction writes, and read those that it only read (I12). As of a
-table, its uuid cannot be guessed, so that there is one is no secret; what is in it is.
+An entry is visible to principals that may write every table which its transaction writes, and read
+every table that it only read (I12). Like a table's uuid, its uuid cannot be guessed: its existence
+is no secret, its content is.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from turnstile.store.core.names import check_uuid
 
 routes = Blueprint(__name__)
 listing = Blueprint(__name__)
-"""What reads every entry, which is not for the hot path."""
+"""Reads any entry; not for the hot path."""
 
 BY_ID = "/v1/transactions/{transaction_id}"
 NEEDS = "modify_table of each table that is written, read_table of each that is read"
@@ -155,8 +157,10 @@ def authorized_entry(id: str) -> tuple[JournalRow, GroupGuards]:
 
 
 def _guards(row: JournalRow) -> GroupGuards | None:
-    """The guards of the tables of an entry; None where the principal has not the rights of the transaction. One that changes or read a
-    catalog is for its owner, and admins: what its changes need depends on those before them."""
+    """The guards of the tables of an entry; None if the principal lacks rights of the transaction.
+    An entry that changes or read a catalog is for its owner, and admins: the rights for its changes
+    depend on the changes before them.
+    """
     principal = guard().principal
     if row.catalog and not principal.admin and row.owner != principal.name:
         return None
@@ -167,7 +171,7 @@ def _guards(row: JournalRow) -> GroupGuards | None:
 
 
 def entry_of(row: JournalRow) -> Entry:
-    """Returns what is told of an entry."""
+    """Returns the visible part of an entry."""
     return Entry(
         id=row.id,
         state=row.state,

@@ -34,8 +34,10 @@ class TableMetadata(msgspec.Struct, frozen=True):
 
 
 class TableStatistics(msgspec.Struct, frozen=True):
-    """What the files of ``version`` sum up to. ``rows``: as far as statistics say them (``files_without_records`` do not), without those that deletion
-    vectors name; ``partitions`` None: too many to count."""
+    """The totals of the files of ``version``. ``rows``: as far as statistics have them
+    (``files_without_records`` do not), without rows in deletion vectors; ``partitions`` None: too
+    many to count.
+    """
 
     version: int
     files: int
@@ -63,7 +65,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
 
 
 def loaded_table(loaded: TableState) -> LoadedTable:
-    """Returns the response of load by name; also of whatever answers "as load"."""
+    """Returns the response of load by name; also of routes that answer "as load"."""
     head, snapshot = loaded.head, loaded.metadata
     metadata = snapshot.metadata
     return LoadedTable(

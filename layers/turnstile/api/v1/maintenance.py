@@ -1,6 +1,8 @@
-"""Maintenance of a table over HTTP: what is due and why, and the runs of workers that do it (docs/maintenance.md, "Policies").
+"""Maintenance of a table over HTTP: due work with its reasons, and the runs of workers
+(docs/maintenance.md, "Policies").
 
-A plan names partitions by their values, so it is for those who may read the table. Runs are for those who may write its files.
+A plan names partitions by their values, so it needs the right to read the table. Runs need the
+right to write its files.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Begin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run did by one operation."""
+    """The result of a run for one operation."""
 
     operation: Operation
     files: NonNegativeExact
@@ -72,8 +74,10 @@ class ShownRun(msgspec.Struct, frozen=True):
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """Runs on the table: ``running_until_ms`` the end of the lease of run ``attempt``, if it runs; what was used today; ``failures`` in
-    a row, why the last one failed, and when the table is looked at again."""
+    """Runs on the table. ``running_until_ms``: the end of the lease of run ``attempt``, if it runs;
+    the use of today's budget; ``failures`` in a row, the reason of the last one, and the time of
+    the next look at the table.
+    """
 
     attempt: int
     running_until_ms: int | None
@@ -109,8 +113,10 @@ class LightWork(msgspec.Struct, frozen=True):
 
 
 class FollowUp(msgspec.Struct, frozen=True):
-    """A rule of the policy ``follow-ups``, and what became of its action: acknowledged up to ``version`` (None: not seen yet) at
-    ``done_ms``; being asked for up to ``pending_version``; ``failures`` in a row, why the last time, and when it is asked again."""
+    """A rule of the policy ``follow-ups``, and the state of its action: acknowledged up to
+    ``version`` (None: never) at ``done_ms``; requested up to ``pending_version``; ``failures`` in a
+    row, the reason of the last one, and the time of the next request.
+    """
 
     action: str
     commits: int
@@ -123,7 +129,7 @@ class FollowUp(msgspec.Struct, frozen=True):
 
 
 class TableMaintenance(msgspec.Struct, frozen=True):
-    """A table's policy, and what is due at ``version`` and what is not, with reasons."""
+    """A table's policy, and the work that is due at ``version`` or not, with reasons."""
 
     name: str
     table_id: str
@@ -140,8 +146,10 @@ class TableMaintenance(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run that was begun, with what it has to do by when; or why none was. ``target_file_bytes`` and ``retention_ms`` (None: the
-    table's) are of the policy; ``stop_ms``: the window's end; ``dpu_ms_left`` of today's budget."""
+    """A run that was started, with its work and its deadline; or the reason why none was.
+    ``target_file_bytes`` and ``retention_ms`` (None: the table's) are from the policy; ``stop_ms``:
+    the window's end; ``dpu_ms_left`` of today's budget.
+    """
 
     outcome: Literal["begun", "nothing due", "busy", "set aside"]
     reason: str

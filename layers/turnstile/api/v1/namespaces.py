@@ -96,7 +96,8 @@ class NamespaceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamespaceResponse(msgspec.Struct, frozen=True):
-    """A namespace under its full dotted name; ``created`` in ms; ``head`` whose it was, in an answer as of a moment."""
+    """A namespace under its full dotted name; ``created`` in ms; ``head``: the HEAD that had it, in
+    an answer as of a moment."""
 
     name: str
     comment: str | None

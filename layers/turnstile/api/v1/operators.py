@@ -1,4 +1,5 @@
-"""What operators ask for: every HEAD, publish now, how a table stands and repair, collect garbage."""
+"""Operations for operators: list every HEAD, publish now, diagnose and repair a table, collect
+garbage."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class HeadResponse(msgspec.Struct, frozen=True):
 
 
 class UnreadableHead(msgspec.Struct, frozen=True):
-    """A HEAD whose row is damaged: its key, and why it cannot be read."""
+    """A HEAD whose row is damaged: its key, and the reason why it cannot be read."""
 
     key: str
     message: str
@@ -66,7 +67,7 @@ class Heads(msgspec.Struct, frozen=True):
 
 
 class PublishResponse(msgspec.Struct, frozen=True):
-    """What publishing now did; ``problem`` why it stopped early."""
+    """The result of publishing now; ``problem``: why it stopped early."""
 
     published: int
     floor: int
@@ -76,8 +77,10 @@ class PublishResponse(msgspec.Struct, frozen=True):
 
 
 class RepairResponse(msgspec.Struct, frozen=True):
-    """What a repair did: versions published and adopted, and how the table stands now; ``problem`` why it stopped;
-    ``set_aside`` and ``to_remove`` what became of a choice between HEAD and log."""
+    """The result of a repair: published and adopted versions, and the present state of the table.
+    ``problem``: why it stopped; ``set_aside`` and ``to_remove``: the files of a choice between HEAD
+    and log.
+    """
 
     published: int
     adopted: int
@@ -180,7 +183,8 @@ def collect() -> Report:
 
 
 def _repairer() -> Repairer:
-    """What it publishes is behind a floor that is there, also in a process whose publisher does not look."""
+    """Returns a repairer with a publisher that checks the floor's file first, even if the publisher
+    of this process does not."""
     return Repairer(services().world, Publisher(services().world, services().settings.limits, looks=True))
 
 

@@ -1,4 +1,4 @@
-"""Paths of the API, and what they are about."""
+"""Paths of the API, and the subjects of their parameters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Pins of a table over HTTP: what has to stay and for whom; readers that register; vacuums (docs/maintenance.md, "What stays").
+"""Pins of a table over HTTP: the pinned versions and their holders; readers that register; vacuums
+(docs/maintenance.md, "What stays").
 
-Whoever may read a table sees all versions that are pinned. For whom, it sees of its own readers and transactions only: a clone, a
-snapshot or a transaction may be in a place that it has no right to know of (I12).
+A principal that may read a table sees all pinned versions. It sees the names of holders only for
+its own readers and transactions: a clone, a snapshot or a transaction may be in a place that it has
+no right to know of (I12).
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class ShownMarks(msgspec.Struct, frozen=True):
 
 
 class PinList(msgspec.Struct, frozen=True):
-    """All pins of a table; ``whole``: what earlier vacuums left."""
+    """All pins of a table; ``whole``: the versions that earlier vacuums left."""
 
     table_id: str
     latest: int
@@ -72,7 +74,8 @@ class PinList(msgspec.Struct, frozen=True):
 
 
 class Vacuum(msgspec.Struct, frozen=True):
-    """What a vacuum leaves: versions, and files that are not older than ``files_before_ms``. ``before``: what earlier ones left."""
+    """The limits of a vacuum: versions to leave, and files that are not older than
+    ``files_before_ms``. ``before``: the limits of earlier vacuums."""
 
     table_id: str
     latest: int
@@ -126,7 +129,7 @@ def vacuum(table_id: str) -> Vacuum:
 
 
 def _shown(plan: VacuumPlan) -> list[ShownPin]:
-    """The pins as the caller may see them: names of those that are its own."""
+    """The pins as the caller may see them: with the names of its own holders only."""
     principal = guard().principal
     return [_one(pin, pin.holder if principal.admin or pin.owner == principal.name else "") for pin in plan.pins]
 

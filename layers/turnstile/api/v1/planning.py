@@ -30,8 +30,11 @@ _USUAL_FILES = 1_000
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../plan``. ``timestamp`` in ms; ``page_token`` of the page before; ``max_results`` files on the page; ``statistics``: with
-    the statistics of ``columns`` (all without) ; ``explain``: count what each part of the predicate excludes; ``definition``: with the table's."""
+    """``POST .../plan``. ``timestamp`` in ms; ``page_token`` of the page before; ``max_results``
+    files on the page; ``statistics``: with the statistics of ``columns`` (all without);
+    ``explain``: count the files that each part of the predicate excludes; ``definition``: with the
+    table's.
+    """
 
     predicate: str | None = None
     columns: Annotated[list[Annotated[str, msgspec.Meta(max_length=1_000)]], msgspec.Meta(max_length=1_000)] | None = (
@@ -104,8 +107,8 @@ def plan(table_id: str) -> ShownPlan:
 
 
 class JudgeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../judge``: what was read at version ``after``; an empty predicate stands for the whole table. ``version``: the last one that is looked at, by default the
-    latest."""
+    """``POST .../judge``: the reads at version ``after``; an empty predicate stands for the whole
+    table. ``version``: the last version that is checked, by default the latest."""
 
     after: NonNegativeExact
     predicates: Annotated[list[str], msgspec.Meta(min_length=1, max_length=100)]
@@ -113,7 +116,8 @@ class JudgeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownChange(msgspec.Struct, frozen=True):
-    """The first commit that may have changed what was read; ``path`` null: it changed the table's definition, or is one of too many."""
+    """The first commit that may have changed a read; ``path`` null: it changed the table's
+    definition, or is one of too many."""
 
     version: int
     reason: str
@@ -121,7 +125,7 @@ class ShownChange(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """For each predicate the change, or null: what was read is the same at ``version``."""
+    """For each predicate the change, or null: the rows that it reads are the same at ``version``."""
 
     table_id: str
     after: int
@@ -160,8 +164,10 @@ def judge(table_id: str) -> Judged:
 
 
 class TableDetail(msgspec.Struct, frozen=True):
-    """What DESCRIBE DETAIL shows of a table, at ``version``, and what its files sum up to. Rows: as far as statistics say them
-    (``files_without_records`` do not), without those that deletion vectors name."""
+    """The content of DESCRIBE DETAIL for a table at ``version``, and the totals of its files. Rows:
+    as far as statistics have them (``files_without_records`` do not), without rows in deletion
+    vectors.
+    """
 
     table_id: str
     name: str
@@ -233,7 +239,7 @@ class FoundFile(ShownFile, frozen=True, kw_only=True):
 
 
 class TableLeftOut(msgspec.Struct, frozen=True):
-    """A table that the query leads to, whose files were not asked."""
+    """A table that the query finds, whose files were not searched."""
 
     table: str
     reason: str
@@ -257,7 +263,7 @@ def _path_query() -> tuple[Query, str]:
 
 
 def _searched_catalog(_: Params) -> Target:
-    """The catalog that is searched; what is in it is authorized name by name, and its files table by table."""
+    """The catalog that is searched. Its entries are authorized name by name, and files table by table."""
     return Target(parse(_path_query()[1], files=True).catalog)
 
 

@@ -1,7 +1,9 @@
-"""Policies of maintenance over HTTP: what holds for a catalog, a namespace, a table, and where it comes from (docs/maintenance.md).
+"""Policies of maintenance over HTTP: the effective values of a catalog, a namespace or a table, and
+their sources (docs/maintenance.md).
 
-They are properties, ``turnstile.maintenance.<name>``, which engines and the other routes show and set as well. Here they are named
-without the prefix, and checked. On a table they are kept beside its log, without a commit; one in the log itself wins.
+They are properties, ``turnstile.maintenance.<name>``, which engines and the other routes show and
+set as well. Here they are named without the prefix, and checked. A table's policies are stored
+beside its log, without a commit; a property in the log itself wins.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unset: list[str] = []
 
     def checked(self) -> tuple[dict[str, str], list[str]]:
-        """Returns what to set and to unset, by full names; raises InvalidRequest."""
+        """Returns the properties to set and to unset, by full names; raises InvalidRequest."""
         both = sorted({*self.set} & {*self.unset})
         if both:
             raise InvalidRequest(f"policy {both[0][:100]!r} is both set and unset", field="unset", remedy="choose one")
@@ -59,7 +61,7 @@ class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownValue(msgspec.Struct, frozen=True):
-    """A value that holds; ``set_on`` names what has it, empty for a default."""
+    """An effective value; ``set_on`` names the entity that has it, empty for a default."""
 
     name: str
     value: str
@@ -78,7 +80,7 @@ class IgnoredValue(msgspec.Struct, frozen=True):
 
 
 class PolicyResponse(msgspec.Struct, frozen=True):
-    """What holds for ``name``; ``ignored`` what is set and cannot be read."""
+    """The effective values of ``name``; ``ignored``: properties that are set and cannot be read."""
 
     name: str
     policy: list[ShownValue]

@@ -39,7 +39,8 @@ class RefSwap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RefResponse(msgspec.Struct, frozen=True):
-    """A value of a reference; ``at`` when it was written (ms). ``outcome`` for what a request wrote."""
+    """A value of a reference; ``at`` when it was written (ms). ``outcome``: the result of a request
+    that wrote it."""
 
     name: str
     value: str

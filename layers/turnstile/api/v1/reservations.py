@@ -25,15 +25,18 @@ BY_ID = "/v1/reservations/{reservation_id}"
 
 
 class ReservationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"tables", "lease_ms"?}``: uuids of Delta tables, which are reserved together with those that it has already."""
+    """``{"tables", "lease_ms"?}``: uuids of Delta tables, which are reserved together with those
+    that it has already."""
 
     tables: list[str]
     lease_ms: int = LEASE_USUAL_MS
 
 
 class ShownReservation(msgspec.Struct, frozen=True):
-    """A reservation. ``held``: the tables that it has, until ``until`` (ms); ``wanted``: what it waits for, behind the transactions in
-    ``waits_for``. ``victim``: it was in a circle of waits, came last, and has nothing any more."""
+    """A reservation. ``held``: its tables, until ``until`` (ms); ``wanted``: the tables for which
+    it waits, behind the transactions in ``waits_for``. ``victim``: it was the last one in a circle
+    of waits, and has lost its tables.
+    """
 
     id: str
     state: Literal["held", "waiting", "victim"]

@@ -112,8 +112,8 @@ def _require_different(ids: Sequence[str]) -> None:
 
 
 def _resolve(by_name: dict[int, Target]) -> dict[int, _Named]:
-    """Where these names lead now, authorized: one request for the catalogs' HEADs, and those of the reader. Raises
-    PermissionDenied, NotFound."""
+    """The tables that these names lead to now, authorized: one request for the catalogs' HEADs, and
+    those of the reader. Raises PermissionDenied, NotFound."""
     if not by_name:
         return {}
     authorizing = services().guard_of(*(Need(read_table, target) for target in by_name.values()))

@@ -95,9 +95,10 @@ class Tables(msgspec.Struct, frozen=True):
 
 
 class EntryResponse(msgspec.Struct, frozen=True):
-    """A name and what it leads to: ``name`` with the catalog, as it was written; ``created`` in ms;
-    ``metadata_location`` of Iceberg's tables and views; ``version`` of a Delta table where it is known; ``head`` whose
-    tree it is, where no page has it."""
+    """A name and its entity: ``name`` with the catalog, as it was written; ``created`` in ms;
+    ``metadata_location`` of Iceberg's tables and views; ``version`` of a Delta table if it is
+    known; ``head`` whose tree it is, if no page has it.
+    """
 
     name: str
     kind: str
@@ -212,7 +213,7 @@ def table_entry(catalog: str, namespace: str, table: str) -> EntryResponse:
 
 
 def _searched_catalog(_params: Params) -> Target:
-    """The catalog that is searched; what is in it is authorized name by name."""
+    """The catalog that is searched; its entries are authorized name by name."""
     return Target(parse(_path_query()[1]).catalog)
 
 

@@ -25,7 +25,8 @@ from turnstile.store.core.names import check_uuid
 routes = Blueprint(__name__)
 
 NAMED_MAX: Final = 100
-"""Members that a refusal names, with what won: of a thousand tables an answer could not carry more."""
+"""Members that a refusal names, with their winners: with a thousand tables an answer could not hold
+more."""
 
 
 class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,11 +36,13 @@ class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?, "predicate"?}]}``: ``id`` a uuid that
-    the client makes, one for each transaction; ``reads`` the tables whose latest version must still be the one that was read,
-    or no more than ``slack`` versions later; with a ``predicate`` later ones may be there, too, that changed no row which satisfies it (I20);
-    ``journal`` whether it was announced, and is committed together with its entry; ``reservation`` the id of the caller's reservation of
-    tables."""
+    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?,
+    "predicate"?}]}``. ``id``: a uuid that the client makes, one for each transaction. ``reads``:
+    the tables whose latest version must still be ``version``, or at most ``slack`` versions later;
+    with a ``predicate`` later versions are allowed if they changed no row that satisfies it (I20).
+    ``journal``: whether it was announced, and is committed together with its entry.
+    ``reservation``: the id of the caller's reservation of tables.
+    """
 
     id: str
     commits: list[MemberBody]
@@ -107,8 +110,10 @@ class GroupGuards(msgspec.Struct, frozen=True):
 
 
 def authorized(group: GroupRequest) -> GroupGuards:
-    """Returns the guards of a group's tables. Its predicates are read only after that: it is work for those that may read the tables.
-    Raises PermissionDenied, NotFound; InvalidRequest for a predicate that is none."""
+    """Returns the guards of a group's tables. Its predicates are parsed only after that, because
+    that is work for principals that may read the tables. Raises PermissionDenied, NotFound;
+    InvalidRequest for an invalid predicate.
+    """
     guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
     predicates = {
         f"reads[{index}].predicate": read.predicate for index, read in enumerate(group.reads) if read.predicate
@@ -151,7 +156,7 @@ def note_refused(group: GroupRequest, decision: GroupRefused) -> None:
 
 
 def ratified_members(group: GroupRequest, ratified: Sequence[Ratified], may_read: Sequence[bool]) -> list[Member]:
-    """Returns what the answer says of commits that are ratified; raises as ``committed``."""
+    """Returns the part of an answer about commits that are ratified; raises as ``committed``."""
     members = []
     for request, decision, readable in zip(group.commits, ratified, may_read, strict=True):
         answer = committed(services(), request, decision, may_read=readable)
@@ -160,7 +165,8 @@ def ratified_members(group: GroupRequest, ratified: Sequence[Ratified], may_read
 
 
 def refused_members(group: GroupRequest, decision: GroupRefused, guards: GroupGuards) -> list[dict[str, Any]]:
-    """Returns what the answer says of commits and reads that refused, of the first ``NAMED_MAX``."""
+    """Returns the part of an answer about commits and reads that were refused, of the first
+    ``NAMED_MAX``."""
     members = []
     for member in decision.members[:NAMED_MAX]:
         own = (guards.read if member.was_read else guards.written)[member.table_id]
@@ -183,7 +189,7 @@ def conflict(members: Sequence[dict[str, Any]], refused: int) -> StateConflict:
 
 
 def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> dict[str, Any]:
-    """What the answer says of a member that refused: a single commit's error, with the table."""
+    """The part of an answer about a refused member: the error of a single commit, with the table."""
     where: dict[str, Any] = {"table_id": member.table_id}
     if member.was_read and isinstance(member.decision, Conflict):
         read = group.reads[member.index]
@@ -201,7 +207,7 @@ def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> di
 
 
 def _later(read: ReadVersion, member: RefusedMember) -> str:
-    """What came after a version that was read."""
+    """The versions after the one that was read."""
     change = member.change
     if change is not None:
         file = f" (file {change.path})" if change.path else ""
