@@ -1,4 +1,5 @@
-"""Authentication of a request: by what the gateway's authorizer verified, else by the bearer token itself."""
+"""Authentication of a request: by the results of the gateway's authorizer, else by the bearer token
+itself."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ class Authentication(Protocol):
 
 
 class Open:
-    """Everybody is the operator: ``TURNSTILE_AUTHENTICATION=none``."""
+    """Every caller is the operator: ``TURNSTILE_AUTHENTICATION=none``."""
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
         return OPERATOR
 
     def verify(self, authorization: str) -> VerifiedToken:
-        """Whatever the header says."""
+        """For any header."""
         return VerifiedToken(OPERATOR)
 
     def prepare(self) -> None:
@@ -93,14 +94,14 @@ class Bearer:
         return self._verifier.verify(token)
 
     def prepare(self) -> None:
-        """Loads what signed tokens need now rather than at the first of them."""
+        """Loads the modules for signed tokens now rather than at the first of them."""
         if self._verifier is None and self._signed is not None:
             self._verifier = self._signed()
 
 
 class FromSecret:
-    """``Authentication`` by what the deployment's secret says now. For a token that nobody knows the secret is read again, so that a
-    new one counts at once."""
+    """``Authentication`` by the present value of the deployment's secret. An unknown token causes a
+    new read of the secret, so that a new one counts at once."""
 
     def __init__(self, accepted: Accepted) -> None:
         self._accepted, self._settings = accepted, accepted()
@@ -143,7 +144,8 @@ def authentication() -> Open | Bearer | FromSecret:
 
 
 def by_settings(accepted: AuthSettings | None) -> Open | Bearer:
-    """The authentication that these settings ask for; None: whoever reaches the service may do everything."""
+    """The authentication of these settings; None: every caller that reaches the service may do
+    everything."""
     return Open() if accepted is None else bearer(accepted)
 
 

@@ -1,11 +1,12 @@
-"""An issuer's public keys: fetched through its discovery document, kept, and fetched again only so often.
+"""An issuer's public keys: fetched through its discovery document, cached, and fetched again at a
+limited rate.
 
-* An unknown key makes the keys be fetched again, because issuers rotate keys; but at most once in ``PAUSE_S``, whatever
-  strangers write into their tokens.
-* A key that is unknown during that pause may have been made since: it is not refused, but looked up again when the pause
-  is over. Only a key that is missing from a response of just now is refused.
-* Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones count, for ``STALE_S``.
-* Without a response of the issuer an unknown key is neither good nor bad: ``AuthenticationUnavailable``, not a refusal.
+* An unknown key causes a new fetch, because issuers rotate keys; but at most once in ``PAUSE_S``,
+whatever strangers write into their tokens. * A key that is unknown during that pause may be newer
+than the last fetch: it is not refused, but looked up again after the pause. Only a key that is
+missing from a response of just now is refused. * Keys older than ``FRESH_S`` are fetched again.
+While the issuer cannot be reached the old ones count, for ``STALE_S``. * Without a response of the
+issuer an unknown key is neither good nor bad: ``AuthenticationUnavailable``, not a refusal.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Jwk = dict[str, Any]
 
 
 class Unreachable(Exception):
-    """The document could not be fetched, or is not what it should be."""
+    """The document could not be fetched, or has the wrong form."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -77,7 +78,8 @@ def fetch_json(url: str) -> dict[str, Any]:
 
 
 class IssuerKeys:
-    """The keys of one ``issuer`` (its URL, as in the claim ``iss``), fetched with what behaves as ``fetch_json``."""
+    """The keys of one ``issuer`` (its URL, as in the claim ``iss``), fetched by a function like
+    ``fetch_json``."""
 
     def __init__(
         self,

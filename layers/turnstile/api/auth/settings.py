@@ -1,6 +1,8 @@
-"""What a deployment accepts, from the environment (template.yaml lists the variables).
+"""The authentication settings of a deployment, from the environment (template.yaml lists the
+variables).
 
-Fails closed: a deployment that accepts no token does not start, except with ``TURNSTILE_AUTHENTICATION=none``.
+Fails closed: a deployment that accepts no token does not start, except with
+``TURNSTILE_AUTHENTICATION=none``.
 """
 
 from __future__ import annotations
@@ -44,8 +46,10 @@ class OidcSettings(msgspec.Struct, frozen=True):
 
 
 class AuthSettings(msgspec.Struct, frozen=True):
-    """What is accepted: principals of static ``tokens`` by fingerprint, and tokens of Turnstile's own, signed with the
-    first of ``keys`` for ``lifetime_s`` and verified with all of them."""
+    """The accepted tokens: principals of static ``tokens`` by fingerprint, and tokens of
+    Turnstile's own, signed with the first of ``keys`` for ``lifetime_s`` and verified with all of
+    them.
+    """
 
     realm: str
     tokens: dict[str, Principal]
@@ -61,8 +65,8 @@ class _TokenEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read() -> AuthSettings | None:
-    """Returns what is accepted; None if the deployment needs no authentication. Raises BadSetting if no token is
-    accepted, or a variable has the wrong form."""
+    """Returns the settings; None if the deployment needs no authentication. Raises BadSetting if no
+    token is accepted, or a variable has the wrong form."""
     mode = env.text("TURNSTILE_AUTHENTICATION", "required")
     if mode not in ("required", "none"):
         raise env.BadSetting(f"TURNSTILE_AUTHENTICATION must be required or none, not {mode!r}")
@@ -86,8 +90,10 @@ def read() -> AuthSettings | None:
 
 
 class Accepted:
-    """What a deployment accepts now: read from the environment when it is made, and again whenever its secret has changed. A secret
-    with which nobody could authenticate, or with a key of the wrong form, leaves what was accepted before."""
+    """The present settings of a deployment: read from the environment when it is made, and again
+    whenever its secret has changed. A secret by which no token would be accepted, or with a key of
+    the wrong form, leaves the old settings in place.
+    """
 
     def __init__(self) -> None:
         """Raises as ``read``, and StorageFault if there is a secret that cannot be read."""
@@ -97,7 +103,7 @@ class Accepted:
 
     @property
     def changes(self) -> bool:
-        """Whether a secret says what is accepted, so that it may change."""
+        """Whether the settings come from a secret, so that they may change."""
         return self._secret is not None
 
     def __call__(self) -> AuthSettings | None:

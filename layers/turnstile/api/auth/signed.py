@@ -92,7 +92,8 @@ def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal
 
 
 def _roles(claims: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Roles of all the named claims, each a list or one text. What an issuer cannot give is left out: it grants nothing."""
+    """Roles of all the named claims, each a list or one text. Invalid values are left out: they
+    grant nothing."""
     roles: list[str] = []
     for name in names:
         value = _claim(claims, name)
@@ -102,7 +103,7 @@ def _roles(claims: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of that name; if there is none, what the name means as a path (``realm_access.roles``)."""
+    """The claim of that name; without one, the claim at the name as a path (``realm_access.roles``)."""
     if name in claims:
         return claims[name]
     value: Any = claims
@@ -122,7 +123,8 @@ class OidcTokens:
         self._settings, self._keys = settings, keys
 
     def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
-        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``; raises as ``Verifier``."""
+        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``; raises as
+        ``Verifier``."""
         settings, algorithm = self._settings, header["alg"]
         key = self._keys.find(header.get("kid"), algorithm)
         claims = verified_claims(token, key, algorithm=algorithm, issuer=settings.issuer, audience=settings.audiences)

@@ -1,4 +1,4 @@
-"""What a verifier of tokens returns, and how that travels from the gateway's authorizer to the functions."""
+"""The result of verifying a token, and its form between the gateway's authorizer and the functions."""
 
 from __future__ import annotations
 

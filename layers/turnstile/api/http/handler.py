@@ -71,7 +71,8 @@ class Telemetry(Protocol):
     """Logs and counts requests."""
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
-        """Logs the request and counts it. ``operation`` is one of few, whatever is sent; ``fault`` is what was not foreseen."""
+        """Logs the request and counts it. ``operation`` is one of a few names, whatever the
+        request; ``fault`` is an unexpected exception."""
         ...
 
 
@@ -145,7 +146,7 @@ class App:
         return to_gateway(self.answer(incoming), head=incoming.method == "HEAD")
 
     def answer(self, incoming: Incoming) -> Response:
-        """Returns the response, whatever happens; to HEAD with a body, which is not to be sent."""
+        """Returns the response in every case; to HEAD with a body, which is not to be sent."""
         started = time.perf_counter()
         request, params = self._request(incoming)
         fault: Exception | None = None
@@ -162,7 +163,8 @@ class App:
         return response
 
     def _request(self, incoming: Incoming) -> tuple[Request, dict[str, str]]:
-        """The request without query and body, which are read once it is known who asks; and its path parameters."""
+        """The request without query and body, which are read after authentication; and its path
+        parameters."""
         correlation = incoming.headers.get("x-correlation-id", "")
         if not _CORRELATION.fullmatch(correlation):
             correlation = str(incoming.context.get("requestId") or "unknown")
@@ -208,7 +210,7 @@ class App:
         return response
 
     def _operation(self, request: Request) -> str:
-        """Name in logs and metrics: one of few, whatever is sent, so that metrics stay cheap."""
+        """Name in logs and metrics: one of a few, whatever the request, so that metrics stay cheap."""
         return f"{request.method} {request.route}" if self._serves(request.route, request.method) else "unknown"
 
     def _serves(self, route: str, method: str) -> bool:
@@ -239,12 +241,13 @@ def _registered(blueprint: Blueprint) -> Routes:
 
 
 def response_of(result: Any, method: str, limit: int | None = None) -> Response:
-    """Returns the response for what a view returned. Struct members that are UNSET do not appear.
+    """Returns the response for the result of a view. Struct members that are UNSET do not appear.
 
     Raises:
-        TooLarge: the answer to a GET is over ``limit``, by default more than Lambda would send; a change is made by then, and must not be called
-            refused. Listings end their pages before, and most of what is stored is limited so that it fits; a Delta
-            table's schema is not, since the table's log decides on it.
+        TooLarge: the answer to a GET is over ``limit``, by default Lambda's. A change is already
+            made then, and must not be called refused. Listings end their pages before, and most
+            stored values are limited so that they fit; a Delta table's schema is not, because the
+            table's log decides on it.
     """
     if result is None:
         return Response(204, {}, b"")
@@ -259,7 +262,8 @@ def response_of(result: Any, method: str, limit: int | None = None) -> Response:
 
 
 def _check_media_type(request: Request) -> None:
-    """Refuse what a browser could send from a foreign page without asking first (an open local stack has no token)."""
+    """Refuses requests that a browser could send from a foreign page without asking first (an open
+    local stack has no token)."""
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media != JSON:
         text = f"the body must be declared as {JSON}, not {media or 'nothing'}"
@@ -272,7 +276,7 @@ def _check_media_type(request: Request) -> None:
 
 
 def incoming_of(event: Event) -> Incoming:
-    """Returns what a gateway's event holds."""
+    """Returns the raw request of a gateway's event."""
     return Incoming(
         method=method_of(event),
         path=path_of(event),
@@ -316,10 +320,12 @@ _PATH_CHARS: Final = 512
 
 
 class Router:
-    """Matches paths against templates such as ``/v1/tables/{table_id}``; literal segments win over parameters.
+    """Matches paths against templates such as ``/v1/tables/{table_id}``; literal segments win over
+    parameters.
 
-    A gateway may have decoded the slash in a parameter of those in ``slashed``. So for a path that matches nothing these
-    may be several segments, none of which is a literal of a template: then there is at most one way to match.
+    A gateway may have decoded the slash in a parameter of those in ``slashed``. So for a path that
+    matches nothing these may be several segments, none of which is a literal of a template: then
+    there is at most one way to match.
     """
 
     def __init__(self, templates: Iterable[str], slashed: Container[str] = ()) -> None:

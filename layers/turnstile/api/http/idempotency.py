@@ -1,8 +1,9 @@
-"""A change that is made once however often its request is sent with the same ``Idempotency-Key`` (I3).
+"""Idempotent changes: a change is made once however often its request is sent with the same
+``Idempotency-Key`` (I3).
 
-A key belongs to the principal that sent it, so no other learns what was done. A principal gets the same answer again even
-when its rights are gone, as those of a table's owner are with the table: it got it before. What is read for that is
-authorized as always (I12).
+A key belongs to the principal that sent it, so no other principal learns about the change. A
+principal gets the same answer again even after it has lost its rights, as the owner of a dropped
+table has: it got the answer before. Further reads for an answer are authorized as always (I12).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from turnstile.store.ports import World
 T = TypeVar("T")
 
 FINAL: Final = (400, 404, 406, 409, 413, 422)
-"""Statuses of refusals that stay: the same request is refused again, whatever happens meanwhile."""
+"""Statuses of final refusals: the same request is refused again, whatever happens meanwhile."""
 
 
 def once(
@@ -37,14 +38,16 @@ def once(
     guard: Guard,
     status_of: Callable[[TurnstileError], int],
 ) -> T:
-    """Returns the answer to the request with ``key``: of ``operation``, whose one change of ``catalog`` is applied by
-    the committer it is given, or of ``again`` when that was done before. Raises as ``operation``, KeyReused when the key
-    belongs to another request, and Repeated with what the first attempt was refused with.
+    """Returns the answer to the request with ``key``. If it is new, that is the answer of
+    ``operation``, whose one change of ``catalog`` is applied by the committer that it gets;
+    otherwise of ``again``. Raises as ``operation``, KeyReused when the key belongs to another
+    request, and Repeated with the refusal of the first attempt.
 
     Args:
-        again: gets the number of the commit in which the change can be looked at; None: it changed no tree.
-        guard: the request's guard. What a principal is refused that it has not let pass is not remembered.
-        status_of: the status of a refusal; one of ``FINAL`` is remembered.
+        again: its argument is the number of the commit that shows the change; None: it changed no
+            tree.
+        guard: the request's guard. Refusals are stored only for principals that it has authorized.
+        status_of: the status of a refusal; one of ``FINAL`` is stored.
     """
     request = current()
     text = f"{request.method} {request.path}?{sorted(request.query.items())}\n".encode() + request.body

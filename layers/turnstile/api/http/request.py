@@ -33,19 +33,20 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class BodyLimit(msgspec.Struct, frozen=True):
-    """How large the bodies of an API may be, in bytes, and what a client with a larger one can do instead."""
+    """The largest bodies of an API, in bytes, and the remedy for a client with a larger one."""
 
     bytes: int = MAX_BODY
     remedy: str = "stage a large commit as a file instead of sending it inline"
 
 
 class Request(msgspec.Struct):
-    """One HTTP request, and what belongs to it until it is answered.
+    """One HTTP request with its state until it is answered.
 
-    ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched; ``headers`` have lower-case
-    names; ``query`` maps each member to all its values; ``correlation`` identifies the request in logs and errors;
-    ``services`` are those of the app that answers; ``rest`` is entered while a view waits for what others do; ``notes`` are
-    further members of the request's log line.
+    ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched;
+    ``headers`` have lower-case names; ``query`` maps each member to all its values; ``correlation``
+    identifies the request in logs and errors; ``services`` are those of the app that answers;
+    ``rest`` is entered while a view waits for other work; ``notes`` are further members of the
+    request's log line.
     """
 
     method: str
@@ -148,8 +149,10 @@ def _decoder(shape: type[Any]) -> msgspec.json.Decoder[Any]:
 
 
 def body(shape: type[T]) -> T:
-    """Returns the current request's body as ``shape``, a Struct with ``forbid_unknown_fields``. Raises InvalidRequest
-    for what is not JSON, and when a member is missing, unknown or of the wrong type; ``field`` names it."""
+    """Returns the current request's body as ``shape``, a Struct with ``forbid_unknown_fields``.
+    Raises InvalidRequest if it is not JSON, or a member is missing, unknown or of the wrong type;
+    ``field`` names it.
+    """
     return current().parsed(shape, decode)
 
 

@@ -1,8 +1,8 @@
-"""From what a view returns or raises to status, headers and body.
+"""From the result or error of a view to status, headers and body.
 
-A view returns a Struct or dict (200), None (204), or an ``Answer``. An error has one status per type and one shape:
-``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}`` in ``/v1``. Other APIs bring a shape of
-their own, a ``Render`` (``turnstile.api.unity.errors``).
+A view returns a Struct or dict (200), None (204), or an ``Answer``. An error has one status per
+type and one shape: ``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}`` in
+``/v1``. Other APIs bring a shape of their own, a ``Render`` (``turnstile.api.unity.errors``).
 """
 
 from __future__ import annotations
@@ -138,8 +138,10 @@ def _cut(text: str) -> str:
 
 
 def brief(error: TurnstileError) -> TurnstileError:
-    """Returns ``error`` with what it says cut. Refusals quote what was sent, which may be a megabyte; escaped for
-    people, for JSON and for Lambda it would be seven, and Lambda makes a failure of more than six."""
+    """Returns ``error`` with its texts cut. Refusals quote the request, which may be a megabyte;
+    escaped for people, for JSON and for Lambda it would be seven, and Lambda makes a failure of
+    more than six.
+    """
     error.message = _cut(error.message)
     error.field, error.remedy = (text and _cut(text) for text in (error.field, error.remedy))
     return error

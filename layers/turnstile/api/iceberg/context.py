@@ -1,4 +1,5 @@
-"""What the views of the Iceberg API share: bodies, queries, prefixes, and the operations of one request."""
+"""Common parts of the views of the Iceberg API: bodies, queries, prefixes, and the operations of
+one request."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def body(shape: type[T]) -> T:
 
 
 def query() -> Query:
-    """Returns the current request's query, whatever members it has."""
+    """Returns the current request's query; any members are allowed."""
     return Query(*current().query)
 
 
@@ -53,7 +54,7 @@ def namespace_of_path(params: Params) -> Target:
 
 
 def context_of(guard: Guard) -> Context:
-    """Returns one request's operations; whatever they look at is authorized by ``guard`` first."""
+    """Returns one request's operations; ``guard`` authorizes every access first."""
     here = services()
     catalog = here.catalog_for(guard)
     files, principal = here.metadata_files, guard.principal
@@ -61,13 +62,15 @@ def context_of(guard: Guard) -> Context:
 
 
 def reading(prefix: str) -> Context:
-    """Returns the operations of a request that reads what its prefix names: a catalog, or its past."""
+    """Returns the operations of a request on the catalog of its prefix, or on its past."""
     return replace(context_of(guard()), as_of=requests.warehouse(prefix, "prefix")[1])
 
 
 def seeing(prefix: str, path: Path) -> Guard:
-    """Returns a guard of what a repeated request is answered with, the table or view that has the name now: it may be
-    another's, and the right to create one there is none to see it (I12)."""
+    """Returns a guard for the answer to a repeated request, which shows the table or view that has
+    the name now. That one may belong to another principal, and the right to create one there is no
+    right to see it (I12).
+    """
     return services().guard_of(Need(see_table, Target(catalog_of(prefix), path[:-1], path[-1])))
 
 
@@ -77,9 +80,12 @@ def _require_create_external() -> None:
 
 
 def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Context], T], by: Guard | None = None) -> T:
-    """Returns the answer of ``operation``, which changes a catalog; with an Idempotency-Key that was used before, that of
-    ``again``, which is authorized as the request was, so what it shows needs a guard of its own (``seeing``). ``by`` is the guard of a request whose needs only its body says; else the one that its view declares. Raises
-    InvalidRequest for a key that is no uuid, and ReadOnly when the prefix names the past."""
+    """Returns the answer of ``operation``, which changes a catalog; for a repeated Idempotency-Key,
+    the answer of ``again``. The repetition is authorized like the request, so its result needs a
+    guard of its own (``seeing``). ``by``: the guard of a request whose needs only its body says;
+    else the one that its view declares. Raises InvalidRequest for a key that is no uuid, and
+    ReadOnly when the prefix names the past.
+    """
     if is_past(prefix):
         remedy = "change the catalog without '@'"
         raise ReadOnly("the past of a catalog cannot be changed", field="prefix", remedy=remedy)

@@ -86,8 +86,8 @@ def kind_of(error: TurnstileError) -> tuple[int, str]:
 
 
 def _message(error: TurnstileError) -> str:
-    """What was wrong, in the words of Java's catalogs where they have some, since clients look for them; then what to do.
-    Of a missing namespace Java's clients expect nothing else."""
+    """The error's message, in the words of Java's catalogs if they have some, because clients look
+    for them; then the remedy. For a missing namespace Java's clients expect nothing else."""
     message, remedy = error.message, error.remedy
     if isinstance(error, NotFound) and error.what in _JAVA:
         name = error.name.partition(".")[2] or error.name  # without the catalog

@@ -1,7 +1,10 @@
-"""Scans of tables, planned by the catalog (REST specification, ``planTableScan`` and ``fetchScanTasks``).
+"""Scans of tables, planned by the catalog (REST specification, ``planTableScan`` and
+``fetchScanTasks``).
 
-Plans name partitions by their values and files by their paths, so they are for those who may read the table. A plan is complete when it is answered (ADR 44), but for one
-of a Delta table that takes some seconds, for a client that is known to ask again: its id says all of what is planned, so any server answers (ADR 49).
+Plans name partitions by their values and files by their paths, so they need the right to read the
+table. A plan is complete in its first answer (ADR 44), except a plan of a Delta table that takes
+some seconds, for a client that is known to poll. The id of such a plan holds its whole request, so
+any server answers (ADR 49).
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ PLAN = TABLE + "/plan/{plan_id}"
 
 
 class FetchTasks(msgspec.Struct, frozen=True, rename="kebab"):
-    """A plan task whose tasks are wanted."""
+    """A plan task to fetch."""
 
     plan_task: str
 
@@ -76,7 +79,7 @@ def fetch_plan(prefix: str, namespace: str, table: str, plan_id: str) -> dict[st
 @routes.route(PLAN, methods=["DELETE"])
 @needs((read_table, table_of_path))
 def cancel_plan(prefix: str, namespace: str, table: str, plan_id: str) -> None:
-    """Nothing is held for a plan, but what is under way here."""
+    """Plans have no state, except those in progress here."""
     entity = Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
     if isinstance(entity, Table):
         services().delta_scans.check_plan_id(entity, plan_id)
@@ -110,6 +113,7 @@ def fetch_tasks(prefix: str, namespace: str, table: str) -> dict[str, Any]:
 
 
 def _roots(table: IcebergTable) -> list[str]:
-    """The locations whose manifests may be read for the principal: the table's, and of a clone its sources' that it may read (I12)."""
+    """The locations whose manifests may be read for the principal: the table's, and for a clone its
+    readable sources' (I12)."""
     sources = [held for held in table.needs if services().source_rights.may_read(current().principal, held)]
     return [table.location, *(held.location for held in sources)]

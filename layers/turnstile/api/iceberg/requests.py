@@ -1,8 +1,9 @@
-"""What Iceberg's clients send: names, and bodies of requests.
+"""Requests of Iceberg's clients: names, and bodies.
 
-Levels of a namespace are joined by the unit separator; a warehouse is a catalog, ``lake``, or its past,
-``lake@snapshot:month_end``. Unknown members of bodies are skipped, as the specification requires; unknown kinds of updates
-and requirements are refused. Other bodies are in ``iceberg.tables`` and ``iceberg.views``.
+Levels of a namespace are joined by the unit separator; a warehouse is a catalog, ``lake``, or its
+past, ``lake@snapshot:month_end``. Unknown members of bodies are skipped, as the specification
+requires; unknown kinds of updates and requirements are refused. Other bodies are in
+``iceberg.tables`` and ``iceberg.views``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SEPARATOR: Final = "\x1f"
 
 
 def namespace(text: str) -> Path:
-    """The levels of a namespace in a path or query; raises NotFound for what can name none."""
+    """The levels of a namespace in a path or query; raises NotFound for an impossible name."""
     levels = tuple(_decoded(text).split(SEPARATOR))
     try:
         return check_path(levels)
@@ -32,7 +33,7 @@ def namespace(text: str) -> Path:
 
 
 def name(text: str, what: str) -> str:
-    """The name of a table or view in a path; raises NotFound for what can name none."""
+    """The name of a table or view in a path; raises NotFound for an impossible name."""
     try:
         return check_name(_decoded(text), what)
     except InvalidRequest:
@@ -40,7 +41,7 @@ def name(text: str, what: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """``text``, whose escapes are decoded: Java's clients write a space as ``+``, which no name holds."""
+    """``text`` with decoded escapes: Java's clients write a space as ``+``, which no name holds."""
     return text.replace("+", " ")
 
 

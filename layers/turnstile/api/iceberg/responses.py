@@ -110,8 +110,8 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
-    """A table with its metadata, and credentials for its files. Those of a single location are in ``config`` as well, for
-    clients that do not know ``storage-credentials``."""
+    """A table with its metadata, and credentials for its files. Those of a single location are in
+    ``config`` as well, for clients that do not know ``storage-credentials``."""
     shown = loaded.metadata.referenced() if refs_only else loaded.metadata
     body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
     if loaded.entity is not None:
@@ -153,7 +153,7 @@ def planned(page: PlannedPage, plan_id: str, vended: Credentials | None) -> dict
 
 
 def fetched(page: PlannedPage, vended: Credentials | None) -> dict[str, Any]:
-    """The answer to who asks for a plan that is complete."""
+    """The answer to a request for a complete plan."""
     body = {"status": "completed", **scan_tasks(page)}
     return body if vended is None else body | credentials(vended)
 

@@ -219,7 +219,7 @@ def commit_transaction(prefix: str) -> None:
 
 
 def need_of(prefix: str, change: TableChange) -> Need:
-    """Returns what one commit of a transaction needs."""
+    """Returns the needs of one commit of a transaction."""
     if creates(change.requirements):
         return Need(create_table, Target(prefix, change.path[:-1]))
     return Need(modify_table, Target(prefix, change.path[:-1], change.path[-1]))
@@ -230,12 +230,12 @@ def path_of(prefix: str, namespace: str, table: str) -> tuple[str, Path]:
 
 
 class _Again:
-    """What a request is answered with that was done before: the table that has the name now, by the rights on it."""
+    """The answer to a repeated request: the table that has the name now, by the rights on it."""
 
     def __init__(self, catalog: str, path: Path) -> None:
         self._catalog, self._path = catalog, path
         self.guard: Guard | None = None
-        """Whose rights the table was loaded by; None: the request was not done before."""
+        """The guard by which the table was loaded; None: the request is new."""
 
     def load(self) -> LoadedTable:
         self.guard = seeing(self._catalog, self._path)
@@ -279,9 +279,12 @@ def credentials_of(
     created: bool = False,
     only_reads: bool = False,
 ) -> Credentials:
-    """Credentials for a table's files (of a Delta table only to read; while a table is only staged, for its location), as far as the principal may read or
-    write them: by what ``by`` authorized, or as the owner of what was ``created`` just now. Those of the past are only to
-    read, and so are those of a clone's source, if that may be read as well."""
+    """Credentials for a table's files, as far as the principal may read or write them: by the
+    authorizations of ``by``, or as the owner of a table that was ``created`` just now. For a Delta
+    table they are only for reading; while a table is only staged, they are for its location. Those
+    of the past are only for reading, and so are those of a clone's source, if the principal may
+    read that, too.
+    """
     if isinstance(table, str):  # it has no address yet to fetch other credentials from
         return Credentials(services().credentials(table, "READ_WRITE"))
     if isinstance(table, Table):

@@ -113,7 +113,7 @@ def rename_view(prefix: str) -> None:
 
 
 def _again(prefix: str, path: Path) -> LoadedView:
-    """What a request is answered with that was done before: the view that has the name now, by the rights on it."""
+    """The answer to a repeated request: the view that has the name now, by the rights on it."""
     return Views(context_of(seeing(prefix, path))).load(prefix, path)
 
 

@@ -1,4 +1,5 @@
-"""The token endpoint, for those without a token: client credentials (RFC 6749, 4.4) and token exchange (RFC 8693).
+"""The token endpoint, for clients without a token: client credentials (RFC 6749, 4.4) and token
+exchange (RFC 8693).
 
 Errors have the shape of RFC 6749, 5.2: ``{"error", "error_description"}`` and nothing more.
 """
@@ -33,7 +34,8 @@ CLIENT_CREDENTIALS: Final = "client_credentials"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a grant's name
 
 SCOPE: Final = "all-apis"
-"""The only scope: what a token may do follows from its principal, and a narrower scope would be a promise not kept."""
+"""The only scope: the rights of a token follow from its principal, and a narrower scope would be a
+promise not kept."""
 
 MAX_BODY: Final = 32 * 1024
 MAX_MEMBERS: Final = 20
@@ -45,13 +47,13 @@ NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 """Of every answer, RFC 6749, 5.1."""
 
 _FOREIGN: Final = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
-"""What an ``error_description`` may not hold."""
+"""Characters that an ``error_description`` may not have."""
 
 Form = dict[str, str]
 
 
 class Credentials(NamedTuple):
-    """What a client shows."""
+    """A client's credentials."""
 
     client_id: str
     secret: str
@@ -198,7 +200,8 @@ def _form_of(request: Request) -> Form:
 
 
 def _client_credentials(request: Request, form: Form) -> Credentials:
-    """What the client shows: either in the header (``client_secret_basic``) or in the form (``client_secret_post``)."""
+    """The client's credentials: either in the header (``client_secret_basic``) or in the form
+    (``client_secret_post``)."""
     header = request.headers.get("authorization", "")
     if not header:
         if "client_id" not in form or "client_secret" not in form:

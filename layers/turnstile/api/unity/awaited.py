@@ -11,7 +11,7 @@ from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 
 
 def described(table: Table, content: Content) -> DeltaMetadata:
-    """Returns the metadata of a table whose version 0 has come: that decides, and what it does not hold of the registration is kept
-    beside it."""
+    """Returns the metadata of a table whose version 0 has arrived. Version 0 decides; members of
+    the registration that it lacks are stored beside it."""
     metadata, about = first_metadata(content), table.external or External()
     return msgspec.structs.replace(metadata, beside=beside_log(metadata, about.properties, table.comment))

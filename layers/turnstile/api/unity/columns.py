@@ -188,7 +188,7 @@ class ColumnInfo(msgspec.Struct, frozen=True):
 
 
 class SentColumn(ColumnInfo, frozen=True):
-    """A column as a client sends it. ``mask``: what a reader is to see in place of its values."""
+    """A column as a client sends it. ``mask``: the replacement of its values for a reader."""
 
     mask: Any = None
 
@@ -235,7 +235,7 @@ def _info(position: int, field: dict[str, Any], partition: int | None) -> Column
 
 
 def _name(kind: str) -> str:
-    """The name of a type, one of those that the API has: without parameters and the unit of an interval."""
+    """The name of a type, one of the API's names: without parameters and the unit of an interval."""
     base = re.split(r"[( ]", kind, maxsplit=1)[0]
     name = _NAME.get(base, base.upper())
     return name if name in _NAMES else "USER_DEFINED_TYPE"
@@ -309,8 +309,8 @@ def is_field(field: Any, depth: int = 0) -> bool:
 
 
 def is_type(type: Any, depth: int = 0) -> bool:
-    """Whether ``type`` is a name, an array, a map, a struct, or Spark's user-defined type with what files hold of it. Other
-    formats than Delta have types of their own."""
+    """Whether ``type`` is a name, an array, a map, a struct, or Spark's user-defined type with its
+    type in files. Formats other than Delta have types of their own."""
     if isinstance(type, str):
         return bool(type)
     if not isinstance(type, dict) or depth > MAX_DEPTH:

@@ -1,7 +1,8 @@
-"""The create contract: what a new managed table must and should have, by its catalog's property ``POLICY``.
+"""The create contract: the required and suggested features of a new managed table, by its catalog's
+property ``POLICY``.
 
-``full`` (the default) is the reference's contract; ``lean`` requires what coordination needs and suggests nothing,
-because row tracking and column mapping cost every writer time.
+``full`` (the default) is the reference's contract; ``lean`` requires the features that coordination
+needs and suggests nothing, because row tracking and column mapping cost every writer time.
 """
 
 from __future__ import annotations

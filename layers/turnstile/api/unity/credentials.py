@@ -36,7 +36,7 @@ _OPERATIONS: Final[dict[str, tuple[Operation, Rule]]] = {
     "PATH_READ_WRITE": ("READ_WRITE", rules.write_paths),
     "PATH_CREATE_TABLE": ("READ_WRITE", rules.create_external),
 }
-"""What an operation comes to, and the right that it needs on a path."""
+"""The access of an operation, and the right that it needs on a path."""
 
 
 def _table_to_write(params: Params) -> Target | None:
@@ -49,7 +49,7 @@ def _uuid_of_body(_params: Params) -> str:
 
 
 def _rules_to_write() -> tuple[Rule, ...]:
-    """What credentials need beyond reading, unless they are asked for that only read."""
+    """The needs of credentials beyond reading, unless the request asks for reading only."""
     return () if body(older_api.TableCredentialsRequest).operation == "READ" else (rules.write_files,)
 
 
@@ -134,11 +134,13 @@ def _credentials(location: str, operation: str) -> responses.Credentials:
 
 
 def _free(location: str, operation: str) -> str:
-    """Returns a location for which credentials may be asked by path: no coordinated table is in or above it (I10, I12).
+    """Returns a location for which credentials may be requested by path: no coordinated table is in
+    or above it (I10, I12).
 
-    Below a registered table its rights count, elsewhere the metastore's. A principal without a right there does not
-    learn what is there. The lake root is not free even before the first table claims it. Raises InvalidRequest for no
-    location or a whole bucket, PermissionDenied for no right to it, or where coordinated tables are.
+    Below a registered table its rights count, elsewhere the metastore's. A principal without a
+    right there learns nothing about the location. The lake root is not free even before the first
+    table claims it. Raises InvalidRequest for no location or a whole bucket, PermissionDenied for
+    no right to it, or if coordinated tables are there.
     """
     location, world = normalise(of_path(location)), services().world
     rows = world.refs.read_many(keys_above(world.space, location))

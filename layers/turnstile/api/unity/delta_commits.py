@@ -25,7 +25,7 @@ routes = Blueprint(__name__)
 
 
 def _catalog_of_query(_params: Params) -> Target:
-    """The catalog that the query names; what is wrong with it, the view says."""
+    """The catalog that the query names; the view raises its errors."""
     return Target(requests.find_catalog(requests.query().text("catalog") or ""))
 
 

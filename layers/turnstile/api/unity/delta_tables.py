@@ -1,4 +1,4 @@
-"""The Delta API, what is not hot: staging, create, delete, rename, metrics."""
+"""The Delta API outside the hot path: staging, create, delete, rename, metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ routes = Blueprint(__name__)
 
 
 def metastore_if_external(shape: type[requests.CreateTable | older_api.NewTable]) -> TargetOf:
-    """The metastore, whose files they are, for the registration of a table that is not coordinated."""
+    """The metastore, which has the files, for the registration of a table that is not coordinated."""
     return lambda params: metastore(params) if body(shape).table_type == "EXTERNAL" else None
 
 
@@ -86,7 +86,7 @@ def rename_delta_table(catalog: str, schema: str, table: str) -> None:
 @routes.route(TABLE + "/metrics", methods=["POST"])
 @needs((modify_table, table_of_path))
 def report_metrics(catalog: str, schema: str, table: str) -> None:
-    """Authorized and forgotten: what a commit did is in the log."""
+    """Authorized and dropped: the log has the operations of each commit."""
     request = body(requests.Metrics)
     entry = services().loader.find(*requests.find_table(catalog, schema, table))
     table_id = entry.table.table_id if isinstance(entry, RegisteredTable) else entry.table_id

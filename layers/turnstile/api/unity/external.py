@@ -25,10 +25,11 @@ def require_delta(table: Table) -> Table:
 
 
 def checked(about: External) -> External:
-    """Returns ``about`` without another table's uuid, which a log keeps when the table is copied or leaves a catalog.
+    """Returns ``about`` without another table's uuid, which a log keeps when the table is copied or
+    leaves a catalog.
 
-    Raises InvalidRequest for a feature of tables whose commits go through a catalog: clients would commit through this
-    one, which coordinates no commits of an external table.
+    Raises InvalidRequest for a feature of tables whose commits go through a catalog: clients would
+    commit through this one, which coordinates no commits of an external table.
     """
     protocol = about.protocol or {}
     features = [*(protocol.get("readerFeatures") or []), *(protocol.get("writerFeatures") or [])]

@@ -24,7 +24,7 @@ Map = dict[str, str]
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """What catalogs, schemas and tables have in common."""
+    """Common members of catalogs, schemas and tables."""
 
     name: str
     created_at: int
@@ -132,8 +132,10 @@ class NewCatalog(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """``PATCH /catalogs/{name}`` and ``/schemas/{full}``. Members left out are kept. Properties replace those that are there; none
-    at all keep them, since Unity's Java client sends an empty map with each change of a comment or name."""
+    """``PATCH /catalogs/{name}`` and ``/schemas/{full}``. Members left out are kept. Given
+    properties replace the present ones; an empty map keeps them, since Unity's Java client sends
+    one with each change of a comment or name.
+    """
 
     comment: str | UnsetType | None = UNSET
     properties: Map | None = None
@@ -179,7 +181,7 @@ class PathCredentialsRequest(msgspec.Struct, frozen=True):
 
 
 def _members(entity: Catalog | Namespace, owner: str) -> dict[str, Any]:
-    """What the infos of catalogs and schemas have in common; ``owner`` empty for none."""
+    """Common members of the infos of catalogs and schemas; ``owner`` empty for none."""
     return {
         "created_at": entity.created,
         "updated_at": entity.updated or entity.created,
@@ -225,7 +227,8 @@ def managed(
 
 
 def external(catalog: str, namespace: str, table: Table) -> TableInfo:
-    """A table without a HEAD: an external one, or a managed one whose version 0 is awaited, as it was registered."""
+    """A table without a HEAD: an external one, or a managed one whose version 0 is awaited, as it
+    was registered."""
     about = table.external or External()
     return TableInfo(
         name=table.name,

@@ -41,7 +41,8 @@ _IDS: Final = uuid.UUID("0d6f3b64-4a4c-5b7e-9d2e-7f1f3c9a5e10")
 
 
 def page_size(default: int = PAGE) -> int:
-    """Returns how many results a page has: what was asked for, at most ``PAGE``; 0 leaves it to the server."""
+    """Returns the number of results of a page: the requested one, at most ``PAGE``; 0 leaves it to
+    the server."""
     wanted = query().integer("max_results")
     return default if wanted is None else min(wanted or PAGE, PAGE)
 
@@ -64,7 +65,7 @@ def _renamed_schema(params: Params) -> Target | None:
 
 
 def _catalog_of_query(_params: Params) -> Target:
-    """The catalog whose schemas are listed; that it is missing from the query, the view says."""
+    """The catalog whose schemas are listed; the view raises the error for a query without one."""
     return Target(requests.find_catalog(query().text("catalog_name") or ""))
 
 
@@ -196,5 +197,5 @@ def _written(catalog: str) -> str:
 
 
 def _id(name: str) -> str:
-    """A uuid for what has none: the realm, and catalogs made before they had one."""
+    """A uuid for entities without one: the realm, and old catalogs."""
     return str(uuid.uuid5(_IDS, f"{services().world.space.realm}/{name.casefold()}"))

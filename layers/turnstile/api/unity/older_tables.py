@@ -54,7 +54,7 @@ def _table_of_path(params: Params) -> Target:
 
 
 def _schema_of_query(_params: Params) -> Target:
-    """The schema whose tables are listed; that it is missing from the query, the view says."""
+    """The schema whose tables are listed; the view raises the error for a query without one."""
     members = query()
     return Target(*requests.find_schema(members.text("catalog_name") or "", members.text("schema_name") or ""))
 
@@ -157,7 +157,7 @@ def stage_unity_table() -> older_api.StagingTable:
 
 
 def _view(names: tuple[str, Path, str]) -> older_api.TableInfo | None:
-    """The view that the name leads to. What views need is loaded with the first."""
+    """The view that the name leads to. Modules for views are loaded with the first one."""
     from turnstile.api.unity import views
 
     return views.find(names)
@@ -194,7 +194,8 @@ def _with_views(tables: older_api.Tables, catalog: str, path: Path, size: int) -
 
 
 def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str], table_id: str) -> None:
-    """Registers a managed table: at once where its version 0 is there, else as one whose version 0 is awaited."""
+    """Registers a managed table: at once if its version 0 exists, else as a table whose version 0
+    is awaited."""
     principal, describe = current().principal, functools.partial(_described, request)
     try:
         services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
@@ -217,7 +218,7 @@ def _is_awaited(table_id: str) -> bool:
 
 
 def _described(request: older_api.NewTable, content: Content) -> DeltaMetadata:
-    """Version 0 decides; what it does not hold of the request is kept beside it."""
+    """Version 0 decides; members of the request that it lacks are stored beside it."""
     metadata = first_metadata(content)
     beside = beside_log(metadata, request.properties or {}, request.comment)
     return msgspec.structs.replace(metadata, beside=beside)
@@ -236,7 +237,8 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
 
 
 def _narrowed(table: older_api.TableInfo) -> older_api.TableInfo:
-    """``table`` without what a page has no room for: the columns, then the properties, then the comment."""
+    """``table`` without the parts for which a page has no room: the columns, then the properties,
+    then the comment."""
     nothing: dict[str, Any] = {"columns": [], "properties": {}, "comment": None}
     for member, empty in nothing.items():
         if response_size(table) > PAGE_BYTES:

@@ -1,5 +1,5 @@
-"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership is no privilege.
-``/v1`` shows and changes the same rights with what is here.
+"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership
+is no privilege. ``/v1`` shows and changes the same rights with the functions of this module.
 
 Source: Unity Catalog open API, "Grants".
 """
@@ -52,7 +52,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class Permissions(msgspec.Struct, frozen=True):
-    """The grants on a securable, without those inherited from above."""
+    """The grants on a securable, without inherited ones."""
 
     privilege_assignments: list[Assignment]
 
@@ -70,8 +70,10 @@ def securable(kind: str, *others: str) -> Securable:
 
 
 def target(kind: Securable, full_name: str) -> Target:
-    """Returns what a full name of this type names. For the type metastore any name is that of the only one, as on Unity
-    Catalog's own server: clients write its id, ``metastore`` or another name."""
+    """Returns the entity with a full name of this type. For the type metastore any name is that of
+    the only one, as on Unity Catalog's own server: clients write its id, ``metastore`` or another
+    name.
+    """
     if kind is Securable.METASTORE:
         return METASTORE
     if kind is Securable.CATALOG:
@@ -107,7 +109,7 @@ def permissions(granted: Sequence[Grant]) -> Permissions:
 
 
 def _only(kind: Securable) -> TargetOf:
-    """What the request is about, if it is of this kind."""
+    """The subject of the request, if it is of this kind."""
     return lambda params: target(kind, params["full_name"]) if params["securable_type"] == kind else None
 
 

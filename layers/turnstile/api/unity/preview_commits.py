@@ -148,7 +148,7 @@ def _find(table_id: str) -> TableHead | Table:
 
 
 def _list_body() -> ListBody:
-    """What a listing asks for, from the body or the query."""
+    """The members of a request for a listing, from the body or the query."""
     request = body(ListBody) if current().body else _from_query()
     for field, value in (("start_version", request.start_version), ("end_version", request.end_version)):
         if value is not None and not 0 <= value <= MAX_VERSION:
@@ -168,7 +168,7 @@ def _from_query() -> ListBody:
 
 
 def update_of(request: CommitBody) -> TableUpdate:
-    """Returns the update that a body asks for; raises InvalidRequest for none, or what cannot be."""
+    """Returns the update in a body; raises InvalidRequest for a missing or impossible one."""
     info, metadata = request.commit_info, request.metadata
     if info is None and request.latest_backfilled_version is None:
         raise InvalidRequest("give commit_info, latest_backfilled_version, or both", field="commit_info")

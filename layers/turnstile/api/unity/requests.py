@@ -1,7 +1,8 @@
-"""What Unity's clients send: names in paths and queries, and bodies of the Delta API (``delta/v1``).
+"""Requests of Unity's clients: names in paths and queries, and bodies of the Delta API
+(``delta/v1``).
 
-A text that is no name is not found when it is looked up, and refused when it is created. Unknown members of bodies are
-skipped; a null counts as left out. Times are in ms, sizes in bytes.
+An impossible name is not found when it is looked up, and refused when it is created. Unknown
+members of bodies are skipped; a null counts as left out. Times are in ms, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class AssertUuid(Body, frozen=True, tag_field="type", tag="assert-table-uuid"):
 
 
 class AssertEtag(Body, frozen=True, tag_field="type", tag="assert-etag"):
-    """The visible metadata must still be what was loaded."""
+    """The visible metadata must still be the same as when it was loaded."""
 
     etag: str
 

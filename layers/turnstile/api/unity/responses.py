@@ -82,7 +82,8 @@ class Metadata(Body, frozen=True):
 
 
 class LoadTable(Body, frozen=True):
-    """A table in one consistent view; commits newest first, contiguous, down to what is published (I1, I6)."""
+    """A table in one consistent view; commits newest first, contiguous, down to the published
+    version (I1, I6)."""
 
     metadata: Metadata
     commits: list[Commit]
@@ -114,7 +115,8 @@ class Features(Body, frozen=True):
 
 
 class StagingTable(Body, frozen=True):
-    """A location for a new table, and what version 0 must have. For a null property the engine chooses a value."""
+    """A location for a new table, and the requirements on its version 0. For a null property the
+    engine chooses a value."""
 
     table_id: str
     table_type: str
@@ -134,8 +136,10 @@ class Config(Body, frozen=True):
 
 
 def negotiate(versions: str | None) -> Config:
-    """Returns the configuration for a client that supports ``versions``: the highest minor version of each major one;
-    raises InvalidRequest if none is in common, or for what is not a list of versions."""
+    """Returns the configuration for a client that supports ``versions``: the highest minor version
+    of each major one; raises InvalidRequest if none is in common, or for an invalid list of
+    versions.
+    """
     field = "protocol-versions"
     if not versions or not _LIST.fullmatch(versions):
         raise InvalidRequest(f"{field} must be a list like 1.0,2.3; supported: {VERSION}", field=field)
@@ -257,8 +261,10 @@ def clustering_properties(configuration: Any) -> dict[str, str]:
 
 
 def table_properties(metadata: DeltaMetadata, timestamp_ms: int, row_hwm: int | None) -> dict[str, str]:
-    """All properties of a coordinated table, whose newest version has the row-id high-water mark ``row_hwm``. That is shown
-    where a client has set its domain, as in the reference: elsewhere it would change with every INSERT."""
+    """All properties of a coordinated table, whose newest version has the row-id high-water mark
+    ``row_hwm``. The mark is shown if a client has set its domain, as in the reference: otherwise it
+    would change with every INSERT.
+    """
     properties = {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
     properties = {key: value for key, value in properties.items() if not is_derived(key)}
     properties |= protocol_properties(metadata.protocol)

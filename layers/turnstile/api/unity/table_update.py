@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class TableUpdate(msgspec.Struct, frozen=True):
-    """What an update changes; None (UNSET for the comment) where it says nothing.
+    """The changes of an update; None (UNSET for the comment) for a member without a change.
 
-    ``published`` the version up to which the client claims to have backfilled; ``replace`` whether ``set`` replaces all
-    properties; ``columns`` in Delta's JSON; ``snapshot`` version and time (ms) that an external table's metadata
-    reflects; ``table_location`` is filled in when the table is read.
+    ``published``: the version up to which the client claims to have backfilled; ``replace``:
+    whether ``set`` replaces all properties; ``columns``: in Delta's JSON; ``snapshot``: version and
+    time (ms) of an external table's metadata; ``table_location``: filled in when the table is read.
     """
 
     uuid: str
@@ -231,8 +231,8 @@ def metadata_after_commit(
 
 
 def metadata_after_update(update: TableUpdate, id: str, before: DeltaMetadata, now_ms: int) -> DeltaMetadata:
-    """Returns the table metadata after an update without a commit: only what is beside the log can change. Raises
-    InvalidRequest if the request contradicts the log."""
+    """Returns the table metadata after an update without a commit: only members beside the log can
+    change. Raises InvalidRequest if the request contradicts the log."""
     check_policies(update.set, before.beside.properties)
     check_agreement(update, before)
     beside = _beside_after(update, before)
@@ -272,7 +272,8 @@ def check_agreement(update: TableUpdate, after: DeltaMetadata) -> None:
 
 
 def _check_domains(update: TableUpdate, after: DeltaMetadata) -> None:
-    """Domains are those of the log. Row tracking's is not compared: its high-water mark is in the HEAD."""
+    """Domains are those of the log. Row tracking's is not compared: its high-water mark is in the
+    HEAD."""
     for name, wanted in update.set_domains.items():
         text = after.domains.get(name)
         if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(name, text):
@@ -302,7 +303,8 @@ def _beside_after(update: TableUpdate, after: DeltaMetadata) -> Beside:
 
 
 def beside_log(log: DeltaMetadata, properties: Mapping[str, str], comment: str | None) -> Beside:
-    """Returns what of these is kept beside the log: properties not in it nor derived; the comment if it has none."""
+    """Returns the properties that are stored beside the log: not in it and not derived from it; and
+    the comment if the log has none."""
     configuration = log.metadata.get("configuration") or {}
     kept = {key: value for key, value in properties.items() if key not in configuration and not is_derived(key)}
     comment = None if log.metadata.get("description") else comment

@@ -1,12 +1,15 @@
 """One update of a coordinated table, all or nothing.
 
-    commit                   the ratifier's one conditional write, with the metadata that the request changes
-    metadata only            one conditional write on the HEAD; the log stays what it is
-    claimed backfill only    no write: only what was seen in storage counts as published (I5)
+    commit                   the ratifier's one conditional write, with the metadata that the
+    request changes
+    metadata only            one conditional write on the HEAD; the log stays unchanged
+    claimed backfill only    no write: only versions that were seen in storage count as published
+        (I5)
 
-A repetition of an accepted commit returns the present state and changes nothing, whatever else the request says and
-however stale its etag is (I3): the ratifier checks identity first, by transaction and by name, in the tail and in the
-identity index; where neither has the commit any more, contents are compared.
+A repetition of an accepted commit returns the present state and changes nothing, whatever else the
+request says and however stale its etag is (I3). The ratifier checks identity first, by transaction
+and by name, in the tail and in the identity index; if neither has the commit any more, contents are
+compared.
 """
 
 from __future__ import annotations
@@ -64,10 +67,11 @@ class Updater:
         self._describer = Describer(world, metadata)
 
     def update(self, head: TableHead, update: TableUpdate) -> TableHead:
-        """Applies ``update`` to the table whose HEAD ``head`` was just read, and returns the HEAD after it.
+        """Applies ``update`` to the table whose HEAD ``head`` was just read, and returns the HEAD
+        after it.
 
-        Raises RequirementFailed if uuid or etag are not what was required; StateConflict ``CommitVersionConflict`` if
-        another commit is that version: rebase; others as the ratifier.
+        Raises RequirementFailed if uuid or etag differ from the required ones; StateConflict
+        ``CommitVersionConflict`` if another commit is that version: rebase; others as the ratifier.
         """
         if update.uuid != head.table_id:
             raise RequirementFailed(f"the table's uuid is {head.table_id}, not {update.uuid[:100]}")

@@ -90,7 +90,8 @@ def page(catalog: str, namespace: Path, after: str, most: int) -> tuple[list[old
 
 
 def _info(catalog: str, schema: str, entity: IcebergView) -> older_api.TableInfo:
-    """The view as the API has it. One whose metadata file cannot be read is shown without columns and definition."""
+    """The view in the API's form. A view whose metadata file cannot be read is shown without
+    columns and definition."""
     try:
         view = view_of(LoadedView(entity, services().metadata_files.view(entity)).metadata)
     except TurnstileError:
