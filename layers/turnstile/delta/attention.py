@@ -1,4 +1,5 @@
-"""The rows that say what a schedule has to look at again (``delta.core.attention``): read one, add to it, go on by it."""
+"""The rows that list the work of later scheduled runs (``delta.core.attention``): read one, add to
+it, continue from it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class AttentionRow:
         return Attention.from_row(row)
 
     def note(self, notes: Iterable[str]) -> None:
-        """Has the tables of ``notes`` looked at by the next sweep. Raises as the store does: then nobody will, soon."""
+        """Adds the tables of ``notes`` to the next sweep. Raises as the store does: then only a
+        pass over all tables finds them."""
         change = core.note(self.read(), notes)
         if change is not None:
             self._world.refs.write(change)
@@ -46,19 +48,20 @@ class AttentionRow:
         self._world.refs.write(core.want(self._key))
 
     def settle(self, before: Attention, part: Part, seen: Seen, *, keep_place: bool) -> None:
-        """Writes what a sweep that began with ``before`` found."""
+        """Writes the result of a sweep that began with ``before``."""
         for change in core.settle(before, part, seen, keep_place=keep_place):
             self._world.refs.write(change)
 
 
 class Rounds:
-    """Looks at the rows of some kinds in parts, a part a run, round and round; so what a schedule costs does not grow with the number of
-    rows. Where somebody asked for a full pass, the following runs look at all rows once (decision 60). No state between calls.
+    """Reads the rows of some kinds in parts, a part a run, round and round, so that the cost of a
+    schedule does not grow with the number of rows. After a request for a full pass, the following
+    runs read all rows once (decision 60). No state between calls.
 
     Args:
         of: the schedule's name in the key of its row.
-        kinds: the rows that are looked at; rows of other kinds are only passed.
-        rows_max: how many rows a run passes, unless a full pass is under way.
+        kinds: the kinds of rows to read; rows of other kinds are only passed.
+        rows_max: how many rows a run passes, unless a full pass is in progress.
     """
 
     def __init__(self, world: World, of: str, kinds: Collection[str], rows_max: int) -> None:
@@ -74,10 +77,12 @@ class Rounds:
         """One run.
 
         Args:
-            look: is given rows, which may be some seconds old, and returns the ids of the tables that have to be looked at
-                again. Rows are shown again where ``go_on`` said no, or ``look`` raised: it must do no harm twice.
+            look: is given rows, which may be some seconds old, and returns the ids of the tables to
+                look at again. It gets rows again after ``go_on`` returned False or ``look`` raised,
+                so it must do no harm twice.
             go_on: whether there is time for more.
-            retry: is given the ids of the tables that were left so, before anything else; returns those that still are.
+            retry: is given the ids of the tables that earlier runs left, before anything else;
+                returns those that are left again.
         """
         before = self.attention.read()
         part, mark = next_part(before, None), self._world.ids.uuid()[:8]

@@ -1,20 +1,24 @@
-"""The ratified commits of a table: its HEAD, the tail it carries, their exact bytes, and the files that readers are promised.
+"""The ratified commits of a table: its HEAD, the tail it carries, their exact bytes, and the files
+that readers are promised.
 
 A commit's bytes (I2, I4) are in one of four places:
 
-    staged, not yet published      the staged file, whole, if its bytes are those that were validated
+    staged, not yet published      the staged file, whole, if its bytes are those that were
+    validated
     inline in the row              the entry's bytes, made final for their position
     inline in an obj               the same, from the obj
     published                      ``_delta_log/<v>.json``
 
-When a commit is not where it should be, the published file counts if it carries the same transaction: an engine may have
-published it and removed the staged file.
+When a commit is not where it should be, the published file counts if it carries the same
+transaction: an engine may have published it and removed the staged file.
 
-Inline commits get their files by ``materialise`` (design 2.3). Name and bytes were fixed when the commit was ratified, so
-anybody may write the file, in any order, any number of times; clients write their own copy in parallel with the request.
-If the file exists with other bytes, its name is not given out, since a reader who follows the name must find the ratified
-bytes: the error is "try again", until the version is published, which needs no staged file. Replacing the file would need
-the right to delete in the lake, which the commit function does not have, and would race with whoever wrote it.
+Inline commits get their files by ``materialise`` (design 2.3). Name and bytes were fixed when the
+commit was ratified, so any process may write the file, in any order, any number of times; clients
+write their own copy in parallel with the request. If the file exists with other bytes, its name is
+not given out, since a reader who follows the name must find the ratified bytes: the error is "try
+again", until the version is published, which needs no staged file. Replacing the file would need
+the right to delete in the lake, which the commit function does not have, and would race with the
+file's writer.
 """
 
 from __future__ import annotations
@@ -59,15 +63,17 @@ class ContentMissing(StorageFault):
 
 
 class ContentChanged(StorageFault):
-    """A staged file does not hold what was ratified: it was overwritten afterwards."""
+    """A staged file does not have the ratified bytes: it was overwritten afterwards."""
 
 
 # -- HEADs --------------------------------------------------------------------------------------------------------------
 
 
 def read_head(world: World, table_id: str) -> TableHead:
-    """Returns the HEAD as a reader sees it (``undecided.seen``), in whatever state, also a dropped table's tombstone: one
-    strongly consistent read, and one more while a large group is decided. Raises NotFound."""
+    """Returns the HEAD as a reader sees it (``undecided.seen``), in whatever state, also a dropped
+    table's tombstone: one strongly consistent read, and one more while a large group is decided.
+    Raises NotFound.
+    """
     head = head_of(world.refs.read(world.space.table(table_id)), table_id)
     return seen_one(world, head) if head.undecided else head
 
@@ -301,10 +307,11 @@ def is_large(place: Positioned) -> bool:
 
 
 def pieces_of_staged(world: World, head: TableHead, place: Positioned) -> Iterator[bytes] | None:
-    """Returns the ratified bytes of a large commit, piece by piece; None if its file is gone, and the log holds the commit.
+    """Returns the ratified bytes of a large commit, piece by piece; None if its file is gone, and
+    the log holds the commit.
 
-    Raises ContentMissing at once, StorageFault and ContentChanged also at the end: what is made of the pieces must not
-    count before all were taken.
+    Raises ContentMissing at once, StorageFault and ContentChanged also at the end: results made
+    from the pieces must not count before all were read.
     """
     storage, path = world.storages.open(head.location), staged_path(place.name)
     file = storage.read(path, PIECE_BYTES)
@@ -360,8 +367,8 @@ class _PieceCheck:
 
 
 def is_same_commit(place: Positioned, raw: bytes) -> bool:
-    """Whether ``raw`` is what was ratified, as far as the row knows: by its transaction; by its size, except for a ticket;
-    and by its digest, if it is a staged commit that was read whole."""
+    """Whether ``raw`` are the ratified bytes, as far as the row knows: by its transaction; by its
+    size, except for a ticket; and by its digest, if it is a staged commit that was read whole."""
     entry = place.entry
     if transaction_of(raw) != entry.txn or not (entry.ticket or len(raw) == entry.size):
         return False
@@ -399,9 +406,9 @@ def materialise(
 ) -> dict[int, int]:
     """Makes sure that every inline, unpublished commit of ``places`` has its file.
 
-    Returns the size in bytes of the file under its name by version, for every place but published tickets, whose final size
-    the row no longer knows. Raises ContentMissing if an inline commit's bytes are gone, StorageFault if a file could not be
-    written, or holds other bytes.
+    Returns the size in bytes of the file under its name by version, for every place but published
+    tickets, whose final size the row no longer knows. Raises ContentMissing if an inline commit's
+    bytes are gone, StorageFault if a file could not be written, or holds other bytes.
 
     Args:
         cache: files that need no second look; keep one for the life of a sandbox.

@@ -176,7 +176,7 @@ def test_a_request_waits_for_an_event_but_not_for_more_than_it_says(
             api.create("t")
             append(api.world)
 
-    monkeypatch.setattr(view.time, "sleep", sleep)
+    monkeypatch.setattr(view, "pause", sleep)
     answer = api.http.get(EVENTS, catalog="main", after=cursor, wait_s=2)
     assert of_tables(answer) == [("created", "main.default.t")] and len(waits) == 3
     waits.extend([0] * 100)

@@ -16,8 +16,10 @@ from turnstile.store.core.errors import InvalidCommit
 from turnstile.store.core.names import MAX_VERSION
 
 MAX_DEPTH: Final = 100
-"""How deeply a line may be nested. JSON readers give up at depths that depend on their stack: what is ratified here must
-be readable wherever it is published or loaded, or it would brick the table (I11)."""
+"""The deepest nesting of a line. JSON readers give up at depths that depend on their stack: a
+ratified line must be readable wherever it is published or loaded, or it would brick the table
+(I11).
+"""
 
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 
@@ -31,7 +33,7 @@ NO_URI: Final = re.compile(
     rf"|^(?!{_SCHEME})[^/?#:]*:"  # before a colon, and no scheme
     rf"|^(?:{_SCHEME})?//$"  # no authority
 )
-"""What Java's URI, which Delta's readers make of every path, does not take."""
+"""Characters that Java's URI, which Delta's readers make of every path, does not take."""
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -164,7 +166,7 @@ class Metadata(msgspec.Struct):
 
 
 class Protocol(msgspec.Struct):
-    """What readers and writers must support."""
+    """The features that readers and writers must support."""
 
     minReaderVersion: int
     minWriterVersion: int
@@ -255,8 +257,10 @@ def lines_of(raw: bytes, *, whole: bool) -> list[bytes]:
 
 
 def actions_of(lines: list[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yields name and content of each line's action: a struct of this module, with what readers ignore left out; of an
-    action that the protocol does not name, None. Raises InvalidCommit, naming line and member."""
+    """Yields name and content of each line's action: a struct of this module, without members that
+    readers ignore; None for an action that the protocol does not name. Raises InvalidCommit, naming
+    line and member.
+    """
     yield read_action(lines[0], 1)
     for number, line in enumerate(lines[1:], start=2):
         try:  # most lines by far, in one step
@@ -301,7 +305,7 @@ def read_action(line: bytes, number: int) -> tuple[str, Any]:
 
 
 def depth_of(value: Any) -> int:
-    """Levels of lists and objects in ``value``; without recursion, which fails on what is nested deeply."""
+    """Levels of lists and objects in ``value``; without recursion, which fails on deep nesting."""
     depth, level = 0, [value]
     while level := [node for node in level if isinstance(node, dict | list)]:
         depth += 1
@@ -330,7 +334,8 @@ _STATS: Final = msgspec.json.Decoder(_Stats)
 
 
 def records_of(add: Add) -> int | None:
-    """The number of records in the statistics of ``add``; None without. Raises InvalidCommit for what is no JSON object."""
+    """The number of records in the statistics of ``add``; None without. Raises InvalidCommit for
+    statistics that are no JSON object."""
     stats = add.stats
     if not stats:
         return None

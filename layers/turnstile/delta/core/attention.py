@@ -1,13 +1,17 @@
-"""Which tables have to be looked at again, and how far a pass over all tables has come: one row of a realm (I11).
+"""The work list of sweeps: the tables to look at again, and the progress of a pass over all tables.
+One row of a realm (I11).
 
-The stream names every HEAD that has something to publish. What it leaves is of three kinds, and each has its way:
+The stream names every HEAD that has something to publish. The remaining tables are found in three
+ways:
 
-* A table that was named and could not be published further is *noted* here by whoever tried. Every sweep tries it again.
-* Somebody asks for a look at all tables: *wanted* is raised. Sweeps go on with one *full pass* until it is through.
-* Of what nobody knows, *parts* of the tables are looked at, a bounded number of rows a sweep, and ``after`` says up to where.
+* A table that was named and could not be published further is *noted* here by the process that
+tried. Every sweep tries it again. * A look at all tables is requested: *wanted* is raised. Sweeps
+go on with one *full pass* until it is complete. * All other tables are looked at in *parts*, a
+bounded number of rows a sweep; ``after`` is the position.
 
-So what a sweep reads does not grow with the number of tables while all is well. The row holds hints: a HEAD alone says what is
-to be published, and whoever loses a note, or sees one twice, delays work or repeats it.
+So the reads of a sweep do not grow with the number of tables while all is well. The row holds
+hints: a HEAD alone says which commits to publish, and a lost or doubled note only delays or repeats
+work.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ RELEASES_MAX: Final = 20
 """Releases that are remembered: the newest."""
 
 NOTES_MAX: Final = 500
-"""Notes in the row, by whoever reads it before writing; more tables than these are left to a full pass."""
+"""The limit of notes in the row, for writers that read it first; tables beyond the limit are left
+to a full pass."""
 
 
 class Attention(StoredRow, frozen=True):
@@ -60,8 +65,8 @@ class Attention(StoredRow, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What a sweep looks at besides the noted tables: rows behind ``after``; all of them as part of a full pass that serves
-    ``request``, or a bounded number (``request`` 0)."""
+    """The rows of a sweep besides the noted tables: rows behind ``after``; all of them as part of a
+    full pass that serves ``request``, or a bounded number (``request`` 0)."""
 
     after: str
     request: int = 0
@@ -72,21 +77,23 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a sweep found: it looked up to the key ``last`` (empty: to the end). ``unsettled`` are the notes of tables that it
-    could not publish, noted before or not."""
+    """The result of a sweep: it looked up to the key ``last`` (empty: to the end). ``unsettled``
+    are the notes of tables that it could not publish, noted before or not."""
 
     last: str
     unsettled: frozenset[str]
 
 
 def note_of(table_id: str, mark: str) -> str:
-    """Returns the note of a table. ``mark`` is its latest version as whoever tried saw it, or, where nobody saw it, something that
-    no other note has: a note that is written while another one of the table is being removed must stay."""
+    """Returns the note of a table. ``mark``: the table's latest version when publishing failed, or
+    a unique token if the version was not read. A note that is written while another one of the
+    table is being removed must stay.
+    """
     return f"{table_id} {mark}"
 
 
 def first(key: str) -> Insert:
-    """The row where there is none: of tables that are there already nobody knows anything, so a full pass is wanted."""
+    """The content of a missing row: nothing is known of the present tables, so a full pass is wanted."""
     return Insert(Attention(key, after="", wanted=1, done=0, pass_for=0, pass_after="").to_row(), (new_row("I11"),))
 
 

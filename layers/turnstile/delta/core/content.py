@@ -1,10 +1,11 @@
-"""A commit's content: what the coordinator must know of it before it may become a version.
+"""A commit's content: the facts that the coordinator needs before the commit may become a version.
 
-A ratified commit that breaks the protocol would brick the table, so every action is judged here, before the write: by
-itself (``actions``), as the definition of a table (``definition``), with the others of the commit, and by the rules of the
-table, such as its partition columns and features.
-Source: Delta protocol, "Delta Log Entries", "Actions", "Add File and Remove File", "Writer Requirements for Column Mapping",
-"Row Tracking", "Domain Metadata", "Commit Provenance Information", "Catalog-managed tables".
+A ratified commit that breaks the protocol would brick the table, so every action is validated here,
+before the write: by itself (``actions``), as the definition of a table (``definition``), with the
+others of the commit, and by the rules of the table, such as its partition columns and features.
+Source: Delta protocol, "Delta Log Entries", "Actions", "Add File and Remove File", "Writer
+Requirements for Column Mapping", "Row Tracking", "Domain Metadata", "Commit Provenance
+Information", "Catalog-managed tables".
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ _FIELDS: Final = {
 
 
 class TableRules(msgspec.Struct, frozen=True):
-    """Of a table: ``partitions`` its partition columns, by their names in actions, with their types; ``features`` those of its
-    writers; ``tracked`` whether writers assign row ids."""
+    """The rules of a table: ``partitions`` its partition columns, by their names in actions, with
+    their types; ``features`` those of its writers; ``tracked`` whether writers assign row ids."""
 
     partitions: dict[str, Any]
     features: frozenset[str]
@@ -69,9 +70,10 @@ class TableRules(msgspec.Struct, frozen=True):
 
 
 class Uses(msgspec.Struct, frozen=True):
-    """Of a commit: ``partitions`` the sets of partition columns that its new files have values of; ``features`` those that its
-    actions need; ``untracked`` the path of an add without row ids, if there is one; ``values`` the partition values, each once, with
-    their columns."""
+    """The needs of a commit: ``partitions`` the sets of partition columns that its new files have
+    values of; ``features`` those that its actions need; ``untracked`` the path of an add without
+    row ids, if there is one; ``values`` the partition values, each once, with their columns.
+    """
 
     partitions: frozenset[frozenset[str]] = frozenset()
     features: frozenset[str] = frozenset()
@@ -128,10 +130,11 @@ def _listed(names: Collection[str]) -> str:
 class Content(msgspec.Struct, frozen=True):
     """The content of a commit.
 
-    ``ict`` in-commit timestamp (ms); ``read_version`` the version that the writer read (None: not given); ``domains``
-    domain-metadata actions in order; ``apps`` streaming application ids; ``blind`` whether it is a blind append in
-    the sense of design 2.2; ``rows`` the number of records in its adds (None: not all have statistics); ``hwm`` row-id
-    high-water mark it sets; ``whole`` False when only a prefix was read; ``uses`` what it needs of its table.
+    ``ict`` in-commit timestamp (ms); ``read_version`` the version that the writer read (None: not
+    given); ``domains`` domain-metadata actions in order; ``apps`` streaming application ids;
+    ``blind`` whether it is a blind append in the sense of design 2.2; ``rows`` the number of
+    records in its adds (None: not all have statistics); ``hwm`` row-id high-water mark it sets;
+    ``whole`` False when only a prefix was read; ``uses`` the needs on its table.
     """
 
     txn: str
@@ -268,11 +271,11 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
 
 _PLAIN: Final = (string.ascii_letters + string.digits + "-._~/=").encode()
 _OPAQUE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!/)")
-"""What Java's URI takes as a scheme and no path."""
+"""Texts that Java's URI takes as a scheme and no path."""
 
 
 def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> None:
-    """Checks what files have in common: paths that are URIs and there once, and deletion vectors."""
+    """Checks the common members of files: paths that are URIs and there once, and deletion vectors."""
     added, removed = [add.path for add in adds], [remove.path for remove in removes]
     for name, paths in (("add", added), ("remove", removed), ("cdc", [cdc.path for cdc in cdcs])):
         if "//" in paths or "".join(paths).encode().translate(None, _PLAIN):
@@ -307,7 +310,8 @@ def _check_once(field: str, values: list[str]) -> None:
 
 
 def _partitions(adds: list[Add], cdcs: list[Cdc]) -> frozenset[frozenset[str]]:
-    """The sets of partition columns of new files. What is removed may be of a time when the table had others."""
+    """The sets of partition columns of new files. Removed files may be of a time when the table had
+    others."""
     names = {tuple(file.partitionValues) for file in adds}
     names |= {tuple(file.partitionValues) for file in cdcs}
     return frozenset(frozenset(columns) for columns in names)

@@ -1,7 +1,9 @@
-"""The decision on a proposal: what a HEAD answers to *may this be version v?* or *may this be the next version?*
+"""The decision on a proposal: the answer of a HEAD to *may this be version v?* or *may this be the
+next version?*
 
-``decide(head, proposal)`` is pure. The conditional writes of ``ratify_writes`` accept exactly when it returns a fresh
-Ratified; when a write is refused, the returned row and this function make the answer, without another read.
+``decide(head, proposal)`` is pure. The conditional writes of ``ratify_writes`` accept exactly when
+it returns a fresh Ratified; when a write is refused, the returned row and this function make the
+answer, without another read.
 """
 
 from __future__ import annotations
@@ -39,13 +41,15 @@ class Proposal(msgspec.Struct, frozen=True):
     Attributes:
         version: the proposed version; None asks for a ticket (the next one, blind appends only).
         base: newest version known not to contain this transaction.
-        entry: what the row will carry.
+        entry: the row's entry for it.
         apps: hashed streaming application ids of its ``txn`` actions.
         asserts: metadata id that must still be current (etag), if it asserts or changes metadata.
         metadata: metadata id that becomes current, if it changes metadata.
-        recalled: set after the identity index had no entry for this identity: the ``tail_from`` of the row that
-            was looked at. Identities evicted before that position are known not to be this one.
-        room: bytes that the tail may carry with it (I11): how long a backlog may grow before it is refused.
+        recalled: set after the identity index had no entry for this identity: the ``tail_from`` of
+            the row that was looked at. Identities evicted before that position are known not to be
+            this one.
+        room: the most bytes of the tail with it (I11): how long a backlog may grow before it is
+            refused.
         holder: of the reservation that its transaction has; empty for none.
     """
 
@@ -284,18 +288,21 @@ commit only, which takes the version that was named: then ``next`` fails for eve
 
 
 def excludes_earlier(decision: Decision, *, is_named: bool) -> bool:
-    """Whether an earlier attempt of the same proposal (``is_named``: it names its version), whose response was lost, can have no other outcome than ``decision`` (I3).
+    """Whether an earlier attempt of the same proposal (``is_named``: it names its version), whose
+    response was lost, can have no other outcome than ``decision`` (I3).
 
-    That attempt may still be on its way. "Refused" is true of it only if it can never be accepted any more: a clause of it
-    fails on this row and on every row that may follow. Otherwise the outcome is unknown, and the proposer sends the same
-    proposal again. It was not accepted *before* this refusal, since ``decide`` looks for its identity first.
+    That attempt may still be on its way. "Refused" is true of it only if it can never be accepted
+    any more: a clause of it fails on this row and on every row that may follow. Otherwise the
+    outcome is unknown, and the proposer sends the same proposal again. It was not accepted *before*
+    this refusal, since ``decide`` looks for its identity first.
 
-    A conflict is final: ``latest`` and ``epoch`` never fall, so neither ``next`` nor ``same epoch`` holds again; and a row
-    that forgets a streaming application has raised ``tail_from`` above what a ticket with one needs (``remembered``).
+    A conflict is final: ``latest`` and ``epoch`` never fall, so neither ``next`` nor ``same epoch``
+    holds again; and a row that forgets a streaming application has raised ``tail_from`` above the
+    value that a ticket with one needs (``remembered``).
 
-    Everything else may pass. A table that is stuck, leaving, recovering or dropped may be active again, a full row is
-    emptied, a gap is filled by others, metadata may become again what it was, and a mark of row ids that a ticket cannot
-    follow may be replaced by one that it can.
+    Everything else may pass. A table that is stuck, leaving, recovering or dropped may be active
+    again, a full row is emptied, a gap is filled by others, earlier metadata may become current
+    again, and a mark of row ids that a ticket cannot follow may be replaced by one that it can.
     """
     match decision:
         case Ratified() | Conflict():

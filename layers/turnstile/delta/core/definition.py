@@ -184,8 +184,10 @@ def check_definition(protocol: Definition, metadata: Definition) -> None:
 
 
 def used_features(configuration: dict[str, str], fields: list[Field]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yields what properties and columns use that a table needs a feature for, with the features of which it needs one: without it
-    Delta does not open the table, or reads other values than were written."""
+    """Yields uses of properties and columns that need a table feature, with the features of which
+    one is needed: without it Delta does not open the table, or reads other values than were
+    written.
+    """
     yield from _used_properties(configuration)
     yield from needed_features(fields)
 

@@ -1,8 +1,10 @@
-"""Table features by their names: which are known here, and which a table's metadata is the reason for.
+"""Table features by their names: the known ones, and those that a table's metadata uses.
 
-Source: Delta protocol, "Valid Feature Names in Table Features", "Table Features", "Supported Features for Legacy Versions". Delta does
-not open a table whose protocol lists features, if its metadata uses one that is not listed; under a protocol that is a pair of
-version numbers it passes that over. So whatever turns the one into the other has to list what the metadata uses.
+Source: Delta protocol, "Valid Feature Names in Table Features", "Table Features", "Supported
+Features for Legacy Versions". Delta does not open a table whose protocol lists features, if its
+metadata uses one that is not listed; under a protocol that is a pair of version numbers it does not
+check that. So a change from the second form to the first has to list the features that the metadata
+uses.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ KNOWN_FEATURES: Final = frozenset({
     "rowTracking", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding",
     "variantShredding-preview", "variantType", "variantType-preview",
 })  # fmt: skip
-"""Features of which it is known here what they put into a log, into files and into a checkpoint."""
+"""Features whose traces in a log, in files and in a checkpoint are known here."""
 
 _ADDED: Final = frozenset({
     "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors", "generatedColumns",
@@ -31,7 +33,8 @@ _ADDED: Final = frozenset({
 """Features that mean no more than that the metadata is carried out: row tracking, for example, also needs columns with names."""
 
 _PASSED_OVER: Final = frozenset({"allowColumnDefaults", "typeWidening"})
-"""What a column's metadata may use although a protocol that lists features does not list it: Delta opens such a table."""
+"""Features that a column's metadata may use although a protocol that lists features does not list
+them: Delta opens such a table."""
 
 _REQUIRES: Final = {"icebergCompatV1": ("columnMapping",), "icebergCompatV2": ("columnMapping",)}
 
@@ -74,9 +77,11 @@ def _inconsistent(what: str) -> UnsupportedTable:
 
 
 def features_to_list(protocol: Protocol, metadata: dict[str, Any]) -> list[str]:
-    """The features that a protocol which lists all that ``protocol`` supports has to list as well, since the metadata uses them. Of a
-    protocol that lists features already only those without which Delta opens the table; what else it lacks is an error, and
-    its judge (``turnstile.delta.core.definition``) says so."""
+    """The features that a protocol which lists all features of ``protocol`` has to list as well,
+    since the metadata uses them. For a protocol that lists features already: only those without
+    which Delta opens the table. Other missing features are an error, which
+    ``turnstile.delta.core.definition`` raises.
+    """
     supported = {*features(protocol, "readerFeatures"), *as_features(protocol)[1]}
     configuration, fields = metadata.get("configuration") or {}, columns_of(metadata["schemaString"])
     if protocol["minWriterVersion"] < 7:

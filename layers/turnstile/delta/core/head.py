@@ -26,7 +26,7 @@ PINNED: Final[State] = "pinned"
 READ_ONLY: Final = (
     "a clone of a Delta table is read-only: write to its source, or copy it with CREATE TABLE ... AS SELECT"
 )
-"""What to do instead of a write to a pinned table."""
+"""The remedy for a refused write to a pinned table."""
 
 EXPORTED: Final = "exported"
 PURGING: Final = "purging"
@@ -147,13 +147,13 @@ _UNDIGESTED: Final = _ARRAY + (_MEMBERS - 1).to_bytes(2)
 
 
 class LaterEntry(Entry, frozen=True, array_like=True):
-    """An entry with members that this release does not know. ``later`` has them as they were packed, and they stay in the
-    entry whatever is done with it here (I22)."""
+    """An entry with members that this release does not know. ``later`` has them as they were
+    packed, and every change of the entry here keeps them (I22)."""
 
     later: tuple[bytes, ...] = ()
 
     def pack(self) -> bytes:
-        """The bytes stored in the row: every known member, and those that are not known behind them."""
+        """The bytes stored in the row: every known member, and the unknown ones behind them."""
         members = [getattr(self, name) for name in Entry.__struct_fields__]
         count = (_MEMBERS + len(self.later)).to_bytes(2)
         return _ARRAY + count + _ENCODER.encode(members)[3:] + b"".join(self.later)
@@ -183,23 +183,25 @@ class TableHead(StoredRow, frozen=True):
     Attributes:
         latest: the newest ratified version.
         floor: the newest version known to be in ``_delta_log``, with all before it.
-        tail_from: version of the first entry of ``tail``; ``tail_ict`` and ``tail_hwm`` are the in-commit timestamp and
-            the row-id high-water mark before it.
+        tail_from: version of the first entry of ``tail``; ``tail_ict`` and ``tail_hwm`` are the
+            in-commit timestamp and the row-id high-water mark before it.
         ids: transaction ids of the entries in ``tail``.
         epoch: the newest version that changed metadata.
         last_ict: in-commit timestamp of ``latest``.
-        bytes: what the tail costs of ``ROW_BUDGET``.
+        bytes: the tail's part of ``ROW_BUDGET``.
         metadata: id of the table metadata, an obj.
         created, changed_at: server clock.
-        managed: whether the table's files are the catalog's to remove.
+        managed: whether the catalog may remove the table's files.
         row_hwm: row-id high-water mark; None where row tracking is off.
-        apps: the last version in or before the tail that carried a ``txn`` of a streaming application, by hashed id.
+        apps: the last version in or before the tail that carried a ``txn`` of a streaming
+            application, by hashed id.
         pending: there while something may be unpublished.
         reason: why the table is in its state.
         source: uuid of the table whose log a pinned clone shows, empty for every other table.
-        undecided: a commit of a large group that is not decided yet, packed (``core.undecided``); empty for none.
-        reserved_by: the holder of a reservation of the table (``core.reservations``), empty for none; it counts until
-            ``reserved_until`` (ms).
+        undecided: a commit of a large group that is not decided yet, packed (``core.undecided``);
+            empty for none.
+        reserved_by: the holder of a reservation of the table (``core.reservations``), empty for
+            none; it counts until ``reserved_until`` (ms).
         first: the version that the table was created or imported with, which was not ratified here.
     """
 
@@ -262,7 +264,8 @@ def new_head_row(
     created: int,
     managed: bool,
 ) -> Row:
-    """The row of a table whose versions up to ``version`` are all published (0 for a new one, N for an import)."""
+    """The row of a table whose versions up to ``version`` are all published (0 for a new one, N for
+    an import)."""
     return TableHead(
         key=key,
         table_id=table_id,
@@ -294,11 +297,12 @@ def new_head_row(
 class Positioned(msgspec.Struct, frozen=True):
     """A ratified commit with its version, in-commit timestamp, staged name and row ids.
 
-    For a named commit they were proposed; for a ticket they follow from its position in the row (design 2.2), so the write
-    that ratified it fixed them, and everybody computes the same.
+    For a named commit they were proposed; for a ticket they follow from its position in the row
+    (design 2.2), so the write that ratified it fixed them, and every process computes the same
+    ones.
 
-    ``first_row`` is the base row id of a ticket's first file (None without row tracking); ``modified_ms`` the one
-    stable modification time of the version.
+    ``first_row`` is the base row id of a ticket's first file (None without row tracking);
+    ``modified_ms`` the one stable modification time of the version.
     """
 
     version: int
@@ -363,11 +367,11 @@ def _raw(value: object) -> msgspec.Raw:
 
 
 def final_bytes(place: Positioned, proposed: bytes) -> bytes:
-    """The content of version ``place.version``: of a ticket the ``proposed`` bytes with what follows from its position
-    filled in, else the proposed bytes themselves (I2).
+    """The content of version ``place.version``: of a ticket the ``proposed`` bytes with the members
+    filled in that follow from its position, else the proposed bytes themselves (I2).
 
-    Members that do not depend on the position keep their exact bytes (``msgspec.Raw``), so everybody who computes the
-    bytes gets the same ones.
+    Members that do not depend on the position keep their exact bytes (``msgspec.Raw``), so every
+    process computes the same bytes.
     """
     if not place.entry.ticket:
         return proposed

@@ -1,11 +1,13 @@
-"""Rows of the journal of transactions, and the writes that change them: one for each transaction whose client asked for it.
+"""Rows of the journal of transactions, and the writes that change them: one for each transaction
+whose client asked for it.
 
     open ──── the group's own write ────▶ committed
       └────── abort, or gc after the end ▶ aborted
 
-``committed`` is part of the very write that ratifies the group (I8), under the clause that the row is open and still about
-these commits: so a row says what became of its transaction, at every moment, and a copy of the group that arrives after an
-abort is refused for good (I3). A row that was removed refuses as well, since the write requires that it exists.
+``committed`` is part of the very write that ratifies the group (I8), under the clause that the row
+is open and still about these commits. So a row has the outcome of its transaction at every moment,
+and a copy of the group that arrives after an abort is refused for good (I3). A row that was removed
+refuses as well, since the write requires that it exists.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ def announce_again(row: JournalRow) -> Change:
 
 
 def commit_entry(key: str, obj: str, now: int) -> Change:
-    """What a group of commits does to its entry, in its own transaction."""
+    """The write of a group of commits to its entry, in its own transaction."""
     return Change(key, (_open(), _same_commits(obj)), (Set(("state",), COMMITTED), Set(("settled",), now)))
 
 
@@ -113,7 +115,7 @@ def abort_entry(key: str, obj: str, freed: Sequence[str], now: int) -> Change:
 
 
 def expire_entry(key: str, now: int) -> Change:
-    """The same for one whose end is over. Its staged files are left to gc as those of any loser are."""
+    """The same for an entry whose end has passed. gc removes its staged files like those of any loser."""
     ended = Either((AtMost(("until",), now), AtLeast(("until",), latest_ms(now, MOST_TTL_MS) + 1)))
     over = Clause("over", "I10", "its end is over, or no right clock wrote it", ended)
     return Change(key, (_open(), over), (Set(("state",), ABORTED), Set(("settled",), now)))

@@ -13,11 +13,13 @@ from turnstile.store.core.limits import response_size
 
 
 class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the catalog keeps beside the log: values that engines send and no file holds. The log wins.
+    """The catalog's metadata of a table beside the log: values that engines send and no file holds.
+    The log wins.
 
-    ``uniform`` conversion state of the newest commit that carried one; ``etag`` that of the metadata with the same visible
-    metadata as this one, if there is one; ``updated`` when it was changed without a commit (ms; 0: never); ``row_mark``
-    whether a client has set row tracking's domain, whose mark is in the HEAD.
+    ``uniform`` conversion state of the newest commit that carried one; ``etag`` that of the
+    metadata with the same visible metadata as this one, if there is one; ``updated`` when it was
+    changed without a commit (ms; 0: never); ``row_mark`` whether a client has set row tracking's
+    domain, whose mark is in the HEAD.
     """
 
     properties: dict[str, str] = {}
@@ -78,13 +80,14 @@ def apply(before: DeltaMetadata, content: Content, version: int) -> DeltaMetadat
 
 
 def _visible(table: DeltaMetadata) -> Any:
-    """What clients see: features in any order, metadata whenever its action was made."""
+    """The metadata that clients see: features in any order, and without the time of its action."""
     features = {member: {*(table.protocol.get(member) or ())} for member in ("readerFeatures", "writerFeatures")}
     return table.protocol | features, table.metadata | {"createdTime": None}, table.domains
 
 
 def etag_of(id: str, metadata: DeltaMetadata) -> str:
-    """The etag of the metadata stored under ``id``: it changes exactly when what clients see does."""
+    """The etag of the metadata stored under ``id``: it changes exactly when the visible metadata
+    changes."""
     return metadata.beside.etag or id
 
 
@@ -115,7 +118,7 @@ def shown(table: DeltaMetadata) -> int:
 
 
 def check_shown(table: DeltaMetadata, *, room: int = 0) -> None:
-    """Raises TooLarge unless ``table`` fits a response, with ``room`` bytes left for what will be added to it."""
+    """Raises TooLarge unless ``table`` fits a response, with ``room`` bytes left for later additions."""
     size = shown(table)
     if size > MAX_SHOWN - room:
         raise TooLarge(
@@ -137,7 +140,8 @@ _UNITS_MS: Final = {
 
 
 def interval_ms(text: str) -> int | None:
-    """Returns the length of an interval as Delta writes it, ``interval 7 days``; None for what cannot be read."""
+    """Returns the length of an interval as Delta writes it, ``interval 7 days``; None for an
+    invalid text."""
     match = _INTERVAL.fullmatch(text)
     parts = [(int(count), _UNITS_MS.get(unit.lower().removesuffix("s"), 0)) for count, unit in _PART.findall(text)]
     if match is None or not all(unit for _, unit in parts):

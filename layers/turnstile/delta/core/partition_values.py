@@ -1,7 +1,9 @@
-"""Texts of partition values (Delta protocol, "Partition Value Serialization"), and whether Spark reads them as their column's type.
+"""Texts of partition values (Delta protocol, "Partition Value Serialization"), and whether Spark
+reads them as their column's type.
 
-Spark casts the text when it reads the table, and one that it cannot cast makes every query fail that looks at the column. So what
-is refused is what Spark refuses; of what it reads, some forms that nobody writes are refused, too (white space, names of time zones).
+Spark casts the text when it reads the table, and a text that it cannot cast makes every query fail
+that reads the column. So every text that Spark refuses is refused here. Some rare forms that Spark
+accepts are refused, too (white space, names of time zones).
 """
 
 from __future__ import annotations

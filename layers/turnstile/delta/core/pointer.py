@@ -22,8 +22,10 @@ CHECKSUM: Final = "checksum"
 
 
 class WrittenCheckpoint(msgspec.Struct, frozen=True):
-    """What a checkpoint holds: ``actions`` in it and its sidecars, ``adds`` of them ``add``; ``size_bytes`` of all its files.
-    ``main``, ``main_bytes`` and ``main_ms``: name, size and time of its own file; ``unique`` if the name is a unique one."""
+    """The counts of a checkpoint: ``actions`` in it and its sidecars, ``adds`` of them ``add``;
+    ``size_bytes`` of all its files. ``main``, ``main_bytes`` and ``main_ms``: name, size and time
+    of its own file; ``unique`` if the name is a unique one.
+    """
 
     version: int
     actions: int
@@ -59,7 +61,8 @@ class Pointed(msgspec.Struct, frozen=True):
 
 
 def pointed_checkpoint(content: bytes) -> Pointed | None:
-    """Returns what a ``_last_checkpoint`` leads to; None if it cannot be read, or is not what was written by its own checksum."""
+    """Returns the checkpoint of a ``_last_checkpoint``; None if it cannot be read, or contradicts
+    its own checksum."""
     try:
         members = msgspec.json.decode(content, type=dict[str, Any])
         whole = members.get(CHECKSUM) in (None, checksum_of(members))

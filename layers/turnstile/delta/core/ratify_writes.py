@@ -1,9 +1,10 @@
-"""The conditional writes that ratify, and the one that raises the floor: one UpdateItem each, every clause with its
-invariant.
+"""The conditional writes that ratify, and the one that raises the floor: one UpdateItem each, every
+clause with its invariant.
 
-``named_change`` extends a table by the version that the proposer chose, ``ticket_change`` by the next one, whichever that
-is. Both accept exactly when ``decide`` returns a fresh Ratified (a property test holds them together). ``raise_floor`` is
-what the publisher writes after it saw versions in ``_delta_log`` (I4, I5).
+``named_change`` extends a table by the version that the proposer chose, ``ticket_change`` by the
+next one, whichever that is. Both accept exactly when ``decide`` returns a fresh Ratified (a
+property test holds them together). The publisher writes ``raise_floor`` after it saw versions in
+``_delta_log`` (I4, I5).
 """
 
 from __future__ import annotations
@@ -212,13 +213,16 @@ def unchanged(key: str, version: int, slack: int = 0) -> Check:
 # -- the floor --------------------------------------------------------------------------------------------------------
 
 FORGOTTEN_MAX: Final = 64
-"""Streaming applications that one floor write forgets. Each is named in the expressions, and DynamoDB takes 4 kB and 300
-operators of those; the publisher's step bounds what else is named there."""
+"""Streaming applications that one floor write forgets. Each is named in the expressions, and
+DynamoDB takes 4 kB and 300 operators of those; the publisher's step bounds the other names there.
+"""
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """How many published entries stay in a tail whose newest commit named its version, or was a ticket. A proposal whose
-    base is farther behind is looked up in the identity index; tickets of many writers always are far behind."""
+    """How many published entries stay in a tail whose newest commit named its version, or was a
+    ticket. A proposal whose base is farther behind is looked up in the identity index; tickets of
+    many writers always are far behind.
+    """
 
     named: int
     tickets: int
@@ -237,10 +241,10 @@ def evicted(head: TableHead, published: int, keep: int | None = None) -> int:
 def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None = None) -> Change:
     """The write after publication up to ``published``.
 
-    It evicts all but the last ``keep`` published entries, strips those of their bytes, and lowers ``bytes``. With
-    ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
-    without, it leaves ``pending`` for the commits that came in between. When it is refused, make it anew from the
-    returned row.
+    It evicts all but the last ``keep`` published entries, strips those of their bytes, and lowers
+    ``bytes``. With ``idle`` it also removes ``pending``, under the clause that nothing was ratified
+    since ``head`` was read; without, it leaves ``pending`` for the commits that came in between.
+    When it is refused, make it anew from the returned row.
     """
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")

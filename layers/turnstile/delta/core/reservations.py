@@ -35,7 +35,8 @@ TABLES_MAX: Final = 32
 """Tables of one reservation."""
 
 RESERVATIONS_MAX: Final = 64
-"""Of a realm, with those that wait. Each takes up to 1.5 kB of the register's row."""
+"""The limit of reservations of a realm, waiting ones included. Each takes up to 1.5 kB of the
+register's row."""
 
 SHARE_MAX: Final = 16
 """Reservations of one principal, once half of all places are taken: no principal can take all places. Administrators have no
@@ -51,7 +52,8 @@ ASK_AGAIN_MS: Final = 200
 
 
 def holder_of(principal: str, id: str) -> str:
-    """How marks name the reservation that ``principal`` calls ``id``: whoever learns an id cannot use it."""
+    """The name of the reservation in marks, from the ``principal`` and its ``id``: another
+    principal that learns the id cannot use it."""
     return hashlib.sha256(f"{len(principal)}/{principal}/{id}".encode()).hexdigest()[:32]
 
 
@@ -61,18 +63,21 @@ def owner_of(principal: str) -> str:
 
 
 class Reservation(msgspec.Struct, frozen=True, array_like=True):
-    """One transaction's.
+    """The reservation of one transaction.
 
     Attributes:
-        holder: who it is, a digest of the principal and the transaction's id.
+        holder: a digest of the principal and the transaction's id.
         id: the transaction's, a uuid; for people.
         number: rises with every reservation that is begun.
-        held: tables that it has.
+        held: its tables.
         wanted: tables that it waits for.
-        place: its place in all lines, rising with every wait that is begun; 0 while it waits for nothing.
+        place: its place in all lines, rising with every wait that is begun; 0 while it waits for
+            nothing.
         until: the end of its lease (ms).
-        is_victim: whether it lost its tables because of a circle, which it is told when it asks again.
-        owner: of which principal it is, a digest; empty for an administrator's, and for those of earlier versions.
+        is_victim: whether it lost its tables because of a circle; its next request gets that
+            answer.
+        owner: a digest of its principal; empty for an administrator's, and for those of earlier
+            versions.
     """
 
     holder: str
@@ -123,11 +128,12 @@ class Register(StoredRow, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of a request: the register after it, and the tables of victims, whose marks go.
+    """The result of a request: the register after it, and the tables freed from deadlock victims,
+    to be unmarked in their HEADs.
 
-    ``outcome``: ``held``: all tables are its own; ``waiting``: behind those in ``blockers``, their transactions' ids; ``victim``: it was
-    in a circle, and has nothing any more; ``full``: there are as many reservations as there may be; ``share``: its principal has as many
-    as it may have.
+    ``outcome``: ``held``: it has all its tables; ``waiting``: behind the transactions with the ids
+    ``blockers``; ``victim``: it was in a circle, and has lost its tables; ``full``: the register
+    has reached its limit; ``share``: its principal has reached its share.
     """
 
     outcome: Literal["held", "waiting", "victim", "full", "share"]
@@ -252,7 +258,7 @@ def keep(before: Register, after: Register) -> Insert | Change:
 
 
 def mark(key: str, holder: str, until: int) -> Change:
-    """Marks a table as the one of ``holder``. Goes with ``keep``, so whoever had it before has lost it."""
+    """Marks a table with ``holder``. Goes with ``keep``, so the previous holder has lost it."""
     active = Clause("reservable", "I18", "the table takes commits", Equals(("state",), ACTIVE))
     return Change(key, (active,), (Set(("reserved_by",), holder), Set(("reserved_until",), until)))
 

@@ -1,7 +1,9 @@
-"""Schemas of tables: what a ``schemaString`` must be for Delta's readers, and which table features its columns need.
+"""Schemas of tables: the form of a ``schemaString`` that Delta's readers need, and the table
+features of its columns.
 
-Source: Delta protocol, "Schema Serialization Format", "Column Mapping", "Partition Value Serialization" and the sections of
-the features named here; proposals "Interval Types" and "Collations"; of geospatial types Delta's own names.
+Source: Delta protocol, "Schema Serialization Format", "Column Mapping", "Partition Value
+Serialization" and the sections of the features named here; proposals "Interval Types" and
+"Collations"; of geospatial types Delta's own names.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _MEMBERS: Final = {
     "map": {"type", "keyType", "valueType", "valueContainsNull"},
     "udt": {"type", "class", "pyClass", "sqlType", "serializedClass"},
 }
-"""What a type may hold: Spark reads a schema with other members as no schema at all."""
+"""The members of a type: Spark reads a schema with other members as no schema at all."""
 
 _TYPE_FEATURES: Final = (
     ("timestamp_ntz", frozenset({"timestampNtz"})),
@@ -59,11 +61,12 @@ PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
 class Unreadable(Exception):
-    """What Delta's readers could not read of a schema."""
+    """A part of a schema that Delta's readers cannot read."""
 
 
 def columns_of(schema_string: str) -> list[Field]:
-    """The columns of a ``schemaString``. Raises Unreadable, saying what Delta's readers could not read of it."""
+    """The columns of a ``schemaString``. Raises Unreadable, naming the part that Delta's readers
+    cannot read."""
     try:
         schema = msgspec.json.decode(schema_string)
     except NOT_JSON as error:
@@ -178,7 +181,7 @@ def _walk_type(type: Any, parents: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 
 def needed_features(fields: list[Field]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yields what columns use that a table needs a feature for, with the features of which it needs one."""
+    """Yields uses of columns that need a table feature, with the features of which one is needed."""
     for _, field in walk(fields):
         for key in (field.get("metadata") or {}).keys() & _COLUMN_FEATURES.keys():
             yield f"{key} of column {_short(field['name'])}", _COLUMN_FEATURES[key]

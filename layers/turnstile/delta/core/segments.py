@@ -32,8 +32,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def complete_checkpoints(sizes: Mapping[str, int]) -> list[Checkpoint]:
-    """Returns the complete checkpoints among files of one version, given by name and size: unique names first, which follow
-    the V2 spec, then the classic one, then those of several parts. Empty files are none: writers that crashed left them."""
+    """Returns the complete checkpoints among files of one version, given by name and size: unique
+    names first, which follow the V2 spec, then the classic one, then those of several parts. Empty
+    files do not count: writers that crashed left them.
+    """
     parts: dict[tuple[int, int], set[str]] = {}
     single: list[tuple[bool, str, int]] = []
     for name, size in sizes.items():

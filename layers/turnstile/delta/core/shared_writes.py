@@ -1,8 +1,10 @@
-"""One conditional write that ratifies several commits of a table: what their own writes would do one after the other (I23). Pure.
+"""One conditional write that ratifies several commits of a table, with the same result as their own
+writes one after the other (I23). Pure.
 
-``share`` applies each proposal's own write (``ratify_writes``) to a row as it was read, and takes those that are accepted. The shared write brings the
-row of the table from the state that was read to the one that they leave, if it is still in that state in all that they were judged by. So it is accepted
-only where each of them would be, in this order, and a property test holds the two together.
+``share`` applies each proposal's own write (``ratify_writes``) to a row as it was read, and takes
+the accepted ones. The shared write brings the row from the state that was read to the state after
+them, if the row still has every value on which their acceptance depended. So it is accepted only
+where each of them would be, in this order, and a property test holds the two together.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ GROUP_APPS: Final = 8
 
 
 _MEMBERS: Final = ("latest", "last_ict", "pending", "epoch", "metadata", "row_hwm")
-"""Members of the row that become what the last of the commits makes them."""
+"""Members of the row that take their values from the last commit."""
 
 
 class SharedWrite(msgspec.Struct, frozen=True):
@@ -122,7 +124,7 @@ def _same_rows(before: Row) -> Clause:
 
 
 def _free_at(members: Sequence[Proposal]) -> int:
-    """How many bytes the tail may have, so that each has room behind those before it."""
+    """The limit of the tail's bytes, so that each commit has room behind those before it."""
     free_at, size_bytes = members[0].room, 0
     for proposal in members:
         size_bytes += cost(proposal.entry)

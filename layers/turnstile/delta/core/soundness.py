@@ -1,19 +1,27 @@
-"""What may be believed of a table's ``_delta_log`` (I24): the rules. Pure; ``turnstile.delta.soundness.judge`` collects the facts.
+"""The rules of a sound ``_delta_log`` (I24). Pure; ``turnstile.delta.soundness.judge`` collects the
+facts.
 
 A log is sound if
 
     folder        it has a commit at all
     contiguous    every version from its first commit up to the newest published one is there
-    begun         its first commit is version 0, or there is a checkpoint of its version, or a clean-up removed what was before it; and a checkpoint at or
-                  after the first commit is whole
-    commits       each is of some bytes, each line is an action, and the first is a commitInfo with an in-commit timestamp where the
-                  protocol demands one (Delta protocol, "In-Commit Timestamps", "Catalog-managed tables")
+    begun         its first commit is version 0, or there is a checkpoint of its version, or a
+    clean-up
+                  removed the versions before it; and a checkpoint at or after the first commit is
+                  whole
+    commits       each is of some bytes, each line is an action, and the first is a commitInfo with
+    an
+                  in-commit timestamp if the protocol demands one (Delta protocol, "In-Commit
+                  Timestamps", "Catalog-managed tables")
     ratified      a commit that the HEAD still has an entry of has the size that was ratified
-    checkpoints   all parts and sidecars are there, with their sizes; every page can be read; the count of ``add`` is that of the version
-                  checksum, of ``_last_checkpoint`` and of the checkpoint's own tag, as far as they are there; and the one that ``_last_checkpoint``
-                  leads to is there
+    checkpoints   all parts and sidecars are there, with their sizes; every page can be read; the
+    count
+                  of ``add`` is that of the version checksum, of ``_last_checkpoint`` and of the
+                  checkpoint's own tag, as far as they are there; and the checkpoint that
+                  ``_last_checkpoint`` names is there
 
-A version can be derived from a sound start (version 0, or a checkpoint) and the sound commits after it. Nothing is derived from anything else.
+A version can be derived from a sound start (version 0, or a checkpoint) and the sound commits after
+it. Nothing is derived from anything else.
 """
 
 from __future__ import annotations
@@ -48,7 +56,7 @@ REMOVE_CHECKPOINT: Final = (
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong at a version of a log: with which file, and what to do about it."""
+    """A fault at a version of a log: the file, and the remedy."""
 
     version: int
     kind: Kind
@@ -71,7 +79,7 @@ def gone(upto: int) -> Fault:
 
 
 def missing(version: int) -> Fault:
-    """The fault of a published version whose commit is not there."""
+    """The fault of a published version whose commit is missing."""
     path = published_path(version)
     return Fault(
         version, "missing", path, f"version {version} is missing: {path} was published, and is not there", BRING_BACK
@@ -79,7 +87,7 @@ def missing(version: int) -> Fault:
 
 
 def damaged(version: int, why: str) -> Fault:
-    """The fault of a commit that is not what a commit must be."""
+    """The fault of an invalid commit."""
     path = published_path(version)
     return Fault(version, "damaged", path, f"{path} {why}", BRING_BACK)
 
@@ -97,12 +105,13 @@ def listing_faults(
     expired_upto: int | None = None,
     pointed: Pointed | None = None,
 ) -> list[Fault]:
-    """Returns the faults of a log that its listing shows, up to version ``upto``, which is published.
+    """Returns the faults of a log by its listing, up to version ``upto``, which is published.
 
     Args:
-        ratified: bytes that versions were ratified with, as far as they are known.
-        expired_upto: the version before which commits may be gone, because a clean-up let them expire; None: not known.
-        pointed: what ``_last_checkpoint`` leads to.
+        ratified: the ratified sizes in bytes of versions, as far as they are known.
+        expired_upto: the version before which commits may be gone, because a clean-up let them
+            expire; None: not known.
+        pointed: the checkpoint that ``_last_checkpoint`` names.
     """
     commits = listing.commits
     if not commits:
@@ -153,7 +162,7 @@ def late_fault(listing: Listing, upto: int, expired_upto: int | None) -> Fault |
 
 
 def pointer_fault(listing: Listing, upto: int, pointed: Pointed | None) -> Fault | None:
-    """The fault of a log whose ``_last_checkpoint`` leads to a checkpoint that is not there; None for none."""
+    """The fault of a log whose ``_last_checkpoint`` names a missing checkpoint; None for none."""
     oldest = min(listing.commits, default=0)
     if pointed is None or not oldest <= pointed.version <= upto or listing.checkpoints.get(pointed.version):
         return None
@@ -238,7 +247,8 @@ def begins_with_info(line: bytes) -> bool:
 
 
 def count_fault(version: int, path: str, adds: int, expected: Mapping[str, int]) -> Fault | None:
-    """The fault of a checkpoint with ``adds`` files, if something says another number: ``expected`` has numbers by what says them."""
+    """The fault of a checkpoint with ``adds`` files, if another source has another number:
+    ``expected`` has numbers by their source."""
     for source, count in sorted(expected.items()):
         if count != adds:
             return checkpoint_fault(version, path, f"has {adds} files, and {source} says {count}")

@@ -1,17 +1,22 @@
 """The conditional writes that change a HEAD's state.
 
     active               ->  stuck, and back            a version cannot be published (design 2.1)
-    active, stuck        ->  recovering                 the HEAD was restored, and is or may be behind its log (design 2.7)
-    recovering           ->  recovering                 one published version adopted: ratified and published in one write
-    recovering           ->  active, or stuck           nothing more is published, or the next version cannot be adopted
-    stuck, recovering    ->  recovering                 what is not published is taken back, by an operator's choice
+    active, stuck        ->  recovering                 the HEAD was restored, and is or may be
+    behind its log (design 2.7)
+    recovering           ->  recovering                 one published version adopted: ratified and
+    published in one write
+    recovering           ->  active, or stuck           nothing more is published, or the next
+    version cannot be adopted
+    stuck, recovering    ->  recovering                 unpublished commits are taken back, by an
+    operator's choice
     active, stuck, pinned -> dropped, and back          with the catalog's HEAD in one transaction
     active               ->  leaving, and back          an export
     leaving              ->  dropped                    the export is done
     dropped              ->  dropped                    purging, purged: gc removes the files
     dropped              ->  no row                     a month after the drop
 
-Each carries clauses on what it was computed from, so any number of processes may work side by side.
+Each carries clauses on the values that it was computed from, so any number of processes may work
+side by side.
 """
 
 from __future__ import annotations
@@ -99,8 +104,10 @@ def may_recover(head: TableHead) -> bool:
 
 
 def mark_restored(head: TableHead, now: int) -> Change:
-    """Active or stuck to recovering, before anything is ratified on a HEAD that was restored and may be behind its log. Nobody
-    has looked at the log yet. Raises ValueError if the table takes no commits anyway."""
+    """Active or stuck to recovering, before anything is ratified on a HEAD that was restored and
+    may be behind its log, which has not been checked yet. Raises ValueError if the table takes no
+    commits anyway.
+    """
     if not may_be_restored(head):
         raise ValueError(f"{head.key} is {head.state}: {head.reason}")
     same = Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state))
@@ -109,7 +116,8 @@ def mark_restored(head: TableHead, now: int) -> Change:
 
 
 def may_be_restored(head: TableHead) -> bool:
-    """Whether the table takes commits, or would as soon as what it is stuck at is published."""
+    """Whether the table takes commits, or would as soon as the version is published at which it is
+    stuck."""
     return head.state == ACTIVE or stuck_at(head) is not None
 
 
@@ -148,11 +156,12 @@ def end_recovery(head: TableHead, now: int) -> Change:
 
 
 def take_back(head: TableHead, metadata: str, now: int) -> Change:
-    """Stuck or recovering to recovering, by an operator's choice: every version above the floor is ratified no more, because
-    ``_delta_log`` holds other commits under their numbers. These are adopted next. ``metadata`` is that of the floor.
+    """Stuck or recovering to recovering, by an operator's choice: every version above the floor is
+    ratified no more, because ``_delta_log`` holds other commits under their numbers. These are
+    adopted next. ``metadata`` is that of the floor.
 
-    The only write that takes back what was ratified (I2): nothing makes it but the choice of who was shown both. Raises
-    ValueError if nothing is to be taken back or the table takes commits.
+    The only write that takes back ratified commits (I2): it needs the choice of an operator who has
+    seen both sides. Raises ValueError if nothing is to be taken back or the table takes commits.
     """
     if head.floor == head.latest or head.state not in (STUCK, RECOVERING):
         raise ValueError(f"{head.key} is {head.state} at {head.floor} of {head.latest}")
@@ -230,8 +239,8 @@ def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason
 
 
 def drop_published_head(head: TableHead, now: int) -> Change:
-    """As ``drop_head``, for a table whose files stay in use elsewhere: only while everything ratified is published,
-    or an acknowledged commit would be in no log (I11)."""
+    """As ``drop_head``, for a table whose files stay in use elsewhere: only while everything
+    ratified is published, or an acknowledged commit would be in no log (I11)."""
     change = drop_head(head.key, now)
     clauses = (
         *change.clauses,
@@ -242,7 +251,7 @@ def drop_published_head(head: TableHead, now: int) -> Change:
 
 
 def rename_head(key: str, name: str, now: int) -> Change:
-    """The full name for people; the catalog's index decides what the name leads to."""
+    """The full name for people; the catalog's index decides where the name leads."""
     shown = Clause("shown", "I10", "the table is in ordinary use, or a clone that is read", _SHOWN)
     return Change(key, (shown,), (Set(("name",), name), Set(("changed_at",), now)))
 
@@ -284,7 +293,8 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
 
 
 def describe_head(head: TableHead, metadata: str, now: int) -> Change:
-    """Other table metadata for the same version: what the catalog keeps beside the log changed, the log did not."""
+    """Other table metadata for the same version: the catalog's metadata beside the log changed, the
+    log did not."""
     read = Equals(("metadata",), head.metadata)
     same = Clause("same metadata", "I2", "metadata is what the change was computed from", read)
     return Change(head.key, (_ACTIVE, same, settled()), (Set(("metadata",), metadata), Set(("changed_at",), now)))

@@ -1,16 +1,19 @@
-"""Undecided entries: what a large group of commits leaves in the HEADs of its tables until it is decided (ADR 24).
+"""Undecided entries: the state of a large group of commits in the HEADs of its tables until it is
+decided (ADR 24).
 
-    prepare        HEAD: ``undecided`` is set, under exactly the conditions of the single-table write
+    prepare        HEAD: ``undecided`` is set, under exactly the conditions of the single-table
+        write
     decide         the group's row: open -> committed or aborted, one conditional write
     fold           HEAD: the actions of the single-table write, and ``undecided`` goes
     remove         HEAD: ``undecided`` goes
 
-While a HEAD has an undecided entry nothing else is ratified on the table and nothing makes it leave (clause ``settled``), so
-what the prepare was accepted for still holds when the entry is folded, whoever folds it and whenever. A table that the group
-only read is held by an entry without a commit.
+While a HEAD has an undecided entry nothing else is ratified on the table and nothing makes it leave
+(clause ``settled``). So the conditions of the prepare still hold when the entry is folded,
+whichever process folds it and whenever. A table that the group only read is held by an entry
+without a commit.
 
-A group may be begun anew after it was aborted. Each beginning has a token of its own, which its entries carry: an entry with
-another token than its group's row is of a beginning that was aborted.
+A group may be begun anew after it was aborted. Each beginning has a token of its own, which its
+entries carry: an entry with another token than its group's row is of a beginning that was aborted.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Set, new_row
 
 LARGE_MAX: Final = 1_000
-"""Tables of a group, with those that are only read."""
+"""Tables of a group, including those that are only read."""
 
 OPEN_MS: Final = 15_000
-"""How long after its beginning a group may be committed before others abort it: some times what preparing a thousand tables
-takes. Only progress depends on clocks: the decision is one conditional write."""
+"""How long after its beginning a group may be committed before others abort it: several times the
+duration of preparing a thousand tables. Only progress depends on clocks: the decision is one
+conditional write.
+"""
 
 GroupState = Literal["open", "committed", "aborted"]
 OPEN: Final[GroupState] = "open"
@@ -44,11 +49,12 @@ ABORTED: Final[GroupState] = "aborted"
 
 
 class Undecided(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What ``TableHead.undecided`` holds, packed.
+    """The content of ``TableHead.undecided``, packed.
 
-    ``id`` is the group's, ``ref`` names its row, ``token`` the beginning of it. ``entry`` and what follows is the proposal
-    that is folded (``decide.Proposal``); without ``entry`` the table was only read, at ``version``. ``clock_behind``: the form
-    of a ticket that was accepted, which stays the fitting one: ``last_ict`` does not move meanwhile.
+    ``id`` is the group's, ``ref`` names its row, ``token`` the beginning of it. ``entry`` and the
+    following members are the proposal that is folded (``decide.Proposal``); without ``entry`` the
+    table was only read, at ``version``. ``clock_behind``: the form of a ticket that was accepted,
+    which stays the fitting one: ``last_ict`` does not move meanwhile.
     """
 
     id: str
@@ -89,7 +95,8 @@ def _unpacked(packed: bytes) -> Undecided:
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """One beginning of a group: its ``id``, what names its row (``ref``), and the ``token`` of the beginning."""
+    """One beginning of a group: its ``id``, its row's name (``ref``), and the ``token`` of the
+    beginning."""
 
     id: str
     ref: str
@@ -198,8 +205,8 @@ def packed_ids(table_ids: Sequence[str]) -> bytes:
 
 
 def group_ref(id: str, proposals: bytes) -> str:
-    """What names the row of the group with this id and these proposals, as bytes that no other proposals have: another group
-    under the same id has another row."""
+    """The name of the row of the group with this id and these proposals, as bytes that no other
+    proposals have: another group under the same id has another row."""
     return f"{id}.{hashlib.sha256(proposals).hexdigest()[:32]}"
 
 
@@ -245,14 +252,16 @@ def is_late(row: GroupRow, now: int) -> bool:
 
 
 Verdict = Literal["committed", "aborted", "open", "late"]
-"""What an undecided entry's group is. ``late``: open and past its deadline, so that anybody may abort it."""
+"""The state of an undecided entry's group. ``late``: open and past its deadline, so that any
+process may abort it."""
 
 
 def verdict(entry: Undecided, row: GroupRow | None, now: int) -> Verdict:
-    """What becomes of ``entry``, whose group's row is ``row``, read after the HEAD.
+    """The next step for ``entry``, whose group's row is ``row``, read after the HEAD.
 
-    Without a row, and with one of another beginning, it was aborted: the row is written before anything is prepared, and
-    a committed group's stays, with its token, for as long as a HEAD has an entry of it (``forget_group``).
+    Without a row, and with one of another beginning, the group was aborted: the row is written
+    before anything is prepared, and a committed group's stays, with its token, for as long as a
+    HEAD has an entry of it (``forget_group``).
     """
     if row is None or row.token != entry.token:
         return "aborted"
