@@ -1,8 +1,8 @@
 """Cuts: the latest versions of several tables as of one moment, also of a past one (I8).
 
-What changes several HEADs, a group of commits or a change of the catalog, is in a cut entirely or not at all. A reader that
-reads each table at its version in the cut, and never at a later one, so sees no group half done. HEADs go on meanwhile:
-a cut takes no lock and holds nothing back.
+A change of several HEADs, by a group of commits or a change of the catalog, is in a cut entirely or
+not at all. A reader that reads each table at its version in the cut, and never at a later one, so
+sees no group half done. HEADs change meanwhile: a cut takes no lock and delays no commit.
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ class TableInCut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """HEADs by table id as of one moment, in whatever state; tables without one are left out. ``taken_at_ms`` is the server's
-    clock before that moment: everything that was answered by then is in the cut."""
+    """HEADs by table id as of one moment, in whatever state; tables without one are left out.
+    ``taken_at_ms`` is the server's clock before that moment: everything that was answered by then
+    is in the cut.
+    """
 
     heads: Mapping[str, TableHead]
     taken_at_ms: int
 
     def tables(self, table_ids: Sequence[str]) -> list[TableInCut]:
-        """Returns what the cut shows of these tables, in their order. Raises NotFound for a table that is missing or dropped,
-        StateConflict for one that is being recovered; ``field`` says where it is in the order."""
+        """Returns the cut's entries for these tables, in their order. Raises NotFound for a table
+        that is missing or dropped, StateConflict for one that is being recovered; ``field`` gives
+        its place in the order.
+        """
         return [self._table(table_id, f"tables[{index}]") for index, table_id in enumerate(table_ids)]
 
     def _table(self, table_id: str, field: str) -> TableInCut:
@@ -66,7 +70,7 @@ class Cut(msgspec.Struct, frozen=True):
 _ATTEMPTS: Final = 20
 _THREADS: Final = 16
 AHEAD_MS: Final = 60_000
-"""How far the clock of whoever names a moment may be ahead of the server's."""
+"""The largest difference between the clock of a client that names a moment and the server's."""
 
 
 def _group(head: TableHead) -> tuple[str, str]:
@@ -116,12 +120,14 @@ class Cuts:
         return self.take(table_ids).tables(table_ids)
 
     def past(self, cut: Cut, table_ids: Sequence[str], at_ms: int) -> list[TableInCut]:
-        """Returns the versions that these tables of a cut had at ``at_ms``, by in-commit timestamps, in their order. What changed
-        several tables is in them entirely or not at all where its commits have one timestamp.
+        """Returns the versions that these tables of a cut had at ``at_ms``, by in-commit
+        timestamps, in their order. A change of several tables is in them entirely or not at all if
+        its commits have one timestamp.
 
         Raises:
             InvalidRequest: that moment has not come yet.
-            NotFound, StateConflict, UnsupportedTable: as ``Cut.tables`` and ``version_at``; ``field`` says of which table.
+            NotFound, StateConflict, UnsupportedTable: as ``Cut.tables`` and ``version_at``;
+                ``field`` says of which table.
         """
         if not 0 <= at_ms <= cut.taken_at_ms + AHEAD_MS:
             remedy = f"the server's clock says {cut.taken_at_ms}: name an earlier moment"

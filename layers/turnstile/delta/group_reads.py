@@ -1,13 +1,17 @@
-"""The tables that a group of commits only read, while it is decided: what each has to be like, and what a changed one means (I8, I20).
+"""The tables that a group of commits only read, while it is decided: the condition on each, and the
+check of a changed one (I8, I20).
 
     reads = GroupReads(group.reads, judge)
     reads.check(at, key)                    # the condition of the group's write
-    reads.refused({at: head})               # from the rows that refused it: what still holds is checked at its later version from now on
-    reads.stale                             # what does not hold: the group is refused
+    reads.refused({at: head})               # from the rows that refused it: valid reads move to the
+    later version
+    reads.stale                             # invalid reads: the group is refused
 
-A read without a predicate holds while its table has not changed (I8). One with a predicate holds while no later commit may have changed a row that satisfies it (I20): when
-the table has moved on, the commits since are judged, and the group is sent again with the version that was judged last. The answer follows from the commits alone,
-so a read that was refused once is refused for ever: no earlier attempt whose answer was lost can be accepted any more. Source: TreeCat, precision locking.
+A read without a predicate is valid while its table has not changed (I8). A read with one is valid
+while no later commit may have changed a row that satisfies it (I20): when the table has changed,
+the commits since are checked, and the group is sent again with the last checked version. The answer
+follows from the commits alone, so a read that was refused once is refused for ever: no earlier
+attempt whose answer was lost can be accepted any more. Source: TreeCat, precision locking.
 """
 
 from __future__ import annotations
@@ -31,8 +35,10 @@ SLACK_MAX = 1_000_000
 
 
 class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A table that the transaction read and does not write: no more than ``slack`` commits may have been ratified since ``version`` (LakeVilla, rule R1, section
-    4.3). With a ``predicate`` those before count only where they may have changed a row that satisfies it."""
+    """A table that the transaction read and does not write: no more than ``slack`` commits may have
+    been ratified since ``version`` (LakeVilla, rule R1, section 4.3). With a ``predicate`` earlier
+    ones count only if they may have changed a row that satisfies it.
+    """
 
     table_id: str
     version: int
@@ -44,7 +50,8 @@ class Judgement(Protocol):
     """A read with a predicate, judged by the commits since (``planning.reads``)."""
 
     def change(self, head: TableHead, upto: int) -> ChangedRead | None:
-        """Returns what the versions up to ``upto`` may have changed first; None for nothing. Raises what reading commits raises."""
+        """Returns the first possible change by the versions up to ``upto``; None for none. Raises
+        the errors of reading commits."""
 
 
 Judge = Callable[[str, int], Judgement]
@@ -59,7 +66,7 @@ class StaleRead(msgspec.Struct, frozen=True):
 
 
 class GroupReads:
-    """The reads of one group. ``stale``: by index, those that do not hold."""
+    """The reads of one group. ``stale``: the invalid ones, by index."""
 
     def __init__(self, reads: Sequence[ReadVersion], judge: Judge | None = None) -> None:
         self._read = tuple(reads)
@@ -85,7 +92,8 @@ class GroupReads:
         return unchanged(key, self._holds[at], self._read[at].slack)
 
     def refused(self, heads: Mapping[int, TableHead]) -> None:
-        """Decides the reads whose rows refused the group, by their index. Raises InvalidRequest for a predicate that is none of the table's, and what reading commits raises."""
+        """Decides the reads whose rows refused the group, by their index. Raises InvalidRequest for
+        a predicate that does not fit the table, and the errors of reading commits."""
         self.stale = {}
         for at, head in sorted(heads.items()):
             read, upto = self._read[at], head.latest - self._read[at].slack
@@ -110,7 +118,8 @@ class GroupReads:
         return changed_since(stale.head, since, 0 if stale.change is not None else read.slack)
 
     def is_final(self, at: int) -> bool:
-        """Whether a stale read can never hold again, nor have held in an attempt whose answer was lost."""
+        """Whether a stale read can never become valid again, nor have been valid in an attempt
+        whose answer was lost."""
         return self.stale[at].head.latest > self._holds[at] + self._read[at].slack
 
 

@@ -1,15 +1,20 @@
-"""Ratification of a group: commits of several Delta tables, all or none (I8). Up to a hundred here, in one write; of more
-``delta.large_groups`` does steps 2 and 3.
+"""Ratification of a group: commits of several Delta tables, all or none (I8). Up to a hundred here,
+in one write; for more ``delta.large_groups`` does steps 2 and 3.
 
-    1  prepare each member        as alone (``delta.ratify``, steps 1 to 3); tables not seen before are read in one request
-    2  one transaction            each part exactly the single-table write; a Check for each table that was only read
-    3  refused                    every member is decided from the row that refused it; where all may be written after all
-                                  (a ticket's other form, inline bytes moved to an obj, a read whose rows no later commit
+    1  prepare each member        as alone (``delta.ratify``, steps 1 to 3); HEADs that are not
+    cached are read in one request
+    2  one transaction            each part exactly the single-table write; a Check for each table
+    that was only read
+    3  refused                    every member is decided from the row that refused it; if all can
+    be written after all
+                                  (a ticket's other form, inline bytes moved to an obj, a read whose
+                                  rows no later commit
                                   changed: ``delta.group_reads``), again from 2
 
-A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc; after 2 all of it is
-ratified. A lost answer is OutcomeUnknown: the same group, sent again, is a replay (I3), recognised by the id that every
-entry carries, or, once entries have left the tail, by the transaction ids of all members.
+A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc;
+after 2 all of it is ratified. A lost answer is OutcomeUnknown: the same group, sent again, is a
+replay (I3), recognised by the id that every entry carries, or, once entries have left the tail, by
+the transaction ids of all members.
 
 Sources: Delta's proposal of multi-table transactions (delta-io/delta 7437), LakeVilla, section 4.
 """
@@ -42,8 +47,10 @@ from turnstile_predicates.conflicts import ChangedRead
 
 
 class GroupRequest(msgspec.Struct, frozen=True):
-    """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it writes, and the
-    tables that it only read. ``entry``: what the same write changes of its entry in the journal (``delta.journal``)."""
+    """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
+    writes, and the tables that it only read. ``entry``: the change of its entry in the journal by
+    the same write (``delta.journal``).
+    """
 
     id: str
     commits: tuple[CommitRequest, ...]
@@ -67,8 +74,10 @@ class EntryRefused(Exception):
 
 
 class RefusedMember(msgspec.Struct, frozen=True):
-    """Why a table keeps the group from being ratified. ``index``: its place among the commits, or among the reads; ``change``: what may
-    have changed the rows of a read that has a predicate."""
+    """The reason why a table keeps the group from being ratified. ``index``: its place among the
+    commits, or among the reads; ``change``: the possible change of the rows of a read with a
+    predicate.
+    """
 
     table_id: str
     index: int
@@ -105,8 +114,10 @@ class GroupRatifier:
         self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.pause, part=part)
 
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
-        """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose ``field`` begins with the
-        member, if it is refused, Throttled if nothing was applied, OutcomeUnknown if the outcome could not be learned, EntryRefused."""
+        """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose
+        ``field`` begins with the member, if it is refused, Throttled if nothing was applied,
+        OutcomeUnknown if the outcome could not be learned, EntryRefused.
+        """
         check_group(group)
         if len(group.commits) == 1 and not group.reads and group.entry is None:
             with _naming(0):
@@ -148,8 +159,8 @@ class GroupRatifier:
 
 
 class OpenGroup:
-    """The members of one group while it is decided, for whoever sends their writes: ``GroupRatifier``, or a change of a
-    catalog that they are part of (``catalog.transactions``)."""
+    """The members of one group while it is decided, for the sender of their writes:
+    ``GroupRatifier``, or a change of a catalog that they are part of (``catalog.transactions``)."""
 
     def __init__(
         self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member], judge: Judge | None = None
@@ -167,7 +178,8 @@ class OpenGroup:
         self._decide(self._read(taken))
 
     def carried_out(self, large: LargeGroups) -> GroupRatified | GroupRefused:
-        """Steps 2 and 3 of a group that is too large for one transaction, whose members are all to be written."""
+        """Steps 2 and 3 of a group that is too large for one transaction, whose members are all to
+        be written."""
         if large.attempt(self._group, self._members, self._reads, self._decide):
             return self.accepted()
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
@@ -182,12 +194,12 @@ class OpenGroup:
 
     @property
     def is_stale(self) -> bool:
-        """Whether what was read of a table that is not written does not hold any more."""
+        """Whether a read of a table that is not written is invalid by now."""
         return bool(self._reads.stale)
 
     def writes(self) -> list[Write]:
-        """Step 2: the conditional writes of the members, the checks of what was read, in the order of the request, and the
-        change of the group's entry."""
+        """Step 2: the conditional writes of the members, the checks of the reads, in the order of
+        the request, and the change of the group's entry."""
         writing = [member for member in self._members if _is_open(member)]
         reads = self._reads.checks(self._world.space.table)
         entry = [self._group.entry] if self._group.entry is not None else []
@@ -206,8 +218,10 @@ class OpenGroup:
         self._reads.refused(read)
 
     def accepted(self) -> GroupRatified:
-        """What the writes, which were accepted, made of the members. A transaction returns no rows: where a version or the
-        metadata follows from the row, the rows are read. Raises OutcomeUnknown where they cannot be read."""
+        """The results of the members' accepted writes. A transaction returns no rows: if a version
+        or the metadata follows from the row, the rows are read. Raises OutcomeUnknown if they
+        cannot be read.
+        """
         writing = [member for member in self._members if _is_open(member)]
         in_row = [member.table_id for member in writing if not _is_named(member.proposal)]
         try:
@@ -219,8 +233,8 @@ class OpenGroup:
             ) from error
 
     def replayed(self) -> GroupRatified | None:
-        """What the members were ratified as, if all of them were, and no other group's. Reads the HEADs of those that are to
-        be written."""
+        """The results of the members, if all of them were ratified, and no other group's. Reads the
+        HEADs of those that are to be written."""
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
         ratified = tuple(member for member in self._members if isinstance(member, Ratified))
         if len(ratified) < len(self._members) or not all(_is_of(member, self._group) for member in ratified):
@@ -264,7 +278,7 @@ class OpenGroup:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _decide(self, heads: Mapping[int, TableHead]) -> None:
-        """Puts in place of members that were to be written what their HEADs say."""
+        """Replaces members that were to be written by the decisions from their HEADs."""
         for index, head in heads.items():
             member = self._members[index]
             if _is_open(member):
@@ -337,7 +351,7 @@ def _is_open(member: Member) -> TypeGuard[Prepared]:
 
 
 def _is_named(proposal: Proposal) -> bool:
-    """Whether what an accepted proposal became is known without its row."""
+    """Whether the result of an accepted proposal is known without its row."""
     return proposal.version is not None and (proposal.metadata or proposal.asserts) is not None
 
 

@@ -58,10 +58,10 @@ class IdentityIndex:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a proposal.
+    """The outcome of a proposal.
 
-    ``ratified``: as ``version``. ``never``: it is not ratified and never will be. ``open``: an earlier attempt may still be
-    accepted; only the same proposal may be sent again.
+    ``ratified``: as ``version``. ``never``: it is not ratified and never will be. ``open``: an
+    earlier attempt may still be accepted; only the same proposal may be sent again.
     """
 
     outcome: Literal["ratified", "never", "open"]
@@ -70,8 +70,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Outcomes:
-    """Finds the outcome of a proposal whose response was lost (design 2.1, I3): in the HEAD, then in the identity index.
-    At most two requests."""
+    """Finds the outcome of a proposal whose response was lost (design 2.1, I3): in the HEAD, then
+    in the identity index. At most two requests."""
 
     def __init__(self, world: World, limits: Limits | None = None) -> None:
         self._world = world

@@ -1,12 +1,16 @@
-"""The journal of transactions: what a client is about to commit, so that anybody with the rights can finish or undo it.
+"""The journal of transactions: the commits that a client is about to make, so that any principal
+with the rights can finish or undo them.
 
-    1  announce        the commits as an obj, then the entry's row: two writes, before the group is sent
-    2  commit          the group's one write (``delta.groups``), which also turns the entry from open to committed
+    1  announce        the commits as an obj, then the entry's row: two writes, before the group is
+    sent
+    2  commit          the group's one write (``delta.groups``), which also turns the entry from
+    open to committed
     3  resume          the same group again, from the obj: a replay if it was ratified (I3)
-    4  abort           one write that turns an open entry to aborted: a copy of 2 that arrives later is refused
+    4  abort           one write that turns an open entry to aborted: a copy of 2 that arrives later
+        is refused
 
-So the entry's row is the outcome: exactly one of 2 and 4 happens, whoever races whom, and nothing has to be recovered after
-a crash. An obj without a row, of a client that died inside 1, ends by itself.
+So the entry's row is the outcome: exactly one of 2 and 4 happens in every race, and nothing has to
+be recovered after a crash. An obj without a row, of a client that died inside 1, ends by itself.
 
 Sources: LakeVilla, "Client failure recovery" (section 4.1).
 """
@@ -51,8 +55,8 @@ Isolation = str
 
 
 class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
-    """What an announced transaction does besides its commits: changes, and reads, of ``catalog``, as texts that ``catalog.announced``
-    understands."""
+    """The parts of an announced transaction besides its commits: changes, and reads, of
+    ``catalog``, as texts that ``catalog.announced`` understands."""
 
     catalog: str
     changes: bytes
@@ -60,8 +64,8 @@ class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """What a client is about to commit. ``attempt``: 1, and one more whenever the commits are others than announced before;
-    ``ttl_ms``: for how long it may be resumed."""
+    """The commits that a client is about to make. ``attempt``: 1, and one more whenever the commits
+    differ from those announced before; ``ttl_ms``: for how long it may be resumed."""
 
     group: GroupRequest
     attempt: int = 1
@@ -92,8 +96,8 @@ class _Commits(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Journal:
-    """Announces, lists, resumes and aborts transactions. What a caller may touch is the caller's business (I12): every
-    method but ``announce`` and ``commit`` is given an entry that was read, and judged, before."""
+    """Announces, lists, resumes and aborts transactions. The caller authorizes (I12): every method
+    but ``announce`` and ``commit`` is given an entry that was read, and authorized, before."""
 
     def __init__(self, world: World, groups: GroupRatifier) -> None:
         self._world, self._groups = world, groups
@@ -151,9 +155,11 @@ class Journal:
         return msgspec.structs.replace(group, id=str(uuid.uuid5(uuid.UUID(group.id), obj)), entry=change), obj
 
     def resume(self, entry: JournalRow) -> tuple[GroupRequest, GroupRatified | GroupRefused]:
-        """Sends an announced group again, whoever sent it before: the outcome is that of the first that was accepted (I3).
-        Returns the group that was sent, too, which is over the tables of ``entry``. Raises as ``commit``, as ``group``, and
-        InvalidRequest for a transaction of a catalog (``catalog.announced``)."""
+        """Sends an announced group again, for any sender: the outcome is that of the first accepted
+        attempt (I3). Returns the group that was sent, too, which is over the tables of ``entry``.
+        Raises as ``commit``, as ``group``, and InvalidRequest for a transaction of a catalog
+        (``catalog.announced``).
+        """
         if entry.catalog:
             raise InvalidRequest(
                 f"transaction {entry.id} changes or read catalog '{entry.catalog}'",
@@ -206,7 +212,7 @@ class Journal:
         return self.announced(entry)[0]
 
     def announced(self, entry: JournalRow) -> tuple[GroupRequest, CatalogPart | None]:
-        """The commits of an entry, and what is to be done of a catalog with them. Raises as ``group``."""
+        """The commits of an entry, and its changes of a catalog. Raises as ``group``."""
         obj = self._world.objs.get(self._world.space.objs(SPACE), entry.obj)
         if obj is None and entry.state == COMMITTED:
             raise settled(entry)
@@ -305,7 +311,7 @@ def settled(entry: JournalRow) -> StateConflict:
 
 
 def superseded(entry: JournalRow) -> StateConflict:
-    """The error about content that is not what the entry was announced with."""
+    """The error about content that differs from the announced content."""
     problem = f"other commits are announced as transaction {entry.id}, attempt {entry.attempt}"
     remedy = "announce these as a later attempt, before they are sent"
     return StateConflict(
@@ -323,7 +329,8 @@ def _moving(id: str) -> StateConflict:
 
 
 def _packed(group: GroupRequest, part: CatalogPart | None = None) -> tuple[str, bytes]:
-    """Id and payload of the obj that holds the commits of a group, and what it does of a catalog; the id follows from them."""
+    """Id and payload of the obj that holds the commits of a group, and its changes of a catalog;
+    the id follows from them."""
     commits = tuple(msgspec.convert(commit, _Commit, from_attributes=True) for commit in group.commits)
     plain = msgspec.msgpack.encode((commits, group.reads) if part is None else _Commits(commits, group.reads, part))
     digest = hashlib.sha256(plain).hexdigest()[:40]

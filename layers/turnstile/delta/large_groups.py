@@ -1,17 +1,22 @@
-"""Ratification of a group that is too large for one conditional write: up to a thousand tables (I8, ADR 24).
+"""Ratification of a group that is too large for one conditional write: up to a thousand tables (I8,
+ADR 24).
 
     1  begin                the group's row: open
-    2  prepare              an undecided entry in every HEAD, a hundred in one transaction, each under exactly the conditions
-                            of the single-table write; a held one for each table that was only read
-    3  decide               committed, when all are prepared; aborted, when one is refused: one conditional write
+    2  prepare              an undecided entry in every HEAD, a hundred in one transaction, each
+    under exactly the conditions
+                            of the single-table write; an entry without a commit for each table that
+                            was only read
+    3  decide               committed, when all are prepared; aborted, when one is refused: one
+    conditional write
     4  fold, or remove      the entries, a hundred in one transaction
 
-What was done before 3 is nothing to readers, after it all of it is there: whoever meets an entry asks the group's row
-(``delta.undecided``). A coordinator that dies leaves a group that others abort after its deadline, or whose entries they
-fold. The same group, sent again, takes part in its open beginning, or begins anew after an abort, or is a replay (I3). A
-failure of 4 changes no answer.
+Before 3 the group is invisible to readers, after it all of it is visible: a process that finds an
+entry reads the group's row (``delta.undecided``). If the coordinator dies, others abort its group
+after the deadline, or fold its entries. The same group, sent again, takes part in its open
+beginning, or begins anew after an abort, or is a replay (I3). A failure of 4 changes no answer.
 
-Sources: Marlin, "MarlinCommit"; Cornus (Guo et al., 2022): two-phase commit where the log decides, and not the coordinator.
+Sources: Marlin, "MarlinCommit"; Cornus (Guo et al., 2022): two-phase commit in which the log
+decides, and not the coordinator.
 """
 
 from __future__ import annotations
@@ -82,11 +87,14 @@ class LargeGroups:
         reads: GroupReads,
         decide: Callable[[Mapping[int, TableHead]], None],
     ) -> bool:
-        """Steps 1 to 4, of members that are all to be written. Whether this request committed the group; ``members`` are as they
-        were prepared then. Otherwise it is aborted, or was committed for another request, as the HEADs tell; ``members`` has
-        decisions in place of those that refused, where ``decide`` puts them, and ``reads`` knows which do not hold.
+        """Steps 1 to 4, of members that are all to be written. Returns whether this request
+        committed the group; ``members`` are as they were prepared then. Otherwise it was aborted,
+        or another request committed it, as the HEADs say; ``members`` has decisions in place of
+        those that refused, where ``decide`` puts them, and ``reads`` has the stale ones.
 
-        Raises Throttled and what else the store raises if the group is aborted, OutcomeUnknown if that is not known."""
+        Raises Throttled and other errors of the store if the group is aborted, OutcomeUnknown if
+        that is not known.
+        """
         beginning = self._begin(group)
         if beginning is None:
             return False
@@ -171,7 +179,7 @@ class LargeGroups:
         return is_committed == (target == COMMITTED)
 
     def _finish(self, run: _Run, write: Callable[[str, bytes], Change]) -> None:
-        """Step 4, as far as it goes: what is left others do."""
+        """Step 4, as far as it goes: other processes do the rest."""
         try:
             for positions in batched(run.order(), self._part):
                 left = [at for at in positions if at in run.entries]
@@ -238,7 +246,7 @@ class _Run:
 
 
 def _identity(group: GroupRequest) -> bytes:
-    """What is the same whenever the same group is sent, and of no other."""
+    """An identity of the group: equal for every request with the same group, and for no other."""
     commits: Iterable[Sequence[object]] = (
         (
             commit.table_id, commit.version, commit.base, commit.staged, commit.size, commit.modified_ms, commit.content,

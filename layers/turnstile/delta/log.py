@@ -1,17 +1,20 @@
-"""Reads protocol, metadata, domains and timestamps from a Delta table's ``_delta_log``. File actions are not read.
+"""Reads protocol, metadata, domains and timestamps from a Delta table's ``_delta_log``. File
+actions are not read.
 
 A state is built from the newest start that can be read, and the commits after it:
 
-    checksum     ``<v>.crc``, if it names the same transaction as ``<v>.json`` (Delta protocol, "Version Checksum File")
-    checkpoint   JSON, or Parquet where pyarrow can be imported (Delta protocol, "Checkpoints": protocol, metaData and
+    checksum     ``<v>.crc``, if it names the same transaction as ``<v>.json`` (Delta protocol,
+    "Version Checksum File")
+    checkpoint   JSON, or Parquet where pyarrow can be imported (Delta protocol, "Checkpoints":
+    protocol, metaData and
                  domainMetadata are in the checkpoint's own files, never in sidecars)
     nothing      version 0, if the log still goes back so far
 
-A start that is cut, empty or cannot be decoded is passed over, as Delta's readers do. What commits must be is in
-``turnstile.delta.core.soundness``.
+A start that is cut, empty or cannot be decoded is skipped, as Delta's readers do.
+``turnstile.delta.core.soundness`` has the rules for commits.
 
-The deployed layer does not carry pyarrow: it is large, and checksums make it needless for tables that Spark wrote. Where it
-cannot be imported, a Parquet checkpoint is no start.
+The deployed layer does not carry pyarrow: it is large, and checksums make it needless for tables
+that Spark wrote. Without it a Parquet checkpoint is no start.
 """
 
 from __future__ import annotations
@@ -55,11 +58,12 @@ _TYPES: Final[dict[str, Any]] = {**_WANTED, "txn": Txn}
 
 
 UNDECODABLE: Final = (ValueError, OSError, ArithmeticError, LookupError, TypeError, MemoryError, NotImplementedError)
-"""What pyarrow raises for a file that is no Parquet file, or a damaged one: its own exceptions are of these classes."""
+"""The exceptions of pyarrow for a file that is no Parquet file, or a damaged one: its own
+exceptions are of these classes."""
 
 
 class DamagedLog(UnsupportedTable):
-    """A file of the log is not what it must be: ``fault`` says which, ``details`` has its ``path`` and ``version``."""
+    """A file of the log is invalid: ``fault`` names it, ``details`` has its ``path`` and ``version``."""
 
     def __init__(self, fault: Fault) -> None:
         message = f"the table's log cannot be read: {fault.message}"
@@ -78,8 +82,10 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class LogState(msgspec.Struct, frozen=True):
-    """The state at the latest version: ``info`` its commitInfo (empty if it has none); ``modified_ms`` its file's modification
-    time; ``commits`` how many commit files the log holds; ``source`` what it was read from."""
+    """The state at the latest version: ``info`` its commitInfo (empty if it has none);
+    ``modified_ms`` its file's modification time; ``commits`` the number of commit files in the log;
+    ``source`` the file that it was read from.
+    """
 
     version: int
     protocol: dict[str, Any]
@@ -98,8 +104,8 @@ class LogState(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """The actions of one commit that concern the table as a whole, as they are there: only what is still in force is judged (``checked``).
-    ``where`` says in messages which commit it is."""
+    """The actions of one commit that concern the table as a whole, unchecked: only actions in force
+    are checked (``checked``). ``where`` names the commit in messages."""
 
     where: str
     info: dict[str, Any] = {}
@@ -117,7 +123,7 @@ class LogFiles(msgspec.Struct):
     compactions: dict[tuple[int, int], Stat] = {}
 
     def upto(self, version: int) -> LogFiles:
-        """Those of ``version`` and of what came before it."""
+        """The actions of ``version`` and of the versions before it."""
         return LogFiles(
             {at: file for at, file in self.commits.items() if at <= version},
             {at: file for at, file in self.checksums.items() if at <= version},
@@ -284,8 +290,10 @@ def read_commit(storage: LogStorage, version: int) -> Commit:
 
 
 class InForce:
-    """Which actions about the table as a whole are in force: of each kind, domain or application the newest one. Those that others
-    superseded are not looked at, as Delta does not: some writers begin a table with what is no metadata."""
+    """The actions about the table as a whole that are in force: of each kind, domain or application
+    the newest one. Superseded ones are not checked, as in Delta: some writers begin a table with
+    invalid metadata.
+    """
 
     def __init__(self, start: Start | None = None) -> None:
         self.actions = dict[str, dict[str, Any]]()
@@ -304,7 +312,8 @@ class InForce:
         return [body for key, body in self.actions.items() if key.startswith(f"{name}/")]
 
     def check(self) -> None:
-        """Judges what is in force, and makes it plain. Raises UnsupportedTable as ``checked``."""
+        """Checks the actions in force, and brings them into one form. Raises UnsupportedTable as
+        ``checked``."""
         for key, (name, where) in self._wheres.items():
             self.actions[key] = checked(name, self.actions[key], where)
 
@@ -318,8 +327,10 @@ class InForce:
 
 
 def checked(name: str, body: Any, where: str) -> dict[str, Any]:
-    """``body``, which has the members of its action in their types; what Delta takes as well is made plain: a property that is null was
-    not set, a domain is there unless it says that it is removed. Raises UnsupportedTable if it has not."""
+    """``body`` with the members of its action in their types, and accepted variants in one form: a
+    property that is null was not set, a domain exists unless it says that it is removed. Raises
+    UnsupportedTable for other members.
+    """
     try:
         members = msgspec.convert(body, dict[str, Any])
         properties = members.get("configuration")
@@ -334,7 +345,8 @@ def checked(name: str, body: Any, where: str) -> dict[str, Any]:
 
 
 def actions(pieces: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Actions of newline-delimited JSON, without those about files; a few pieces are held at once."""
+    """Actions of newline-delimited JSON, without those about files; a few pieces are in memory at
+    once."""
     yield from actions_of_lines(lines(pieces, where), where)
 
 
@@ -371,8 +383,8 @@ def where_of(version: int) -> str:
 
 
 def commit_lines(pieces: Iterable[bytes], version: int, *, info: bool = False) -> Iterator[bytes]:
-    """Yields the lines of a commit, without blank ones. Raises DamagedLog for a commit without any, and with ``info`` for one whose first
-    line is no commitInfo with an in-commit timestamp."""
+    """Yields the lines of a commit, without blank ones. Raises DamagedLog for a commit without any,
+    and with ``info`` for one whose first line is no commitInfo with an in-commit timestamp."""
     count = 0
     for line in lines(pieces, where_of(version)):
         if not line.strip():

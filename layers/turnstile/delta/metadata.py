@@ -1,4 +1,4 @@
-"""Table metadata as objs, and what a commit does to it."""
+"""Table metadata as objs, and the effect of a commit on it."""
 
 from __future__ import annotations
 
@@ -69,9 +69,11 @@ class MetadataStore:
 def with_effects(
     store: MetadataStore, head: TableHead, proposal: Proposal, content: Content, *, request: CommitRequest, now_ms: int
 ) -> Proposal:
-    """Returns the proposal of ``request`` with what its commit does to the table of ``head``: the new metadata, which is
-    written here, the metadata that it was made from, which it asserts, and the mark of the row ids that it may have assigned.
-    Raises what ``request.describe`` raises; nothing was written then."""
+    """Returns the proposal of ``request`` with the effect of its commit on the table of ``head``:
+    the new metadata, which is written here, the metadata that it was made from, which it asserts,
+    and the mark of the row ids that it may have assigned. Raises the errors of
+    ``request.describe``; nothing was written then.
+    """
     if not content.changes_metadata and not request.always:  # not read whole: it may have assigned any row ids
         unread = not content.whole and head.row_hwm is not None and content.hwm is None
         return _with_mark(proposal, ROWS_UNREAD) if unread else proposal

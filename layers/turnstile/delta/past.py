@@ -29,14 +29,16 @@ class AtMoment(msgspec.Struct, frozen=True):
 
 
 def version_at(world: World, head: TableHead, at_ms: int) -> AtMoment:
-    """Returns the latest version of a table whose in-commit timestamp is ``at_ms`` or less. About log2 of its versions in
-    sequential reads of storage; none for a version in the tail of the HEAD.
+    """Returns the latest version of a table whose in-commit timestamp is ``at_ms`` or less. About
+    log2 of its versions in sequential reads of storage; none for a version in the tail of the HEAD.
 
-    A later commit may still get such a timestamp while the table's latest has one: an engine proposes it by its own clock.
+    A later commit may still get such a timestamp while the table's latest has one: an engine
+    proposes it by its own clock.
 
     Raises:
-        NotFound: the table is younger than that, or its log is not kept so long.
-        UnsupportedTable: at that moment it had no in-commit timestamps yet, or the log cannot be read.
+        NotFound: the table is younger than that, or its log does not go back so far.
+        UnsupportedTable: at that moment it had no in-commit timestamps yet, or the log cannot be
+            read.
     """
     if head.last_ict <= at_ms:
         return AtMoment(head.latest, head.last_ict)
@@ -47,8 +49,10 @@ def version_at(world: World, head: TableHead, at_ms: int) -> AtMoment:
 
 
 def _published_at(storage: LogStorage, head: TableHead, at_ms: int) -> AtMoment:
-    """As ``version_at``, among the versions before the tail. Those whose files were cleaned up are the oldest ones, and those without
-    a timestamp come before all that have one: both are before what is searched."""
+    """As ``version_at``, among the versions before the tail. Cleaned-up versions are the oldest
+    ones, and versions without a timestamp come before all others: both are before the range of the
+    search.
+    """
     low, high = 0, head.tail_from  # versions from high on are later than the moment; those before low are not
     latest: AtMoment | None = None  # what version low - 1 says
     while low < high:

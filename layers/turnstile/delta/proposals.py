@@ -16,9 +16,10 @@ from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_
 from turnstile.store.core.rows import app_key
 
 Describe = Callable[[str, DeltaMetadata, Content, int], DeltaMetadata]
-"""Makes the table metadata after a commit from the metadata before it (id and value), the commit's content and its
-version. ``core.metadata.apply`` is the usual one. Raises what refuses the commit. Without side effects: the commit may be
-refused afterwards."""
+"""Makes the table metadata after a commit from the metadata before it (id and value), the commit's
+content and its version. ``core.metadata.apply`` is the usual one. Raises the reason for refusing
+the commit. Without side effects: the commit may be refused afterwards.
+"""
 
 
 class CommitRequest(msgspec.Struct, frozen=True):
@@ -69,10 +70,11 @@ def check_request(request: CommitRequest) -> None:
 
 
 def name_below(request: CommitRequest) -> InvalidCommit | None:
-    """Returns why the staged name of ``request`` is refused; None if it is not of a version below the proposed one.
+    """Returns the reason for refusing the staged name of ``request``; None unless it is of a
+    version below the proposed one.
 
-    gc takes a name at its word: the files of versions that are published are removed (I10). So no version is ratified under
-    the name of an earlier one, whoever proposes a file again that lost.
+    gc relies on the name: the files of versions that are published are removed (I10). So no version
+    is ratified under the name of an earlier one, also if a client proposes a file again that lost.
     """
     parsed = parse_staged_file(request.staged)
     if parsed is None or request.version is None or parsed[0] >= request.version:
@@ -88,11 +90,13 @@ def name_below(request: CommitRequest) -> InvalidCommit | None:
 def proposal_of(
     request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0, group: str = ""
 ) -> Proposal:
-    """Returns the proposal of ``request`` with ``content``, whose bytes are ``raw`` when it came inline (None: staged).
-    The entry keeps ``now`` (ms), the ``digest`` of a staged file that was read whole, and the id of the ``group``.
+    """Returns the proposal of ``request`` with ``content``, whose bytes are ``raw`` when it came
+    inline (None: staged). The entry keeps ``now`` (ms), the ``digest`` of a staged file that was
+    read whole, and the id of the ``group``.
 
     Raises:
-        InvalidCommit: a ticket for something that is not a blind append, or row tracking without statistics.
+        InvalidCommit: a ticket for a commit that is not a blind append, or row tracking without
+            statistics.
         InvalidRequest: no base.
     """
     ticket = request.version is None

@@ -1,14 +1,21 @@
-"""Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them (design 2.3).
+"""Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them
+(design 2.3).
 
     1  read the HEAD                     consistent
-    2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they are there (I4)
-    3  identity index                    everything that is about to leave the tail is written to it first (I3)
-    4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
-    5  stuck, or no longer               a version that can never be published stops the table, with a reason
-    6  recovering                        a restored HEAD adopts what is published after it (``delta.recover``)
+    2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they
+    are there (I4)
+    3  identity index                    everything that is about to leave the tail is written to it
+    first (I3)
+    4  raise the floor                   one conditional write, after every few versions, so that a
+    crash loses little
+    5  stuck, or no longer               a version that can never be published stops the table, with
+    a reason
+    6  recovering                        a restored HEAD adopts the versions published after it
+    (``delta.recover``)
 
-A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
-Any number of publishers may work on a table at once: they write the same files, and each floor write is decided by the row.
+A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files
+identical and continues. Any number of publishers may work on a table at once: they write the same
+files, and each floor write is decided by the row.
 """
 
 from __future__ import annotations
@@ -141,9 +148,10 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What one call did: ``count`` versions it copied or found published; ``lag_ms`` how long the oldest of them had been
-    ratified; ``floor``, ``latest``, ``state`` the HEAD afterwards, as far as is known; ``adopted`` published versions that a
-    recovering HEAD did not know."""
+    """The result of one call: ``count`` versions it copied or found published; ``lag_ms`` how long
+    the oldest of them had been ratified; ``floor``, ``latest``, ``state`` the HEAD afterwards, as
+    far as is known; ``adopted`` published versions that a recovering HEAD did not know.
+    """
 
     table_id: str
     count: int
@@ -170,9 +178,11 @@ class Publisher:
     Args:
         step: versions between two floor writes.
         patience_ms: how long missing content counts as late.
-        keep: how many published entries stay; by default as few as suit a store whose writes are charged by size.
-        looks: whether the file of the floor is looked for before anything is copied behind it: one request a batch. A table of
-            which it is gone, since its folder or its log was removed, becomes stuck instead of going on in a log that nobody can read.
+        keep: how many published entries stay; by default as few as suit a store whose writes are
+            charged by size.
+        looks: whether the file of the floor is looked for before anything is copied behind it: one
+            request a batch. A table whose floor's file is gone, since its folder or its log was
+            removed, becomes stuck instead of continuing in a log that cannot be read.
     """
 
     def __init__(
@@ -194,12 +204,13 @@ class Publisher:
         self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
 
     def publish(self, table_id: str, *, until_ms: int | None = None, meanwhile: bool = True) -> Published:
-        """Publishes everything ratified, also what is ratified ``meanwhile``, but begins no version after ``until_ms``.
-        A caller that comes again leaves what is ratified meanwhile for then: versions that are published together cost
-        less than each alone.
+        """Publishes everything ratified, also commits that are ratified ``meanwhile``, but begins
+        no version after ``until_ms``. A caller that comes again sets ``meanwhile`` to False:
+        versions that are published together cost less than each alone.
 
-        A failure of the table's own (storage, lost content, a throttled row) is in the result. A dropped table is left
-        alone: its location may belong to another table soon. Raises NotFound and TableUnread.
+        A failure of one table (storage, lost content, a throttled row) is in the result. A dropped
+        table is left alone: its location may belong to another table soon. Raises NotFound and
+        TableUnread.
         """
         run = _Run(self._clock.now_ms(), until_ms)
         head = self._read(table_id)
@@ -277,8 +288,10 @@ class Publisher:
         return LogGone(f"{path} was published, and is not there", remedy=BRING_FOLDER_BACK, path=path)
 
     def _copy_carried(self, head: TableHead, due: list[Positioned], run: _Run) -> int:
-        """Copies the first versions, if the HEAD carries the bytes of several, by one call of the storage; returns how many.
-        One whose name is taken, and one after a fault, is left to be looked at alone."""
+        """Copies the first versions, if the HEAD carries the bytes of several, by one call of the
+        storage; returns how many. A version whose name is taken, and one after a fault, is left for
+        a copy of its own.
+        """
         now = self._clock.now_ms()
         carried = list(takewhile(lambda place: bool(place.entry.data), due))
         if len(carried) < 2 or run.over(now) or now - run.read_ms > FRESH_MS:
@@ -348,7 +361,7 @@ class Publisher:
 
 
 class _Run:
-    """What one call has done so far."""
+    """The progress of one call."""
 
     def __init__(self, read_ms: int, until_ms: int | None) -> None:
         self.read_ms, self.until_ms = read_ms, until_ms

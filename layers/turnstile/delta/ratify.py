@@ -58,7 +58,7 @@ from turnstile.store.ports import Obj, World
 from turnstile.store.retry import Pause, no_pause
 
 _FACTS: Final = 10_000
-"""Tables whose facts are remembered."""
+"""Tables whose facts are cached."""
 
 
 class TimestampAhead(InvalidCommit):
@@ -80,7 +80,7 @@ def timestamp_ahead(ict: int, now: int, clock_skew_ms: int) -> TimestampAhead | 
 
 
 class TableFacts(msgspec.Struct, frozen=True):
-    """What never changes about a table."""
+    """The constant facts about a table."""
 
     catalog: str
     location: str
@@ -96,7 +96,7 @@ class LastSeen(msgspec.Struct, frozen=True):
 
 
 class Ratifier:
-    """Decides commits of Delta tables. No state between requests but caches of what was seen."""
+    """Decides commits of Delta tables. No state between requests but caches."""
 
     def __init__(
         self,
@@ -167,8 +167,8 @@ class Ratifier:
         return self._looked(request, described)
 
     def again(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
-        """Step 5: what ``head``, which the store returned, says: the decision, or what to write next. Raises as
-        ``commit``."""
+        """Step 5: the decision from ``head``, which the store returned, or the next write. Raises
+        as ``commit``."""
         proposal = prepared.proposal
         decision = self._decide(head, proposal)
         if prepared.uses is not None and prepared.request.etag is None and _is_stale(decision):
@@ -192,14 +192,14 @@ class Ratifier:
         return seen is not None and version is not None and version <= seen.latest
 
     def learn(self, head: TableHead) -> TableHead:
-        """Remembers what a HEAD says that was read or returned; returns it."""
+        """Caches the facts of a HEAD that was read or returned; returns it."""
         self._facts.put(head.table_id, TableFacts(head.catalog, head.location))
         self._seen.put(head.table_id, LastSeen(head.metadata, head.latest, head.last_ict))
         return head
 
     def learn_accepted(self, prepared: Prepared) -> Ratified:
-        """What a named commit became whose metadata is asserted or new, and whose write was accepted without its row being
-        returned, as by a transaction."""
+        """The result of a named commit with asserted or new metadata, accepted in a transaction,
+        which returns no row."""
         proposal, entry = prepared.proposal, prepared.proposal.entry
         version, metadata = proposal.version or 0, proposal.metadata or proposal.asserts or ""
         self._seen.put(prepared.table_id, LastSeen(metadata, version, entry.ict))
@@ -207,15 +207,16 @@ class Ratifier:
         return Ratified(place, version, latest=version, metadata=metadata)
 
     def unseen(self, table_ids: Iterable[str]) -> list[str]:
-        """Those tables whose HEAD a proposal would have to read first."""
+        """Table ids whose HEAD is not cached."""
         return [id for id in table_ids if self._seen.get(id) is None]
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _content(self, request: CommitRequest) -> tuple[Content, bytes | None, int] | Ratified:
-        """The content, its bytes when it came inline, and their digest when it is a file: the file may be overwritten from
-        here on, and what was validated is what counts (I4). Of a large file the beginning is validated, and all of it read
-        for the digest, piece by piece."""
+        """The content, its bytes when it came inline, and their digest when it is a file: the file
+        may be overwritten from here on, and only the validated bytes count (I4). Of a large file
+        the beginning is validated, and all of it is read for the digest, piece by piece.
+        """
         if request.content is not None:
             size, limit = len(request.content), self._limits.inline_bytes
             if size > limit:
@@ -279,11 +280,13 @@ class Ratifier:
     def _fitted(
         self, request: CommitRequest, proposal: Proposal, uses: Uses
     ) -> Proposal | Ratified | Conflict | Refused:
-        """The proposal of a commit that changes no metadata, with the metadata that it was judged by: the write asserts that
-        it is still current (I2). Without a request if this sandbox knows the table's metadata and the commit fits it.
-        Otherwise as the HEAD says: a replay, or a conflict, is answered whatever the metadata is by now (I3).
+        """The proposal of a commit that changes no metadata, with the metadata that it was
+        validated by: the write asserts that it is still current (I2). Without a request if this
+        sandbox has cached the table's metadata and the commit fits it. Otherwise from the HEAD: a
+        replay, or a conflict, is answered whatever the metadata is by now (I3).
 
-        Raises InvalidCommit if the commit does not fit the table."""
+        Raises InvalidCommit if the commit does not fit the table.
+        """
         proposal = msgspec.structs.replace(proposal, asserts=request.etag)
         seen = self._seen.get(request.table_id)
         if seen is not None and request.etag in (None, seen.metadata):
@@ -319,7 +322,8 @@ class Ratifier:
     def _looked(
         self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None
     ) -> Prepared | Ratified | Conflict | Refused:
-        """``_prepared``, unless the table's log goes on after what its HEAD knows. A replay is answered all the same (I3)."""
+        """``_prepared``, unless the table's log has versions after its HEAD's. A replay is answered
+        all the same (I3)."""
         refused = None if self._first_look is None else self._first_look.refusal(request.table_id)
         if refused is None:
             return self._prepared(request, proposal, uses)
@@ -381,7 +385,7 @@ class Ratifier:
     # -- facts ----------------------------------------------------------------------------------------------------
 
     def facts(self, table_id: str) -> TableFacts:
-        """What never changes about a table: no request once it was seen. Raises NotFound."""
+        """The constant facts about a table: no request once they are cached. Raises NotFound."""
         facts = self._facts.get(table_id)
         if facts is None:
             head = self.head(table_id)

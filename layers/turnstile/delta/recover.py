@@ -1,18 +1,24 @@
-"""A table whose HEAD was restored from a backup behind its own log adopts what is published (design 2.7).
+"""Recovery: a table whose HEAD was restored from a backup behind its own log adopts the published
+versions (design 2.7).
 
-    1  publish    what the restored HEAD knows; from here on the log agrees with it up to ``latest``
-    2  begin      one conditional write, if the log goes on after ``latest``: no commits any more
-    3  adopt      for v = latest+1 ..: read ``_delta_log/<v>.json``, check it as the proposal it was, write its table metadata
+    1  publish    the restored HEAD's commits; from here on the log agrees with it up to ``latest``
+    2  begin      one conditional write, if the log has versions after ``latest``: no commits any
+        more
+    3  adopt      for v = latest+1 ..: read ``_delta_log/<v>.json``, check it as the proposal it
+    was, write its table metadata
                   if it changes that, and one conditional write that names v
-    4  end        nothing more is published: commits again. Or stuck, at the version that cannot be adopted
+    4  end        nothing more is published: commits again. Or stuck, at the version that cannot be
+        adopted
 
-1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); 2 is asked for by an operator, who knows of the
-restore. Who restores all rows may do 2 first for every table, without a look at its log (``mark_all_restored``): then nothing
-can be ratified in between. A crash after any step leaves nothing to undo: the next publisher goes on from the row.
+1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); an operator, who knows
+of the restore, asks for 2. After a restore of all rows an operator may do 2 first for every table,
+without a look at its log (``mark_all_restored``): then nothing can be ratified in between. A crash
+after any step leaves nothing to undo: the next publisher continues from the row.
 
-A commit that was ratified after the restore has a later in-commit timestamp than everything before it, so the rule that
-timestamps increase (I7) also keeps two histories from being mixed: what was published before the restore is not adopted
-on top of what was ratified after it.
+A commit that was ratified after the restore has a later in-commit timestamp than everything before
+it, so the rule that timestamps increase (I7) also keeps two histories from being mixed: versions
+that were published before the restore are not adopted on top of versions that were ratified after
+it.
 """
 
 from __future__ import annotations
@@ -57,8 +63,8 @@ _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
 
 
 class NotAdoptable(StorageFault):
-    """What is published after ``latest`` cannot be a commit of this table as the HEAD knows it. ``version`` is in
-    ``details``, and ``gap``: it is missing while later ones are there."""
+    """The version published after ``latest`` cannot be a commit of this table as the HEAD knows it.
+    ``version`` is in ``details``, and ``gap``: it is missing while later ones are there."""
 
     usual_remedy = (
         "'turnstile repair TABLE --dry-run' shows what the HEAD and what _delta_log holds; choose between them"
@@ -197,9 +203,11 @@ class Advanced(msgspec.Struct, frozen=True):
 
 
 def mark_all_restored(world: World) -> int:
-    """Makes every table that takes commits recover first: its HEAD was restored and may be behind its log. Returns how many
-    are recovering then. A row that cannot be parsed is left alone: nothing is ratified on it. Raises what the store raises:
-    then call again, before any commit is let in."""
+    """Makes every table that takes commits recover first: its HEAD was restored and may be behind
+    its log. Returns how many are recovering then. A row that cannot be parsed is left alone:
+    nothing is ratified on it. Raises the store's errors: then call again, before any commit is let
+    in.
+    """
     count = 0
     for row in world.refs.scan("table"):
         try:
@@ -221,16 +229,20 @@ class Recoverer:
         self._metadata = MetadataStore(world.objs, world.space)
 
     def begin(self, table_id: str) -> bool:
-        """Step 2. Returns whether the table is recovering now. A table that got stuck in an earlier recovery tries again.
-        Raises NotFound, StorageFault, and what the store raises: then call again."""
+        """Step 2. Returns whether the table is recovering now. A table that got stuck in an earlier
+        recovery tries again. Raises NotFound, StorageFault, and the store's errors: then call
+        again.
+        """
         head = read_head(self._world, table_id)
         if may_recover(head) and (stuck_at(head) is not None or self._unknowns.after(head)):
             head = self._write(head, begin_recovery(head, self._world.clock.now_ms()), "recover.begun")
         return head.state == RECOVERING
 
     def advance(self, head: TableHead, *, until_ms: int | None = None) -> Advanced:
-        """Steps 3 and 4 of a recovering table, as far as one listing and ``ADOPTED_MAX`` versions lead; begins no version
-        after ``until_ms``. Raises as ``begin``; what was adopted stays adopted."""
+        """Steps 3 and 4 of a recovering table, as far as one listing and ``ADOPTED_MAX`` versions
+        lead; begins no version after ``until_ms``. Raises as ``begin``; adopted versions stay
+        adopted.
+        """
         unknown = self._unknowns.after(head)
         if not unknown:
             self._check_floor(head)
@@ -251,7 +263,8 @@ class Recoverer:
         return Advanced(head, adopted)
 
     def _check_floor(self, head: TableHead) -> None:
-        """Raises StorageFault if the newest published version is not in the log: a table whose folder is gone has not recovered."""
+        """Raises StorageFault if the newest published version is not in the log: a table whose
+        folder is gone has not recovered."""
         storage = self._world.storages.open(head.location)
         if storage.stat(published_path(head.floor)) is not None:
             return
@@ -259,9 +272,11 @@ class Recoverer:
         raise StorageFault(fault.message, remedy=fault.remedy, path=fault.path, version=fault.version)
 
     def take_back(self, head: TableHead) -> TableHead:
-        """Takes back every version of ``head`` above its floor, by an operator's choice for ``_delta_log``, whose versions the
-        publisher adopts then. Copies of the content are set aside before (``delta.sides``). Returns the HEAD, as it is if
-        it changed meanwhile. Raises UnsupportedTable if the metadata of the floor cannot be read from the log, and StorageFault."""
+        """Takes back every version of ``head`` above its floor, by an operator's choice for
+        ``_delta_log``, whose versions the publisher adopts then. Copies of the content are set
+        aside before (``delta.sides``). Returns the HEAD, as it is if it changed meanwhile. Raises
+        UnsupportedTable if the metadata of the floor cannot be read from the log, and StorageFault.
+        """
         now, metadata = self._world.clock.now_ms(), head.metadata
         present = self._metadata.get(head.catalog, metadata)
         if max(present.version, head.epoch) > head.floor:

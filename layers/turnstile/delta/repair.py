@@ -88,8 +88,10 @@ _LOOKS: Final = 5
 
 
 class Diagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands between a table and ``version``, the next to be published or adopted (None when there is none); ``facts``
-    sizes in bytes, times in ms, paths and transaction ids as found; ``sides`` where a choice is to be made."""
+    """The obstacle between a table and ``version``, the next to be published or adopted (None when
+    there is none); ``facts`` sizes in bytes, times in ms, paths and transaction ids as found;
+    ``sides`` for a choice.
+    """
 
     table_id: str
     state: str
@@ -104,8 +106,8 @@ class Diagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A choice between the sides that a diagnosis showed: ``side`` stays; ``version`` and ``digest`` say what the log's side was
-    (None where it had no such file)."""
+    """A choice between the sides of a diagnosis: ``side`` stays; ``version`` and ``digest`` are
+    those of the log's side (None if it had no such file)."""
 
     side: Side
     version: int
@@ -113,8 +115,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Adopted(msgspec.Struct, frozen=True):
-    """What became of a choice: ``set_aside`` copies that were made or were there; ``to_remove`` files that the one who chose
-    the HEAD is to remove, in this order; then as a repair's."""
+    """The result of a choice: ``set_aside`` copies that were made or were there; ``to_remove``
+    files that an operator who chose the HEAD has to remove, in this order; then as a repair's."""
 
     set_aside: tuple[str, ...]
     to_remove: tuple[str, ...]
@@ -131,8 +133,10 @@ class Repairer:
         self._unknowns = Unknowns(world)
 
     def repair(self, table_id: str, *, until_ms: int | None = None) -> tuple[Published, Diagnosis]:
-        """Publishes what can be published, which also ends a stuck state whose cause is gone; adopts what is published and
-        the HEAD does not know (``delta.recover``); then diagnoses. Raises NotFound, TableUnread and StorageFault."""
+        """Publishes all commits without a conflict, which also ends a stuck state whose cause is
+        gone; adopts published versions that the HEAD does not know (``delta.recover``); then
+        diagnoses. Raises NotFound, TableUnread and StorageFault.
+        """
         first = self._publisher.publish(table_id, until_ms=until_ms)
         if first.problem is not None or not self._recoverer.begin(table_id):
             return first, self.diagnose(table_id)
@@ -143,10 +147,12 @@ class Repairer:
         return both, self.diagnose(table_id)
 
     def adopt(self, table_id: str, choice: Choice, *, until_ms: int | None = None) -> Adopted:
-        """Repairs a table by keeping one side. Repeatable: where nothing is to be chosen any more, as ``repair``.
+        """Repairs a table by keeping one side. Repeatable: if there is no choice any more, as
+        ``repair``.
 
-        Raises StateConflict ``ConcurrentChange`` if the sides are not those that were chosen from, ``TableNotActive`` if this
-        side cannot be kept, UnsupportedTable, NotFound, TableUnread and StorageFault. What was not set aside is as it was then.
+        Raises StateConflict ``ConcurrentChange`` if the sides are not those that were chosen from,
+        ``TableNotActive`` if this side cannot be kept, UnsupportedTable, NotFound, TableUnread and
+        StorageFault. Commits that were not set aside are as they were then.
         """
         published, diagnosis = self.repair(table_id, until_ms=until_ms)
         sides = diagnosis.sides
@@ -249,7 +255,7 @@ class Repairer:
         return _diagnosis(head, "ahead", version, message, facts)
 
     def _published_log(self, head: TableHead) -> Diagnosis:
-        """Everything is published; whether what is published can be read. Raises StorageFault."""
+        """Everything is published; whether the published log can be read. Raises StorageFault."""
         judgement = judge(
             self._world.storages.open(head.location),
             head.floor,

@@ -3,8 +3,9 @@
     1  read the register, and decide on it
     2  one transaction      the register, as it was read, and the marks in the HEADs of the tables
 
-A crash before 2 changes nothing. After a lost answer the same request is sent again: it finds what it has. Whoever lost the race for the
-register decides again from the row that refused it.
+A crash before 2 changes nothing. After a lost answer the same request is sent again: it finds its
+reservation. A request that lost the race for the register decides again from the row that refused
+it.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ class Reservations:
     def ask(
         self, principal: str, id: str, tables: Sequence[str], lease_ms: int, *, has_share: bool = True
     ) -> tuple[Answer, Reservation | None]:
-        """Reserves ``tables`` (uuids) for the transaction ``id`` of ``principal``, or gives it a place in line; again, it gets a longer
-        lease. Returns what became of it, and the reservation (None: it has none any more). ``has_share``: whether the principal may have
-        ``SHARE_MAX`` reservations only, once half of all places are taken.
+        """Reserves ``tables`` (uuids) for the transaction ``id`` of ``principal``, or gives it a
+        place in line; a repeated request extends its lease. Returns the result, and the reservation
+        (None: it has none any more). ``has_share``: whether the principal may have ``SHARE_MAX``
+        reservations only, once half of all places are taken.
 
         Raises:
-            InvalidRequest: too many tables, or a lease that is none.
+            InvalidRequest: too many tables, or an invalid lease.
             NotFound: no such table.
             StateConflict: ``TableNotActive``.
             Throttled: others kept changing reservations, or the store asked to slow down.
@@ -118,10 +120,12 @@ class Reservations:
     def _write(
         self, before: Register, after: Register, marks: dict[str, Change], held: Sequence[str]
     ) -> Register | None:
-        """Step 2; None when it was applied, else the register to decide on again. ``held``: the tables that are to be marked.
+        """Step 2; None when it was applied, else the register to decide on again. ``held``: the
+        tables that are to be marked.
 
-        A table whose mark is not to be taken away any more, because it is gone, is left out. Raises NotFound and StateConflict for one
-        that cannot be marked."""
+        A table that is gone, whose mark cannot be removed any more, is left out. Raises NotFound
+        and StateConflict for one that cannot be marked.
+        """
         marks = dict(marks)
         while True:
             ids = list(marks)

@@ -1,15 +1,21 @@
-"""Commits of one table that wait in a process are ratified by one write of its HEAD (I23).
+"""Group commit: commits of one table that wait in a process are ratified by one write of its HEAD
+(I23).
 
-    a commit comes     1  it is judged by its content (``ratify``), and joins the line of its table (``store.queue``)
+    a commit comes     1  its content is validated (``ratify``), and it joins the line of its table
+    (``store.queue``)
                        2  the first of the line leads; the others wait
     the leader         1  takes the commits that wait, up to a limit
-                       2  chooses those that fit together on the row which its last write left (``core.shared_writes``); of the first row nobody
-                          knows anything, so the first commit is written alone, as if there were no line
+                       2  chooses those that fit together on the row which its last write left
+                          (``core.shared_writes``); the first row is unknown, so the first commit is
+                          written alone, as if there were no line
                        3  one conditional write
-                       4  answers every commit that it took from the row that comes back: ratified, a conflict, a refusal; or it stays in the line
+                       4  answers every commit that it took from the row that comes back: ratified,
+                           a
+                          conflict, a refusal; or it stays in the line
 
-Every commit is answered by a row that was read or written after it joined, and by the same functions as one that is alone. Where nothing waits,
-nothing is different: one commit, one write, no row that is remembered.
+Every commit is answered by a row that was read or written after it joined, and by the same
+functions as a single one. A commit without others in the line is as cheap as before: one write, no
+cached row.
 """
 
 from __future__ import annotations
@@ -41,8 +47,10 @@ Answer = Ratified | Conflict | Refused
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A proposal that was judged and may be written. ``uses``: what its commit needs of the table, if it is judged again
-    where the metadata has changed. ``clock_behind``: the form of a ticket (``ticket_change``)."""
+    """A proposal that was validated and may be written. ``uses``: the needs of its commit on the
+    table, if it is validated again after the metadata has changed. ``clock_behind``: the form of a
+    ticket (``ticket_change``).
+    """
 
     request: CommitRequest
     proposal: Proposal
@@ -58,8 +66,9 @@ class WaitingCommit(Waiting[Answer]):
     """A commit in the line of its table.
 
     Attributes:
-        prepared: what is written next.
-        lost: whether the response to a write that had it was lost: only an answer which excludes that write is final (I3).
+        prepared: the next write.
+        lost: whether the response to a write that had it was lost: only an answer which excludes
+            that write is final (I3).
         tries: how often it was part of an attempt.
     """
 
@@ -90,7 +99,7 @@ class CommitQueue:
         self._queue = queue or new_queue()
 
     def commit(self, ratifier: Ratifier, prepared: Prepared) -> Answer:
-        """Returns the decision on a commit, by whoever writes it. Raises as ``Ratifier.commit``."""
+        """Returns the decision on a commit, whichever thread writes it. Raises as ``Ratifier.commit``."""
         waiting = WaitingCommit(prepared)
         try:
             self._apply(self._queue, ratifier, waiting)
@@ -138,7 +147,8 @@ class CommitTurn:
                 self._queue.release(self._line, group, self._own)
 
     def _attempt(self, group: Sequence[WaitingCommit]) -> Row | None:
-        """Writes what fits together of a group, and answers from the row that comes back; returns the row, where it is known."""
+        """Writes the commits of a group that fit together, and answers from the row that comes
+        back; returns the row, if it is known."""
         shared = self._write_of(group)
         if shared is None:
             self._judge(group, group[:1], self._ratifier.head(self._table_id))
@@ -163,14 +173,15 @@ class CommitTurn:
         return row
 
     def _write_of(self, group: Sequence[WaitingCommit]) -> SharedWrite | None:
-        """The next write, and whose it is; None where it would be refused with the row that a read returns."""
+        """The next write, and its commits; None if the row that a read returned would refuse it."""
         first, row = group[0].prepared, self._line.row
         if row is None:
             return None if self._ratifier.is_taken(first) else SharedWrite(self._ratifier.change(first), (0,))
         return share(row, [waiting.prepared.proposal for waiting in group], self._world.clock.now_ms())
 
     def _judge(self, group: Sequence[WaitingCommit], tried: Sequence[WaitingCommit], head: TableHead) -> None:
-        """Answers commits from a row that was read or written after they joined; those that it would accept stay in the line."""
+        """Answers commits from a row that was read or written after they joined; those that it
+        would accept stay in the line."""
         for waiting in group:
             waiting.tries += waiting in tried
             try:

@@ -1,4 +1,5 @@
-"""What a HEAD and its log hold where they contradict each other, and copies of what is not kept (``delta.repair``)."""
+"""The two sides of a table whose HEAD and log contradict each other, and copies of the side that is
+not kept (``delta.repair``)."""
 
 from __future__ import annotations
 
@@ -19,10 +20,12 @@ _OF_A_VERSION: Final = re.compile(r"(\d{20})\..+")
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What one side holds as ``version``, the first in question, and up to which version it goes on (``up_to``).
+    """One side's commit as ``version``, the first in question, and the last version of that side
+    (``up_to``).
 
-    ``digest`` of its bytes; ``operation``, ``engine`` and ``txn_id`` as its commitInfo has them; ``in_commit_timestamp`` (ms);
-    ``written`` when it was ratified, or its file was written (ms). What cannot be told is None.
+    ``digest`` of its bytes; ``operation``, ``engine`` and ``txn_id`` as its commitInfo has them;
+    ``in_commit_timestamp`` (ms); ``written`` when it was ratified, or its file was written (ms).
+    Unknown values are None.
     """
 
     version: int
@@ -38,14 +41,15 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class Sides(msgspec.Struct, frozen=True):
-    """What HEAD and log hold from the version on that they contradict each other at. Without ``head``, the HEAD ends before."""
+    """HEAD and log from the version on at which they contradict each other. Without ``head``, the
+    HEAD ends before."""
 
     head: Commit | None
     log: Commit
 
 
 def ratified_from(world: World, head: TableHead, place: Positioned) -> Commit:
-    """What the HEAD holds from ``place`` on. Raises ContentMissing, ContentChanged and StorageFault."""
+    """The HEAD's commits from ``place`` on. Raises ContentMissing, ContentChanged and StorageFault."""
     commit = without_content(head, place)
     if not is_large(place):
         content = content_of(world, head, place)
@@ -66,8 +70,8 @@ def without_content(head: TableHead, place: Positioned) -> Commit:
 
 
 def published_as(storage: LogStorage, version: int, *, digest: bool = True) -> Commit:
-    """What the log holds as ``version``; without a path if it has no such file. ``digest`` False reads no more than its first
-    piece. Raises StorageFault."""
+    """The log's commit as ``version``; without a path if it has no such file. ``digest`` False
+    reads no more than its first piece. Raises StorageFault."""
     path = published_path(version)
     file = storage.read(path, PIECE_BYTES)
     if file is None:
@@ -98,7 +102,7 @@ class _FirstLine(msgspec.Struct):
 
 
 def _described(first: bytes, commit: Commit) -> Commit:
-    """``commit`` with what its first line says, as far as that can be read."""
+    """``commit`` with the facts of its first line, as far as that can be read."""
     try:
         info = msgspec.json.decode(first.partition(b"\n")[0], type=_FirstLine).commitInfo
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,8 +1,10 @@
-"""Publishing many tables: those that a stream record names, and in a sweep those that have something unpublished (I11).
+"""Publishing many tables: the tables of a stream record, and in a sweep those with unpublished
+commits (I11).
 
-A table that cannot be published does not delay the others. The sweep covers lost stream records, and it retries: missing
-content that was late, a stuck table whose cause is gone, a publisher that died at any step. It looks at all HEADs, where that
-costs little, or at the noted ones and a bounded number of others (``delta.core.attention``, decision 53).
+A table that cannot be published does not delay the others. The sweep covers lost stream records,
+and it retries: missing content that was late, a stuck table whose cause is gone, a publisher that
+died at any step. It looks at all HEADs, where that costs little, or at the noted ones and a bounded
+number of others (``delta.core.attention``, decision 53).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """What became of each table, in the given order; ``left`` had no turn before the time was up."""
+    """The result for each table, in the given order; ``left`` had no turn before the time was up."""
 
     published: tuple[Published, ...]
     failed: tuple[Failed, ...]
@@ -91,7 +93,8 @@ class Round(msgspec.Struct, frozen=True):
         )
 
     def complaints(self) -> list[dict[str, object]]:
-        """One entry for every table that could not be published further, with what is known of the cause."""
+        """One entry for every table that could not be published further, with the known facts about
+        the cause."""
         failed: list[dict[str, object]] = [msgspec.to_builtins(table) for table in self.failed]
         return failed + [
             {"table_id": table.table_id, "floor": table.floor, **msgspec.to_builtins(table.problem)}
@@ -123,7 +126,7 @@ def publish_tables(
 
     Args:
         until_ms: no table begins after it, and none begins another version.
-        each_ms: longest turn of one table; what it leaves is for the next call.
+        each_ms: longest turn of one table; the rest is for the next call.
     """
 
     def turn(table_id: str) -> Published | Failed | str:
@@ -150,8 +153,9 @@ def publish_tables(
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """``tables`` HEADs looked at; ``unreadable`` rows that could not be parsed; ``round`` what became of the rest;
-    ``complete`` False when time ended the scan: the next one begins there."""
+    """``tables`` HEADs looked at; ``unreadable`` rows that could not be parsed; ``round`` the
+    results of the others; ``complete`` False when time ended the scan: the next one begins there.
+    """
 
     tables: int
     unreadable: tuple[Failed, ...]
@@ -185,8 +189,8 @@ class _Look:
 
 
 class Sweeper:
-    """Finds tables that wait for something, and publishes them, longest waiting first. What it remembers of the last pass are hints,
-    which a cold start forgets.
+    """Finds tables with unpublished commits, and publishes them, longest waiting first. Its memory
+    of the last pass holds hints, which a cold start forgets.
 
     Args:
         release: the version of this code, which the first sweep records in the store.
@@ -201,12 +205,14 @@ class Sweeper:
         self._parts = 0
 
     def sweep(self, *, until_ms: int, each_ms: int, workers: int = 8) -> Swept:
-        """Looks at all HEADs. Stuck tables come last, and those that failed in the pass before: they have had their turn. Tables with
-        large commits have a quarter of the workers of their own, and the others the rest: neither waits for the other, and
-        few large commits are copied at once.
+        """Looks at all HEADs. Stuck tables come last, and those that failed in the pass before:
+        they have had their turn. Tables with large commits have a quarter of the workers of their
+        own, and the others the rest: neither waits for the other, and few large commits are copied
+        at once.
 
-        The scan takes half of the time at most, the rest is for publishing. It may see rows as they were some seconds ago:
-        it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
+        The scan takes half of the time at most, the rest is for publishing. It may see rows as they
+        were some seconds ago: it only chooses tables, whose HEADs are read again, and tables that
+        it misses wait a minute.
         """
         self._record_release()
         look = _Look(self._failed)
@@ -215,8 +221,10 @@ class Sweeper:
         return self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
 
     def sweep_part(self, *, until_ms: int, each_ms: int, rows_max: int, workers: int = 8) -> Swept:
-        """As ``sweep``, of the noted tables, and besides of the next ``rows_max`` rows of refs; or of all HEADs, if somebody asked for
-        a full pass. So what it reads does not grow with the number of tables."""
+        """As ``sweep``, of the noted tables, and besides of the next ``rows_max`` rows of refs; or
+        of all HEADs, after a request for a full pass. So its reads do not grow with the number of
+        tables.
+        """
         self._record_release()
         before = self._attention.read()
         part, look = next_part(before, self._part_after), _Look(self._failed)

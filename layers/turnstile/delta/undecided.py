@@ -1,11 +1,15 @@
-"""Undecided entries of large groups, met by those who read or write a table (``core.undecided``, ADR 24).
+"""Undecided entries of large groups, for readers and writers of a table (``core.undecided``, ADR
+24).
 
-    readers    ``seen``: the HEAD as the group's row says it is by now. One read more where a HEAD has an entry, no write
-    writers    ``settle``: the entry is folded or removed, the group aborted if it is past its deadline; while it is open the
-               writer waits, for about a second in all, and then has the HEAD with the entry: a refusal that passes
+    readers    ``seen``: the HEAD by the present state of the group's row. One read more if a HEAD
+        has an entry, no write
+    writers    ``settle``: the entry is folded or removed, the group aborted if it is past its
+        deadline; while it is open the
+               writer waits, for about a second in all, and then has the HEAD with the entry: a
+                   refusal that passes
 
-The group's row is always read after the HEAD: an entry that was there is of a group that was begun by then, and a group that
-is open at the second moment was not committed at the first.
+The group's row is always read after the HEAD: an entry that was there is of a group that was begun
+by then, and a group that is open at the second moment was not committed at the first.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ _WAITS_S: Final = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def group_rows(world: World, refs: set[str]) -> dict[str, GroupRow]:
-    """The rows of these groups, by what names them; missing ones are left out. One request per hundred, a plain read of one."""
+    """The rows of these groups, by their names; missing ones are left out. One request per hundred,
+    a plain read of one."""
     rows: list[Row | None] = []
     for batch in batched(sorted(refs), BATCH_GET_MAX):
         keys = [world.space.group(ref) for ref in batch]
@@ -47,7 +52,8 @@ def group_rows(world: World, refs: set[str]) -> dict[str, GroupRow]:
 
 
 def verdicts(world: World, heads: Mapping[K, TableHead]) -> dict[K, Verdict]:
-    """What the groups of the undecided entries in ``heads`` are, by the heads that have one. No request if none has."""
+    """The states of the groups of undecided entries in ``heads``, by the heads that have one. No
+    request if none has."""
     entries = {key: entry for key, head in heads.items() if (entry := undecided_of(head)) is not None}
     if not entries:
         return {}
@@ -106,14 +112,16 @@ def is_settled(world: World, row: Row | None) -> bool:
 
 
 def _resolve(world: World, head: TableHead, *, is_committed: bool) -> TableHead:
-    """The HEAD after its entry is folded or removed; after a refusal as it is then, since somebody else did so."""
+    """The HEAD after its entry is folded or removed; after a refusal the present one, since another
+    process did so."""
     now = world.clock.now_ms()
     answer = world.refs.write(fold(head.key, head.undecided, now) if is_committed else remove(head.key, head.undecided))
     return TableHead.from_row(answer.row) if answer.row is not None else without_entry(head)
 
 
 def _abort(world: World, head: TableHead) -> Verdict:
-    """Aborts the group of ``head``'s entry; what it is then, since others may have been faster."""
+    """Aborts the group of ``head``'s entry; returns its present state, since others may have been
+    faster."""
     entry = undecided_of(head)
     assert isinstance(entry, Undecided)
     now = world.clock.now_ms()

@@ -1,20 +1,33 @@
-"""Holds a table's published log against what was ratified. Reads only, a stretch of versions at a time.
+"""Compares a table's published log with the ratified commits. Reads only, a stretch of versions at
+a time.
 
-For operators, after an incident or a restore, and for audits: ``turnstile verify``. What is compared with what:
+For operators, after an incident or a restore, and for audits: ``turnstile verify``. The
+comparisons:
 
-    every version from the first that the log still has up to the floor   its commit is there (I4, I5), can be read, and has a
-                                                                          later in-commit timestamp than the one before (I7)
-    a transaction id                                                      once in the log, and of no other version by the
-                                                                          identity index, which keeps 30 days (I2, I3)
-    a version whose entry the HEAD still has                              transaction id, in-commit timestamp, size and digest are
-                                                                          the ratified ones, as far as the entry has them; above the
-                                                                          floor, all bytes (I2, I4)
-    what is published after ``latest``                                    nothing: nobody ratified it (I6)
-    the log itself                                                        it can be read: by ``delta.soundness.judge`` (I24): it is there, begins at
-                                                                          version 0 or at a checkpoint that is whole, each commit is read
-                                                                          to its end, and each checkpoint, all of its pages
+    every version from the log's first one up to the floor    its commit is there (I4, I5), can be
+    read, and has a
+                                                              later in-commit timestamp than the one
+                                                              before (I7)
+    a transaction id                                          once in the log, and of no other
+    version by the
+                                                              identity index, which has 30 days (I2,
+                                                              I3)
+    a version whose entry the HEAD still has                  transaction id, in-commit timestamp,
+    size and digest are
+                                                              the ratified ones, as far as the entry
+                                                              has them; above
+                                                              the floor, all bytes (I2, I4)
+    versions published after ``latest``                       none: they were never ratified (I6)
+    the log itself                                            it can be read: by
+        ``delta.soundness.judge`` (I24): it
+                                                              is there, begins at version 0 or at a
+                                                              checkpoint that is
+                                                              whole, each commit is read to its end,
+                                                              and each
+                                                              checkpoint, all of its pages
 
-What was not judged is named: a checkpoint of more than ``judge.CHECKPOINT_BYTES``, and Parquet where it cannot be read.
+Files that were not checked are named: a checkpoint of more than ``judge.CHECKPOINT_BYTES``, and
+Parquet where it cannot be read.
 """
 
 from __future__ import annotations
@@ -52,8 +65,8 @@ VERSIONS_MAX: Final = 1_000
 
 
 class Deviation(msgspec.Struct, frozen=True):
-    """What is wrong with a version of the log; ``message`` says what was expected and what is there, ``remedy`` what to do (None: ask for a
-    diagnosis)."""
+    """A fault of a version of the log; ``message`` says the expected and the found state,
+    ``remedy`` the advice (None: ask for a diagnosis)."""
 
     version: int
     kind: Kind
@@ -63,9 +76,11 @@ class Deviation(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """What was found from ``first`` to ``last`` (None: there was nothing to look at). ``next_version`` goes on from here, None at
-    the end. ``last_timestamp`` is the in-commit timestamp of ``last``, for the call that goes on. ``not_judged``: files that were not read
-    whole; a log with some is not known to be sound."""
+    """The findings from ``first`` to ``last`` (None: there was nothing to check). ``next_version``
+    is the start of the next call, None at the end. ``last_timestamp`` is the in-commit timestamp of
+    ``last``, for the next call. ``not_judged``: files that were not read whole; a log with some is
+    not known to be sound.
+    """
 
     table_id: str
     floor: int
@@ -89,10 +104,12 @@ class Verifier:
     def verify(
         self, table_id: str, from_version: int = 0, after_timestamp: int | None = None, *, until_ms: int | None = None
     ) -> Verification:
-        """Looks at up to ``VERSIONS_MAX`` versions from ``from_version`` on, fewer where ``until_ms`` comes first.
+        """Checks up to ``VERSIONS_MAX`` versions from ``from_version`` on, fewer if ``until_ms``
+        comes first.
 
-        ``from_version`` and ``after_timestamp`` are ``next_version`` and ``last_timestamp`` of the call before, or nothing. What a
-        table commits, publishes and lets expire meanwhile is no deviation. Raises NotFound and StorageFault.
+        ``from_version`` and ``after_timestamp`` are ``next_version`` and ``last_timestamp`` of the
+        call before, or nothing. Versions that a table commits, publishes and lets expire meanwhile
+        are no deviation. Raises NotFound and StorageFault.
         """
         before = read_head(self._world, table_id)
         files = listed(self._world.storages.open(before.location), first=from_version)
@@ -205,7 +222,8 @@ class _Stretch:
                 self._add(version, "transaction", f"its transaction {txn} was ratified as version {versions[txn]}")
 
     def _compare_before(self, commit: Commit, *, ratified: bool) -> None:
-        """Compares a commit with those before it; of those that were not ratified here, some have no timestamp or transaction id."""
+        """Compares a commit with those before it; some commits that were not ratified here have no
+        timestamp or transaction id."""
         version, timestamp, txn = commit.version, commit.in_commit_timestamp, commit.txn_id
         if ratified and (timestamp is None or txn is None):
             self._add(version, "unreadable", "its first line is no commitInfo with txnId and inCommitTimestamp")
@@ -251,7 +269,8 @@ class _Stretch:
 
 
 def _digest_of(place: Positioned) -> int:
-    """The digest of the bytes that were ratified as a version, by what its entry still has; 0 where it has neither them nor a digest."""
+    """The digest of the ratified bytes of a version, by its entry; 0 if the entry has neither them
+    nor a digest."""
     if place.entry.data:
         return digest_of(final_bytes(place, unpack(place.entry.data)))
     return place.entry.digest

@@ -1,1 +1,2 @@
-"""Whether a table's log is sound (I24): facts for ``turnstile.delta.core.soundness``; and whether it goes on after what the HEAD knows."""
+"""Whether a table's log is sound (I24): facts for ``turnstile.delta.core.soundness``; and whether
+it has versions after the HEAD's."""

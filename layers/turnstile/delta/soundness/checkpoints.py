@@ -50,7 +50,7 @@ class NotJudged(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What was found wrong, and what was not looked at. Sound: nothing of both."""
+    """The faults, and the files that were not checked. Sound: both are empty."""
 
     faults: tuple[Fault, ...] = ()
     not_judged: tuple[NotJudged, ...] = ()
@@ -60,7 +60,8 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 def pointed_in(storage: LogStorage) -> Pointed | None:
-    """What ``_last_checkpoint`` leads to; None where it is not there, or cannot be read: it is a hint."""
+    """The checkpoint that ``_last_checkpoint`` names; None if the file is missing, or cannot be
+    read: it is a hint."""
     file = storage.read(POINTER, POINTER_BYTES)
     return pointed_checkpoint(file[0]) if file is not None else None
 
@@ -74,8 +75,8 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 
 
 def line_fault(line: bytes, force: InForce | None = None, where: str = "the line") -> str:
-    """What is wrong with a line of a log; empty for nothing. With ``force`` an action about the table as a whole is not judged but
-    applied to it: what comes later may supersede it."""
+    """The fault of a line of a log; empty for none. With ``force`` an action about the table as a
+    whole is not checked but applied to it: a later action may supersede it."""
     try:
         _LINE.decode(line)
         for name, body in msgspec.json.decode(line, type=dict[str, Any]).items():
@@ -104,8 +105,8 @@ def judge_checkpoint(
 
 
 def expected_adds(storage: LogStorage, version: int, files: LogFiles) -> dict[str, int]:
-    """How many files the state of a version has, by what says so: its version checksum, and ``_last_checkpoint``. One that cannot be read says
-    nothing: both are hints."""
+    """The number of files in the state of a version, by its source: its version checksum, and
+    ``_last_checkpoint``. A source that cannot be read is left out: both are hints."""
     expected: dict[str, int] = {}
     if version in files.checksums and version in files.commits:
         path = files.checksums[version].path
@@ -199,7 +200,8 @@ def tagged_adds(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> list[int]:
 
 
 def _count(storage: LogStorage, path: str) -> int:
-    """How many ``add`` a checkpoint's file has; all of it is read. Raises UnsupportedTable, and what pyarrow raises."""
+    """The number of ``add`` in a checkpoint's file; all of it is read. Raises UnsupportedTable, and
+    the errors of pyarrow."""
     if path.endswith(".json"):
         file = storage.read(path, PIECE_BYTES)
         if file is None:

@@ -1,9 +1,11 @@
-"""A look at a table's log before its first commit in this process: does it go on after what the HEAD knows?
+"""A check of a table's log before its first commit in this process: does it have versions after the
+HEAD's?
 
-A store that was restored from a backup, or lost what it had written last, is behind its lake. Its HEADs would take commits as versions that
-``_delta_log`` has already, and nothing could be published any more. So before the first commit of a table is written, one look for
-the file after ``latest``. Where it is there, and the HEAD still does not know of it, the commit is refused: 'repair' adopts what the log
-has (``delta.recover``). A server looks; a function does not (ADR 65).
+A store that was restored from a backup, or lost its last writes, is behind its lake. Its HEADs
+would take commits as versions that ``_delta_log`` has already, and nothing could be published any
+more. So before the first commit of a table is written, one request looks for the file after
+``latest``. If it is there, and the HEAD still does not know of it, the commit is refused: 'repair'
+adopts the log's versions (``delta.recover``). A server checks this; a function does not (ADR 65).
 """
 
 from __future__ import annotations

@@ -1,14 +1,19 @@
-"""The one judge of a table's ``_delta_log`` (I24): collects what ``turnstile.delta.core.soundness`` decides by.
+"""The one judge of a table's ``_delta_log`` (I24): collects the facts for
+``turnstile.delta.core.soundness``.
 
-    judge(storage, floor)            what the newest state is derived from: the listing, the newest start, the commits after it
+    judge(storage, floor)            the sources of the newest state: the listing, the newest start,
+    the commits after it
     judge_commit(storage, version)   one commit, whole
     checkpoints.judge_checkpoint     one checkpoint, whole: all files, all columns, all pages
     folder_fault(storage)            whether there is a log at all
 
-Costs. ``judge``: one listing; a pass over the commits after the newest checkpoint, ``COMMIT_BYTES`` at most; and a pass over that checkpoint,
-``CHECKPOINT_BYTES`` at most. Beyond these, and for Parquet where pyarrow cannot be imported, it says what it did not judge. One piece of a file, or one
-batch of a checkpoint, is held. ``folder_fault``: the first entry of a listing. No commit of a table asks the judge: it is for all that derive
-something from a log (plans, details, checkpoints, indexes, clean-up) and all that answer for one (verify, repair, imports, recovery).
+Costs. ``judge``: one listing; a pass over the commits after the newest checkpoint, ``COMMIT_BYTES``
+at most; and a pass over that checkpoint, ``CHECKPOINT_BYTES`` at most. It lists the files that it
+did not check: those beyond these limits, and Parquet where pyarrow cannot be imported. One piece of
+a file, or one batch of a checkpoint, is in memory. ``folder_fault``: the first entry of a listing.
+No commit of a table calls the judge: it is for operations that derive something from a log (plans,
+details, checkpoints, indexes, clean-up) and for operations that report on one (verify, repair,
+imports, recovery).
 """
 
 from __future__ import annotations
@@ -54,8 +59,8 @@ READABLE_FROM: Final = "readable_from"
 
 
 def folder_fault(storage: LogStorage, upto: int = 0) -> Fault | None:
-    """The fault of a table whose folder, or log, is gone: no published commit is there; None for none. Reads a listing as far as its
-    first commit. Raises StorageFault."""
+    """The fault of a table whose folder, or log, is gone: no published commit is there; None for
+    none. Reads a listing as far as its first commit. Raises StorageFault."""
     there = any(
         stat.path.endswith(".json") and stat.path[len(LOG) : len(LOG) + 20].isdigit() for stat in storage.list(LOG)
     )
@@ -89,8 +94,10 @@ def judge(
     *,
     expired_upto: Callable[[], int] | None = None,
 ) -> Judgement:
-    """Judges what the state of version ``floor``, which is published, is derived from, and all that the listing shows. ``ratified`` as
-    ``ratified_sizes``, ``expired_upto`` as that function says, and asked only where the log does not begin at version 0. Raises StorageFault."""
+    """Judges the sources of the state of version ``floor``, which is published, and the whole
+    listing. ``ratified`` as ``ratified_sizes``; ``expired_upto`` is that function, called only for
+    a log that does not begin at version 0. Raises StorageFault.
+    """
     files = listed(storage).upto(floor)
     pointed, expired = pointed_in(storage), None
     if expired_upto is not None and min(files.commits, default=0) > 0:
@@ -126,7 +133,8 @@ def judge(
 
 
 def _start(storage: LogStorage, files: LogFiles, floor: int) -> tuple[Judgement, int | None]:
-    """The newest start that is sound, or was not judged, with what was found of it and of newer ones; None for none. -1: version 0."""
+    """The newest start that is sound, or was not checked, with the findings about it and newer
+    ones; None for none. -1: version 0."""
     found = Judgement()
     for at in starts(files.checkpoints, files.commits, floor):
         if at < 0:
@@ -156,8 +164,8 @@ def _described(storage: LogStorage, files: LogFiles, start: int) -> dict[str, di
 
 
 class CommitFacts(msgspec.Struct, frozen=True):
-    """What a commit's file says of itself: its ``fault`` if it has one, whether its first line is a commitInfo with an in-commit timestamp, and
-    the protocol and metadata that it sets."""
+    """The facts of a commit's file: its ``fault`` if it has one, whether its first line is a
+    commitInfo with an in-commit timestamp, and the protocol and metadata that it sets."""
 
     version: int
     fault: Fault | None = None
