@@ -4,7 +4,7 @@ server and the Spark client use it.
     judge = ReadJudge(predicate, TableSchema.of(metadata))       # of the version that was read
     for version, actions in commits_after_it:                    # oldest first, without gaps
         change = judge.change(version, actions)                  # None: the read has the same
-        result after this commit
+                                                                 result after this commit
 
 Only rows of files that a commit added or removed can change a read. A file matters if some row
 within its partition values and statistics can satisfy the predicate. The rule is sound: it never

@@ -5,7 +5,7 @@ and its background processes.
     ``home``        the files of a home folder, and its locks
     ``control``     starts a server in the background, finds it and stops it: ``Server``
     ``supervisor``  the main process: one home folder, one server; its processes start and end with
-        it
+                    it
     ``worker``      a main process without processes that answer requests: it works for a fleet
     ``children``    the processes beside those that answer requests
     ``world``       opens the stores that a setting names, and passes on hints of writes

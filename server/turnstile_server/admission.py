@@ -2,11 +2,11 @@
 at once (I12).
 
     enter     a request takes a place. There are far more places than threads that work, so that
-    slow
+              slow
               senders do not occupy the threads. Health checks need no place: the process has spare
               threads for them
     read      its body arrives, within a time limit; then the request takes one of the turns, of
-    which
+              which
               the setting ``threads`` gives the number
     rest      it waits for work of another process or thread, and lends its turn meanwhile
     leave     turn and place are free again

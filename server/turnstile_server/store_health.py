@@ -1,9 +1,9 @@
 """Whether the store of a server is usable: checked before the start, and while it runs.
 
     at the start    the main process opens the store, checks a small SQLite file completely, and
-    writes
+                    writes
     /readyz         a process that answers reads and writes a row without meaning, at most once in
-    ``PROBE_S``
+                    ``PROBE_S``
     background      checks the whole file again and again, for a hundredth of the time
 
 Unauthenticated callers see only the cause of a failure; the error itself goes to the log.

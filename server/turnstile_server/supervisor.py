@@ -1,12 +1,12 @@
 """The main process of a server: one home folder, one server; its processes start and end with it.
 
     main process    holds the lock of the home, and the port; starts the others, and restarts one
-    that dies
+                    that dies
     http            ``workers`` processes that answer requests
     background      one that publishes, sweeps and collects
     light work      one that writes checkpoints, version checksums and log compaction files
     owner           in a fleet: one that applies the changes of catalogs whose granules the server
-        owns
+                    owns
 
 Where the system allows it, processes are forked after all imports, so that a start, and the
 replacement of a killed process, costs no imports. A process whose main process is gone ends itself;

@@ -3,7 +3,7 @@ works for some roles.
 
     main process    starts the others, restarts one that dies, and logs progress now and then
     background      the member of the fleet; publishes, makes events, sweeps: as far as its roles
-    say
+                    say
     light work      with the role ``maintain``
 
 It has no port, and holds no lock, so any number of workers can run side by side. The rows of the

@@ -2,7 +2,7 @@
 and for servers.
 
     app = commit()             of a deployment: opens its services from the environment at the first
-    request
+                               request
     app = commit(services)     on existing services
 
 The gateway decides which app serves a request (template.yaml); every app answers a path without a

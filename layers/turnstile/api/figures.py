@@ -2,9 +2,9 @@
 ``TURNSTILE_METRICS`` chooses them:
 
     alarms   those that infra/alarms.yaml reads, of a run in which one of them is not 0; nothing
-    while all is well (default)
+             while all is well (default)
     all      every figure of every run, and of each operation of the API its duration, refusals and
-    failures
+             failures
     none     nothing
 
 CloudWatch takes $0.30 a month for a metric, by the hours in which it has a value, and counts each

@@ -4,7 +4,7 @@ that readers are promised.
 A commit's bytes (I2, I4) are in one of four places:
 
     staged, not yet published      the staged file, whole, if its bytes are those that were
-    validated
+                                   validated
     inline in the row              the entry's bytes, made final for their position
     inline in an obj               the same, from the obj
     published                      ``_delta_log/<v>.json``

@@ -4,7 +4,7 @@ check of a changed one (I8, I20).
     reads = GroupReads(group.reads, judge)
     reads.check(at, key)                    # the condition of the group's write
     reads.refused({at: head})               # from the rows that refused it: valid reads move to the
-    later version
+                                            later version
     reads.stale                             # invalid reads: the group is refused
 
 A read without a predicate is valid while its table has not changed (I8). A read with one is valid

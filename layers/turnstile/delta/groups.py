@@ -2,11 +2,11 @@
 in one write; for more ``delta.large_groups`` does steps 2 and 3.
 
     1  prepare each member        as alone (``delta.ratify``, steps 1 to 3); HEADs that are not
-    cached are read in one request
+                                  cached are read in one request
     2  one transaction            each part exactly the single-table write; a Check for each table
-    that was only read
+                                  that was only read
     3  refused                    every member is decided from the row that refused it; if all can
-    be written after all
+                                  be written after all
                                   (a ticket's other form, inline bytes moved to an obj, a read whose
                                   rows no later commit
                                   changed: ``delta.group_reads``), again from 2

@@ -2,12 +2,12 @@
 with the rights can finish or undo them.
 
     1  announce        the commits as an obj, then the entry's row: two writes, before the group is
-    sent
+                       sent
     2  commit          the group's one write (``delta.groups``), which also turns the entry from
-    open to committed
+                       open to committed
     3  resume          the same group again, from the obj: a replay if it was ratified (I3)
     4  abort           one write that turns an open entry to aborted: a copy of 2 that arrives later
-        is refused
+                       is refused
 
 So the entry's row is the outcome: exactly one of 2 and 4 happens in every race, and nothing has to
 be recovered after a crash. An obj without a row, of a client that died inside 1, ends by itself.

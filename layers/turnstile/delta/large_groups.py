@@ -3,11 +3,11 @@ ADR 24).
 
     1  begin                the group's row: open
     2  prepare              an undecided entry in every HEAD, a hundred in one transaction, each
-    under exactly the conditions
+                            under exactly the conditions
                             of the single-table write; an entry without a commit for each table that
                             was only read
     3  decide               committed, when all are prepared; aborted, when one is refused: one
-    conditional write
+                            conditional write
     4  fold, or remove      the entries, a hundred in one transaction
 
 Before 3 the group is invisible to readers, after it all of it is visible: a process that finds an

@@ -4,9 +4,9 @@ actions are not read.
 A state is built from the newest start that can be read, and the commits after it:
 
     checksum     ``<v>.crc``, if it names the same transaction as ``<v>.json`` (Delta protocol,
-    "Version Checksum File")
+                 "Version Checksum File")
     checkpoint   JSON, or Parquet where pyarrow can be imported (Delta protocol, "Checkpoints":
-    protocol, metaData and
+                 protocol, metaData and
                  domainMetadata are in the checkpoint's own files, never in sidecars)
     nothing      version 0, if the log still goes back so far
 

@@ -3,15 +3,15 @@
 
     1  read the HEAD                     consistent
     2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they
-    are there (I4)
+                                         are there (I4)
     3  identity index                    everything that is about to leave the tail is written to it
-    first (I3)
+                                         first (I3)
     4  raise the floor                   one conditional write, after every few versions, so that a
-    crash loses little
+                                         crash loses little
     5  stuck, or no longer               a version that can never be published stops the table, with
-    a reason
+                                         a reason
     6  recovering                        a restored HEAD adopts the versions published after it
-    (``delta.recover``)
+                                         (``delta.recover``)
 
 A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files
 identical and continues. Any number of publishers may work on a table at once: they write the same

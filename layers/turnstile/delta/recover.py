@@ -3,12 +3,12 @@ versions (design 2.7).
 
     1  publish    the restored HEAD's commits; from here on the log agrees with it up to ``latest``
     2  begin      one conditional write, if the log has versions after ``latest``: no commits any
-        more
+                  more
     3  adopt      for v = latest+1 ..: read ``_delta_log/<v>.json``, check it as the proposal it
-    was, write its table metadata
+                  was, write its table metadata
                   if it changes that, and one conditional write that names v
     4  end        nothing more is published: commits again. Or stuck, at the version that cannot be
-        adopted
+                  adopted
 
 1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); an operator, who knows
 of the restore, asks for 2. After a restore of all rows an operator may do 2 first for every table,

@@ -2,7 +2,7 @@
 (I23).
 
     a commit comes     1  its content is validated (``ratify``), and it joins the line of its table
-    (``store.queue``)
+                          (``store.queue``)
                        2  the first of the line leads; the others wait
     the leader         1  takes the commits that wait, up to a limit
                        2  chooses those that fit together on the row which its last write left
@@ -10,7 +10,7 @@
                           written alone, as if there were no line
                        3  one conditional write
                        4  answers every commit that it took from the row that comes back: ratified,
-                           a
+                          a
                           conflict, a refusal; or it stays in the line
 
 Every commit is answered by a row that was read or written after it joined, and by the same

@@ -2,9 +2,9 @@
 24).
 
     readers    ``seen``: the HEAD by the present state of the group's row. One read more if a HEAD
-        has an entry, no write
+               has an entry, no write
     writers    ``settle``: the entry is folded or removed, the group aborted if it is past its
-        deadline; while it is open the
+               deadline; while it is open the
                writer waits, for about a second in all, and then has the HEAD with the entry: a
                    refusal that passes
 

@@ -5,21 +5,21 @@ For operators, after an incident or a restore, and for audits: ``turnstile verif
 comparisons:
 
     every version from the log's first one up to the floor    its commit is there (I4, I5), can be
-    read, and has a
+                                                              read, and has a
                                                               later in-commit timestamp than the one
                                                               before (I7)
     a transaction id                                          once in the log, and of no other
-    version by the
+                                                              version by the
                                                               identity index, which has 30 days (I2,
                                                               I3)
     a version whose entry the HEAD still has                  transaction id, in-commit timestamp,
-    size and digest are
+                                                              size and digest are
                                                               the ratified ones, as far as the entry
                                                               has them; above
                                                               the floor, all bytes (I2, I4)
     versions published after ``latest``                       none: they were never ratified (I6)
     the log itself                                            it can be read: by
-        ``delta.soundness.judge`` (I24): it
+                                                              ``delta.soundness.judge`` (I24): it
                                                               is there, begins at version 0 or at a
                                                               checkpoint that is
                                                               whole, each commit is read to its end,

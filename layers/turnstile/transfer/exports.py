@@ -4,7 +4,7 @@
     2  leaving     no commit is ratified any more
     3  publish     everything ratified into ``_delta_log``
     4  release     version latest + 1, put-if-absent: no catalog decides any more. In-commit
-    timestamps stay
+                   timestamps stay
     5  tombstone   name gone, HEAD dropped, location without an owner, in one transaction
 
 A crash after any step is healed by running the export again: the HEAD says leaving, and the release

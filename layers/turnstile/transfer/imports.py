@@ -1,14 +1,14 @@
 """Import of a filesystem-based Delta table (design 2.4).
 
     1  survey       name, location, log are read; nothing is changed. A dry run ends here with its
-    report
+                    report
     2  claim        the location's owner row, with the uuid that the table will have, marked as an
-    import's
+                    import's
     3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. If a
-    filesystem writer takes N
+                    filesystem writer takes N
                     first, N+1 is tried
     4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in
-    one transaction
+                    one transaction
 
 The claim gives the import its identity: the next run finds the uuid there, and in N the txn id that
 belongs to it. The HEAD is made only from N; so a crash after any step is healed by running the

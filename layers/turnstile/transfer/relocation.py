@@ -2,11 +2,11 @@
 follows.
 
     1  plan      all rows and trees are read; nothing is changed. Reasons against the move are found
-    here, and a dry run ends here
+                 here, and a dry run ends here
     2  owners    each location below the new root gets the row of its owner; zones are claimed
     3  rows      HEADs, external tables and staging tables get their new locations
     4  trees     one change of each catalog gives its tables their new locations, and ends resets to
-    earlier states
+                 earlier states
     5  vacated   the owners of the old locations are erased; zones stay
 
 No server may use the store meanwhile. Each step is a series of conditional writes, and may be

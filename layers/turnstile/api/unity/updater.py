@@ -1,10 +1,10 @@
 """One update of a coordinated table, all or nothing.
 
     commit                   the ratifier's one conditional write, with the metadata that the
-    request changes
+                             request changes
     metadata only            one conditional write on the HEAD; the log stays unchanged
     claimed backfill only    no write: only versions that were seen in storage count as published
-        (I5)
+                             (I5)
 
 A repetition of an accepted commit returns the present state and changes nothing, whatever else the
 request says and however stale its etag is (I3). The ratifier checks identity first, by transaction

@@ -6,16 +6,16 @@ A log is sound if
     folder        it has a commit at all
     contiguous    every version from its first commit up to the newest published one is there
     begun         its first commit is version 0, or there is a checkpoint of its version, or a
-    clean-up
+                  clean-up
                   removed the versions before it; and a checkpoint at or after the first commit is
                   whole
     commits       each is of some bytes, each line is an action, and the first is a commitInfo with
-    an
+                  an
                   in-commit timestamp if the protocol demands one (Delta protocol, "In-Commit
                   Timestamps", "Catalog-managed tables")
     ratified      a commit that the HEAD still has an entry of has the size that was ratified
     checkpoints   all parts and sidecars are there, with their sizes; every page can be read; the
-    count
+                  count
                   of ``add`` is that of the version checksum, of ``_last_checkpoint`` and of the
                   checkpoint's own tag, as far as they are there; and the checkpoint that
                   ``_last_checkpoint`` names is there

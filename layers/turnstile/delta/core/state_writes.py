@@ -2,13 +2,13 @@
 
     active               ->  stuck, and back            a version cannot be published (design 2.1)
     active, stuck        ->  recovering                 the HEAD was restored, and is or may be
-    behind its log (design 2.7)
+                                                        behind its log (design 2.7)
     recovering           ->  recovering                 one published version adopted: ratified and
-    published in one write
+                                                        published in one write
     recovering           ->  active, or stuck           nothing more is published, or the next
-    version cannot be adopted
+                                                        version cannot be adopted
     stuck, recovering    ->  recovering                 unpublished commits are taken back, by an
-    operator's choice
+                                                        operator's choice
     active, stuck, pinned -> dropped, and back          with the catalog's HEAD in one transaction
     active               ->  leaving, and back          an export
     leaving              ->  dropped                    the export is done

@@ -2,7 +2,7 @@
 decided (ADR 24).
 
     prepare        HEAD: ``undecided`` is set, under exactly the conditions of the single-table
-        write
+                   write
     decide         the group's row: open -> committed or aborted, one conditional write
     fold           HEAD: the actions of the single-table write, and ``undecided`` goes
     remove         HEAD: ``undecided`` goes

@@ -2,7 +2,7 @@
 ``turnstile.delta.core.soundness``.
 
     judge(storage, floor)            the sources of the newest state: the listing, the newest start,
-    the commits after it
+                                     the commits after it
     judge_commit(storage, version)   one commit, whole
     checkpoints.judge_checkpoint     one checkpoint, whole: all files, all columns, all pages
     folder_fault(storage)            whether there is a log at all
