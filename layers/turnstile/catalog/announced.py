@@ -1,12 +1,18 @@
-"""Announced transactions of catalogs: changes of one, reads of it and commits, with an entry in the journal (docs/decisions/0022, 0023).
+"""Announced transactions of catalogs: changes of one, reads of it and commits, with an entry in the
+journal (docs/decisions/0022, 0023).
 
-    1  announce      ``delta.journal``: the commits, changes and reads as an obj, and the entry's row
-    2  commit        the one write of ``catalog.transactions``, which also turns the entry from open to committed
-    3  refused       by the entry: it was committed before, with the same content (a replay), or it never will be
-                     by anything else: the entry is read once more, since a copy may have been faster
+    1  announce      ``delta.journal``: the commits, changes and reads as an obj, and the entry's
+                     row
+    2  commit        the one write of ``catalog.transactions``, which also turns the entry from open
+                     to committed
+    3  refused       by the entry: it was committed before, with the same content (a replay), or it
+                     never will be;
+                     by any other row: the entry is read once more, since a copy may have been
+                         faster
 
-The entry remembers the outcome, in place of the row of an idempotency key, for whoever sends the transaction. A crash between any
-two writes leaves an entry that is open, and nothing else but objs and files for gc.
+The entry holds the outcome, in place of the row of an idempotency key, for every sender of the
+transaction. A crash between any two writes leaves an entry that is open, and nothing else but objs
+and files for gc.
 """
 
 from __future__ import annotations
@@ -24,16 +30,18 @@ from turnstile.store.core.errors import TurnstileError
 
 
 class AnnouncedTransactions:
-    """Commits announced transactions of catalogs. What a caller may change is the caller's business (I12)."""
+    """Commits announced transactions of catalogs. The caller authorizes (I12)."""
 
     def __init__(self, journal: Journal, groups: GroupRatifier, committer: Committer) -> None:
         self._journal, self._groups = journal, groups
         self._transactions = CatalogTransactions(groups, committer)
 
     def replayed(self, group: GroupRequest, part: CatalogPart) -> Applied | None:
-        """What the transaction came to, if it is committed with this very content; None while it is open. Raises NotFound without an
-        entry; StateConflict ``TransactionAborted``, ``TransactionCommitted`` or ``TransactionSuperseded`` where this content never
-        will be; OutcomeUnknown where it is committed and a commit of it cannot be shown any more."""
+        """The result of the transaction, if it is committed with this very content; None while it
+        is open. Raises NotFound without an entry; StateConflict ``TransactionAborted``,
+        ``TransactionCommitted`` or ``TransactionSuperseded`` if this content never will be;
+        OutcomeUnknown if it is committed and a commit of it cannot be shown any more.
+        """
         sent, obj = self._journal.with_entry(group, part)
         return self._outcome(sent, obj, self._journal.entry(group.id))
 
@@ -44,8 +52,10 @@ class AnnouncedTransactions:
         changes: Callable[[], Sequence[GroupChange]],
         reads: CatalogReads,
     ) -> Applied | NotApplied:
-        """Applies what was announced, once, whoever sends it. ``changes`` are those of ``part``, prepared when it is called. Raises as
-        ``replayed``, as ``changes``, and as ``CatalogTransactions.commit``."""
+        """Applies the announced content, once, for all senders. ``changes`` are those of ``part``,
+        prepared when it is called. Raises as ``replayed``, as ``changes``, and as
+        ``CatalogTransactions.commit``.
+        """
         sent, obj = self._journal.with_entry(group, part)
         try:
             outcome = self._transactions.commit(part.catalog, sent, changes(), reads)

@@ -1,13 +1,17 @@
-"""Managed tables that are registered before their version 0 is written, as some clients of Unity Catalog do it (I25, ADR 70):
+"""Managed tables that are registered before their version 0 is written, as some clients of Unity
+Catalog do it (I25, ADR 70):
 
     1  staging table      a fresh uuid and a location, as for every managed table (``create``)
-    2  registration       ``Awaiting``: the name leads to a table without a HEAD, and to nothing else; nothing is ratified on it
+    2  registration       ``Awaiting``: the name leads to a table without a HEAD, and to nothing
+                          else; nothing is ratified on it
     3  version 0          the client writes it
-    4  adoption           whoever names the table next: version 0 is judged as at every registration, and the table gets its HEAD
-       or the end         it was dropped, or gc gave it up after the grace of staging tables
+    4  adoption           the next request for the table: version 0 is validated as at every
+                          registration, and the table gets its HEAD
+       or the end         it was dropped, or gc removed it after the grace of staging tables
 
-What one of these writes, the others compare: the state of the staging row is ``open``, ``awaited`` or ``collecting``, and gone
-with the adoption. So a table is adopted once, under the name that it has then, and never after it was given up.
+Each of these writes compares the state of the staging row: ``open``, ``awaited`` or ``collecting``;
+the adoption removes the row. So a table is adopted once, under the name that it has then, and never
+after gc removed it.
 """
 
 from __future__ import annotations
@@ -53,7 +57,8 @@ Describe = Callable[[Table, Content], DeltaMetadata]
 
 
 class Awaiting:
-    """Registers tables whose version 0 is awaited. The caller has found that it is not there."""
+    """Registers tables whose version 0 is awaited. Requires that the caller has looked for version
+    0 and not found it."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
         self._world, self._reader, self._committer = world, reader, committer
@@ -61,8 +66,10 @@ class Awaiting:
     def register(
         self, catalog: str, namespace: Path, name: str, table_id: str, *, about: External, comment: str | None, principal: Principal
     ) -> None:  # fmt: skip
-        """Gives the staging table ``table_id`` a name; again is accepted. ``about`` is what the client says of it. Raises InvalidRequest,
-        NotFound, PermissionDenied (I12), AlreadyExists, TooLarge; StateConflict ``StagingTableUsed`` if it has another name."""
+        """Gives the staging table ``table_id`` a name; a repeated call is accepted. ``about``: the
+        client's description of the table. Raises InvalidRequest, NotFound, PermissionDenied (I12),
+        AlreadyExists, TooLarge; StateConflict ``StagingTableUsed`` if it has another name.
+        """
         check_path(namespace)
         check_identifier(name, "name")
         check_comment(comment)
@@ -100,7 +107,7 @@ class Awaiting:
 
 
 class Adoption:
-    """Makes tables of those whose version 0 has come."""
+    """Adopts tables whose version 0 has arrived."""
 
     def __init__(
         self, world: World, committer: Committer, metadata: MetadataStore, *, limits: Limits, describe: Describe = described
@@ -155,7 +162,8 @@ class Adoption:
         return True
 
     def adopt_by_id(self, table_id: str) -> Table | None:
-        """Returns the table whose version 0 is still awaited, None for any other: one that was adopted now has a HEAD. Raises as ``adopt``."""
+        """Returns the table whose version 0 is still awaited, None for any other: one that was
+        adopted now has a HEAD. Raises as ``adopt``."""
         row = self._world.refs.read(self._world.space.external(table_id))
         if row is None:
             return None
@@ -176,8 +184,10 @@ class AwaitedDrops:
         self._world, self._committer = world, committer
 
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
-        """The name leads nowhere, and gc collects what is at the location. Raises NotFound if it does not lead to ``table_id``;
-        StateConflict ``ConcurrentChange`` if the table was adopted meanwhile."""
+        """Removes the name; gc collects the files at the location. Raises NotFound if the name does
+        not lead to ``table_id``; StateConflict ``ConcurrentChange`` if the table was adopted
+        meanwhile.
+        """
         space, full = self._world.space, dotted(catalog, *namespace, name)
 
         def change(view: View) -> Edit:

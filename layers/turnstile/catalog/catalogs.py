@@ -104,8 +104,8 @@ class Catalogs:
         return _entity(View(tree, self._reader.store), name)
 
     def _same_rights(self, name: str) -> tuple[Write, ...]:
-        """The catalog's rights must still be those by which the request was authorized: they are in its own tree, while
-        this change is one of the realm's (I12)."""
+        """The catalog's rights must still be those by which the request was authorized: they are in
+        its own tree, while this change is one of the realm's (I12)."""
         if self._reader.authorizer is None:
             return ()
         head = self._reader.current(name).head
@@ -152,8 +152,8 @@ class Catalogs:
         return new_catalog(self._reader.key(name), name, id, now)
 
     def realm_row(self) -> Row | None:
-        """Returns the row of the realm's tree. The first caller creates it; those that lose the race use the
-        winner's."""
+        """Returns the row of the realm's tree. The first caller creates it; callers that lose the
+        race use the winner's."""
         key = self._reader.key(REALM_TREE)
         row = self._world.refs.read(key)
         if row is not None:

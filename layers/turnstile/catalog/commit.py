@@ -49,11 +49,13 @@ MAX_ROWS: Final = TRANSACT_MAX - 2
 carries an idempotency key."""
 
 OUTLIVED_MS: Final = 15 * 60_000
-"""The longest time a function may run. An older change was frozen with its sandbox, and what it would make reachable
-may be as old: entities of an earlier attempt, files that its function wrote, an obj whose parts are gone by now. gc
-expects the objs of a commit to be written within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). A
-swap that is delayed later, on its way into the store, is met by clauses of its own (``core.rows``: ``not swept``, ``same
-sweeps``)."""
+"""The longest time a function may run. An older change ran in a sandbox that was frozen; the objs
+and files that it would reference may already be collected: entities of an earlier attempt, files
+that its function wrote, an obj whose parts are gone. gc expects the objs of a commit to be written
+within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). Clauses of its own refuse a
+swap that is delayed later, on its way into the store (``core.rows``: ``not swept``, ``same
+sweeps``).
+"""
 
 _LOGGER: Final = logging.getLogger("turnstile.catalog")
 
@@ -68,10 +70,11 @@ class Edit(msgspec.Struct, frozen=True):
         writes: writes on other rows, in the same transaction as the HEAD: at most ``MAX_ROWS``.
         access: the catalog's own rights from now on; None keeps them.
         entries: index entries by key, of entities that exist already and get another name.
-        restores: whether it brings back what the changed tree may not lead to.
-        replaced: when the tree of the past that is brought back was replaced (ms), if only the kept history still protects
-            it from gc: the change is refused once gc has swept what was replaced then.
-        more: whether the same request goes on with another change after this one.
+        restores: whether it brings back entities that the changed tree may not lead to.
+        replaced: when the tree of the past that is brought back was replaced (ms), if only the kept
+            history still protects it from gc: the change is refused once gc has swept entities that
+            were replaced then.
+        more: whether the same request makes another change after this one.
     """
 
     message: str
@@ -86,13 +89,13 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class View:
-    """What a change function may read: the tree that it would change, and the entities of that tree."""
+    """The view of a change function: the tree that it would change, and the entities of that tree."""
 
     def __init__(self, tree: Tree, store: CatalogStore) -> None:
         self.tree, self.store = tree, store
 
     def entity(self, obj: str) -> Entity:
-        """Cached, so another attempt reads only what has changed."""
+        """Cached, so another attempt reads only changed entities."""
         return self.store.entity(self.tree.catalog, obj)
 
     def entities(self, objs: Sequence[str]) -> dict[str, Entity]:
@@ -118,8 +121,9 @@ class View:
 
 
 ChangeFunction = Callable[[View], Edit | None]
-"""Returns the change, or None if nothing needs changing; raises what refuses it. Called again with a newer tree when
-the catalog was changed meanwhile, so only real conflicts are refused."""
+"""Returns the change, or None if nothing needs changing; raises the reason for refusing it. Called
+again with a newer tree when the catalog was changed meanwhile, so only real conflicts are refused.
+"""
 
 RejectionHandler = Callable[[Mapping[int, Row | None]], None]
 """Called with the rows that refused, by position in ``Edit.writes``. Raises the operation's error, or returns to try
@@ -167,13 +171,15 @@ class Committer:
         row: Row | None = None,
         on_rejected: RejectionHandler | None = None,
     ) -> Tree:
-        """Applies ``change`` and returns the tree that has it. ``row`` is the catalog's, if the caller has just read
-        it. Without ``on_rejected`` the change is computed again when other rows of it refuse.
+        """Applies ``change`` and returns the tree that has it. ``row`` is the catalog's, if the
+        caller has just read it. Without ``on_rejected`` the change is computed again when other
+        rows of it refuse.
 
-        Raises NotFound; StateConflict ``ConcurrentChange``: others were faster until the deadline; Throttled: it was
-        delayed for longer than a function may run; TooLarge: the index does not fit into one obj; what ``change`` and
-        ``on_rejected`` raise. Then nothing was applied. OutcomeUnknown: the swap's answer was lost until the
-        deadline."""
+        Raises NotFound; StateConflict ``ConcurrentChange``: others were faster until the deadline;
+        Throttled: it was delayed for longer than a function may run; TooLarge: the index does not
+        fit into one obj; the errors of ``change`` and ``on_rejected``. Then nothing was applied.
+        OutcomeUnknown: the swap's answer was lost until the deadline.
+        """
         if self._queue is None:
             return self._commit(catalog, change, row, on_rejected)
 
@@ -270,11 +276,13 @@ class DraftCommit:
 
 
 class CommitAttempts:
-    """The attempts of one change, or of a group of them: what was written, what may be used again, what may be deleted.
+    """The attempts of one change, or of a group of them: written objs, reusable objs, and objs that
+    may be deleted.
 
-    HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that attempt can never
-    land any more, whatever became of its answer. Only then are its objs deleted here; in all other cases gc deletes
-    them."""
+    HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that
+    attempt can never be accepted any more, whatever its answer was. Only then are its objs deleted
+    here; in all other cases gc deletes them.
+    """
 
     def __init__(self, world: World, store: CatalogStore, backoff: Backoff, since: int) -> None:
         self._world, self._store, self._backoff, self._since = world, store, backoff, since
@@ -333,9 +341,11 @@ class CommitAttempts:
         return DraftCommit(Tree(tree.catalog, id, commit, layered), edit, entities, index.written)
 
     def swap_all(self, at: CatalogHead, drafts: Sequence[DraftCommit], since: int, turn: str = "") -> LostSwap | None:
-        """Writes the objs of ``drafts``, each of which follows the one before it, and makes the last one the HEAD, if the HEAD is
-        still ``at``: all of them are in the history then, or none. Returns what refused the swap, if it was refused. ``since``: when
-        the first thing that they depend on was read or written (ms). Raises as ``Committer.commit``."""
+        """Writes the objs of ``drafts``, each of which follows the one before it, and makes the
+        last one the HEAD, if the HEAD is still ``at``: all of them are in the history then, or
+        none. Returns the refusal of the swap, if it was refused. ``since``: when the first value
+        that they depend on was read or written (ms). Raises as ``Committer.commit``.
+        """
         self._catalog = at.name
         last = drafts[-1].tree
         entities = {obj: entity for draft in drafts for obj, entity in draft.entities.items()}
@@ -368,9 +378,11 @@ class CommitAttempts:
         return self._swept(at, outcome)
 
     def _swept(self, at: CatalogHead, lost: LostSwap) -> LostSwap:
-        """What refused the swap, after a look at the sweep mark. One that is ahead of this clock was written by another that is
-        ahead, and would refuse every change until then: it is taken back. That run of gc may be removing what was written
-        before: the next attempt writes it again."""
+        """The reason why the swap was refused, after a look at the sweep mark. A mark that is ahead
+        of this clock was written by another clock that is ahead, and would refuse every change
+        until then: it is taken back. That run of gc may be removing objs that were written before:
+        the next attempt writes them again.
+        """
         row, now = lost.row, self._world.clock.now_ms()
         ahead_ms = swept_ahead(row, now)
         if row is None or (row.get("taken_back", 0) == at.taken_back and not ahead_ms):

@@ -1,11 +1,13 @@
-"""Several changes of a catalog as one: each is computed from the tree as those before it leave it, and all of them are one
-swap of the HEAD (I8, I9).
+"""Several changes of a catalog as one: each is computed from the tree as those before it leave it,
+and all of them are one swap of the HEAD (I8, I9).
 
-    create namespace a; create table a.t; rename b.u to b.w      one edit: three names put, one removed, five rows
+    create namespace a; create table a.t; rename b.u to b.w      one edit: three names put, one
+                                                                 removed, five rows
 
-A row takes part in a transaction once, so two changes of the same row cannot be composed: a Delta table is created, renamed
-or dropped once. Changes that move the index entries of what they do not read (the rename of a namespace) or that change what
-belongs to the catalog itself (its rights, a reset) are not composed either.
+A row takes part in a transaction once, so two changes of the same row cannot be composed: a Delta
+table is created, renamed or dropped once. Changes that move index entries which they do not read
+(the rename of a namespace), or that change members of the catalog itself (its rights, a reset), are
+not composed either.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class DraftView(View):
 
     @property
     def put(self) -> dict[Path, Entity]:
-        """What was put, under names that still lead to it."""
+        """The put entities, under names that still lead to them."""
         return dict(self._put.values())
 
     @property
@@ -93,11 +95,11 @@ class DraftView(View):
 
 
 class Composition:
-    """The changes of one group; ``apply`` and ``on_rejected`` as of one change. Only for one commit, which may take several
-    attempts.
+    """The changes of one group; ``apply`` and ``on_rejected`` as of one change. Only for one
+    commit, which may take several attempts.
 
     Attributes:
-        refused: the change that was refused, and so the reason of what was raised last.
+        refused: the change that was refused, and so the reason of the last raised error.
     """
 
     def __init__(self, changes: Sequence[GroupChange]) -> None:
@@ -107,8 +109,10 @@ class Composition:
         self.refused: RefusedChange | None = None
 
     def apply(self, view: View) -> Edit | None:
-        """All changes in their order, computed from one tree; None if nothing changes. Raises what the first one raises that
-        is refused, whose ``field`` begins with the change, and InvalidRequest if two change the same row."""
+        """All changes in their order, computed from one tree; None if nothing changes. Raises the
+        error of the first refused one, whose ``field`` begins with the change, and InvalidRequest
+        if two change the same row.
+        """
         self._starts, self._seq = [], view.tree.commit.seq
         draft, messages, writes = DraftView(view), list[str](), list[Write]()
         owners: dict[str, int] = {}

@@ -52,7 +52,7 @@ _ANOTHER: Final = "create a staging table of your own, and register that"
 
 
 class StagingTable(msgspec.Struct, frozen=True):
-    """What the client needs to write version 0."""
+    """The data that a client needs to write version 0."""
 
     table_id: str
     location: str
@@ -115,8 +115,8 @@ class Staging:
 
 
 def _written_if_there(view: View, namespace: Path) -> Path:
-    """Returns the levels of a namespace to be: those that are there as they were written. Raises NotFound where one of those above
-    it is something else."""
+    """Returns the levels of a new namespace: existing ones as they were written. Raises NotFound if
+    one of those above it is something else."""
     depth = 0
     while depth < len(namespace) and view.tree.find(namespace[: depth + 1]) is not None:
         depth += 1
@@ -208,14 +208,15 @@ class Registrar:
         principal: Principal = OPERATOR,
         describe: Callable[[Content], DeltaMetadata] = first_metadata,
     ) -> Registration:
-        """Makes the staging table ``table_id`` the table ``name`` of ``principal``, the creator of the staging table or
-        an admin. Four requests when warm, however large the catalog. ``describe`` returns the table metadata for the
-        content of version 0.
+        """Makes the staging table ``table_id`` the table ``name`` of ``principal``, the creator of
+        the staging table or an admin. Four requests when warm, however large the catalog.
+        ``describe`` returns the table metadata for the content of version 0.
 
-        Raises InvalidRequest, NotFound, InvalidCommit (version 0 breaks the contract), TooLarge (the comment),
-        PermissionDenied (I12), what ``describe`` raises; AlreadyExists: it can still be registered under another name;
-        StateConflict ``StagingTableUsed``: it is a table of another name already; OutcomeUnknown: send the same request
-        again."""
+        Raises InvalidRequest, NotFound, InvalidCommit (version 0 breaks the contract), TooLarge
+        (the comment), PermissionDenied (I12), the errors of ``describe``; AlreadyExists: it can
+        still be registered under another name; StateConflict ``StagingTableUsed``: it is a table of
+        another name already; OutcomeUnknown: send the same request again.
+        """
         check_path(namespace)
         check_identifier(name, "name")
         check_comment(comment)

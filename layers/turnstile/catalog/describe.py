@@ -18,11 +18,13 @@ from turnstile.store.ports import Accepted, World
 _ATTEMPTS: Final = 4
 
 Redescribe = Callable[[str, DeltaMetadata], DeltaMetadata]
-"""Returns the new metadata for the present one and its id; raises what refuses it. No side effects."""
+"""Returns the new metadata for the present one and its id; raises the reason for refusing it. No
+side effects."""
 
 
 def not_active(name: str, row: Row | None) -> TurnstileError:
-    """Returns the error for a table ``name`` whose HEAD, as the refused write saw it, is not in ordinary use."""
+    """Returns the error for a table ``name`` whose HEAD, as the refused write saw it, is not in
+    ordinary use."""
     if row is None or row["state"] == "dropped":
         return NotFound("table", name, field="table", remedy="list the namespace; it was dropped meanwhile")
     if row.get("undecided") and row["state"] in ("active", "stuck"):
@@ -51,9 +53,10 @@ class Describer:
         self._world, self._metadata = world, metadata
 
     def describe(self, head: TableHead, change: Redescribe) -> TableHead:
-        """Returns the HEAD after ``change``: one conditional write, none if nothing changes. Raises NotFound;
-        StateConflict ``TableNotActive``, or ``ConcurrentChange`` if others were faster every time; OutcomeUnknown; what
-        ``change`` raises."""
+        """Returns the HEAD after ``change``: one conditional write, none if nothing changes. Raises
+        NotFound; StateConflict ``TableNotActive``, or ``ConcurrentChange`` if others were faster
+        every time; OutcomeUnknown; the errors of ``change``.
+        """
         world = self._world
         for _ in range(_ATTEMPTS):
             before = self._metadata.get(head.catalog, head.metadata)

@@ -1,10 +1,11 @@
-"""Drops tables and namespaces: a name leads nowhere and the HEAD is dropped, in one transaction (I9). Nothing is
-deleted.
+"""Drops tables and namespaces: a name leads nowhere and the HEAD is dropped, in one transaction
+(I9). Nothing is deleted.
 
-The name can be used again at once, by another table with another uuid. gc purges the files of a managed table after a
-grace period, if the location still belongs to the dropped uuid; those of an imported table it leaves alone. The log of
-an imported table stays in use elsewhere, so everything ratified is published before the drop (I11). A clone has no
-files; its drop releases those of its source.
+The name can be used again at once, by another table with another uuid. gc purges the files of a
+managed table after a grace period, if the location still belongs to the dropped uuid; those of an
+imported table it leaves alone. The log of an imported table stays in use elsewhere, so everything
+ratified is published before the drop (I11). A clone has no files; its drop releases those of its
+source.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _Item = tuple[Path, IndexEntry]
 
 
 class Dropper:
-    """Drops tables, those without a HEAD included."""
+    """Drops tables, including those without a HEAD."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, publisher: Publisher) -> None:
         self._world, self._reader, self._committer, self._publisher = world, reader, committer, publisher
@@ -81,9 +82,10 @@ class Dropper:
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
 
     def prepared(self, catalog: str, namespace: Path, name: str) -> CatalogChange:
-        """The drop of a managed table or a clone, to be committed with others; no request. It raises as ``drop``, and
-        UnsupportedTable for another table: an imported one is published first, and what is registered only is looked up by
-        its location."""
+        """The drop of a managed table or a clone, to be committed with others; no request. It
+        raises as ``drop``, and UnsupportedTable for another table: an imported one is published
+        first, and a registered one is looked up by its location.
+        """
         full, path = dotted(catalog, *namespace, name), (*namespace, name)
         first: list[str] = []  # the uuid that the name led to first
 
@@ -136,8 +138,8 @@ class NamespaceDropper:
         self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
 
     def drop(self, catalog: str, path: Path, *, cascade: bool = False) -> None:
-        """With ``cascade`` also what is below it. Raises NotFound; StateConflict ``TableNotActive`` for a table below
-        it, and ``NamespaceNotEmpty`` as ``_droppable``."""
+        """With ``cascade`` also everything below it. Raises NotFound; StateConflict
+        ``TableNotActive`` for a table below it, and ``NamespaceNotEmpty`` as ``_droppable``."""
         while not self._step(catalog, path, cascade=cascade):
             pass
 

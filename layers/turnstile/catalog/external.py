@@ -1,8 +1,9 @@
-"""External tables: registered by location, not coordinated here. Each is an entity, the ownership of its location, and
-a row that leads from the uuid to the location.
+"""External tables: registered by location, not coordinated here. Each is an entity, the ownership
+of its location, and a row that leads from the uuid to the location.
 
-What lies at the location is not checked: the table may be written later, by another engine, in a format that only it
-knows. But no other table may own the location (I10), so that no drop here ever purges it.
+The files at the location are not checked: the table may be written later, by another engine, in a
+format that only it knows. But no other table may own the location (I10), so that no drop here ever
+purges it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,22 @@
-"""Group commit: changes of one catalog that wait in a process are applied together, in one swap of its HEAD (I21).
+"""Group commit: changes of one catalog that wait in a process are applied together, in one swap of
+its HEAD (I21).
 
     a change comes     1  it joins the line of its catalog
                        2  the first of the line leads; the others wait, and find their outcome there
     the leader         1  takes the changes that wait, up to a limit
                        2  reads the catalog's row, unless it knows the row that its last swap left
-                       3  judges each change in the state that those before it leave: a chain of commits (``core.grouping``)
+                       3  computes each change in the state that those before it leave: a chain of
+                          commits (``core.grouping``)
                        4  writes the objs of all of them: one batch
-                       5  swaps the HEAD for the last of them: one conditional write, or one transaction with their rows
-                       6  tells outcomes; whoever has none stays in the line
+                       5  swaps the HEAD for the last of them: one conditional write, or one
+                          transaction with their rows
+                       6  completes the changes whose outcome is certain; the others stay in the
+                          line
                        7  when its own change has an outcome, the next of the line leads
 
-One that is refused spoils nothing: the change after it is judged as if it had not been there. A writer of another process that bypasses the
-line makes the swap lose, and all changes are judged again. A crash loses what a crash of each alone would lose.
+A refused change has no effect on the change after it. If a writer of another process changes the
+HEAD first, the swap loses, and all changes are computed again. A crash loses the same changes as a
+crash of each alone would.
 """
 
 from __future__ import annotations
@@ -36,10 +41,12 @@ if TYPE_CHECKING:
     from turnstile.store.ports import World
 
 FREE_ROUNDS: Final = 2
-"""Attempts after which a leader pauses in any case: the second one has read the row, and tells whatever the first could not."""
+"""Attempts after which a leader pauses in any case: the second one has read the row, and completes
+every change that the first could not."""
 
 Judge = Callable[[Tree | None], "Edit | None"]
-"""Authorizes a change in a tree and computes it; None: there is no such catalog. Raises what refuses the change."""
+"""Authorizes a change in a tree and computes it; None: there is no such catalog. Raises the reason
+for refusing the change."""
 
 Lead = Callable[[Line["WaitingChange"]], None]
 
@@ -65,7 +72,7 @@ class WaitingChange(Waiting[Tree]):
         return self._context.run(self._judge, tree)
 
     def rejected(self, rows: Mapping[int, Row | None]) -> None:
-        """Tells the change which of its rows refused. Raises what refuses it."""
+        """Handles the rows of the change that refused. Raises the reason for refusing the change."""
         if self._on_rejected is not None:
             self._context.run(self._on_rejected, rows)
 
@@ -77,14 +84,16 @@ class ChangeQueue(WaitingQueue[WaitingChange]):
         super().__init__(GROUP_CHANGES, "changes of the catalog", most)
 
     def commit(self, catalog: str, change: WaitingChange, lead: Lead, patience_ms: int) -> Tree:
-        """Returns the tree that has ``change``, by whoever led it. Raises as ``apply``."""
+        """Returns the tree that has ``change``, whichever thread led. Raises as ``apply``."""
         self.apply(catalog, change, lead, patience_ms)
         return change.outcome()
 
 
 class _Judged(msgspec.Struct, frozen=True):
-    """A change of a group after an attempt: what it came to, and by what: the tree or the error that it is told. ``real`` as of
-    ``core.grouping.telling``; ``rows``: the positions of its writes in the transaction."""
+    """A change of a group after an attempt: its result, and the tree or the error of its answer.
+    ``real`` as of ``core.grouping.telling``; ``rows``: the positions of its writes in the
+    transaction.
+    """
 
     change: WaitingChange
     judgement: Judgement
@@ -144,7 +153,8 @@ class GroupTurn:
             self._knows_row = False
 
     def _attempt(self, group: Sequence[WaitingChange]) -> Swap:
-        """Judges the changes, sends those that were accepted, and tells what can be told."""
+        """Evaluates the changes, commits the accepted ones, and completes those whose outcome is
+        certain."""
         if not self._read(group):
             return Swap.NONE
         tree = None if self._row is None else self._reader.unauthorized_at(self._catalog, self._row)
@@ -176,7 +186,8 @@ class GroupTurn:
     def _judge(
         self, group: Sequence[WaitingChange], tree: Tree | None, drafts: list[DraftCommit], judged: list[_Judged]
     ) -> None:
-        """Appends to ``drafts`` the commits of the changes that make one, and to ``judged`` what each change came to."""
+        """Appends to ``drafts`` the commits of the changes that make one, and to ``judged`` the
+        result of each change."""
         store, rows, size_bytes = self._reader.store, dict[str, int](), 0
         for change in group:
             real = change in self._seen_by and not drafts
@@ -240,7 +251,8 @@ class GroupTurn:
         return self._tell([each for each in judged if not each.change.settled], Swap.LOST)
 
     def _too_large(self, error: TooLarge, judged: Sequence[_Judged]) -> Swap:
-        """An obj does not fit into the store: nothing was written. Of several changes each is committed alone, to find out whose it is."""
+        """An obj does not fit into the store: nothing was written. Of several changes each is
+        committed alone, to find the one with that obj."""
         changing = [each.change for each in judged if each.judgement is Judgement.CHANGES]
         if len(changing) == 1:
             return self._tell(judged, Swap.FAILED, error)

@@ -1,8 +1,9 @@
 """Applies requests with an idempotency key once (``Idempotency-Key``).
 
-The row that remembers a request is written in the transaction that swaps the catalog's HEAD. So however often and
-however concurrently the request is sent, one of them changes something and all get the same response (I3). The row has
-the number of the commit, so the response can be read again as it was, whatever happened since.
+The row of a request is written in the transaction that swaps the catalog's HEAD. So however often
+and however concurrently the request is sent, one of them changes something and all get the same
+response (I3). The row has the number of the commit, so the response can be read again as it was,
+whatever happened since.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from turnstile.store.retry import Pause, no_pause
 T = TypeVar("T")
 
 FinalStatus = Callable[[TurnstileError], int]
-"""Returns the status under which a refusal is remembered: the same request gets it again, whatever happens meanwhile. 0
-for a refusal that may pass: one of the moment, or of a request that was not authorized yet."""
+"""Returns the status under which a refusal is stored: the same request gets it again, whatever
+happens meanwhile. 0 for a temporary refusal, or one of a request that was not authorized yet."""
 
 
 class Repeated(TurnstileError):
@@ -81,7 +82,8 @@ class IdempotentCommitter(Committer):
         row: Row | None = None,
         on_rejected: RejectionHandler | None = None,
     ) -> Tree:
-        """As ``Committer.commit``; raises what ``run`` handles if another request was faster."""
+        """As ``Committer.commit``; raises the exceptions that ``run`` handles if another request
+        was faster."""
         position = -1  # of the remembering row among the writes of the edit
 
         def remembering(view: View) -> Edit | None:
@@ -105,9 +107,11 @@ class IdempotentCommitter(Committer):
         return super().commit(catalog, remembering, row=row, on_rejected=key_first)
 
     def run(self, operation: Callable[[], T], again: Callable[[int | None], T]) -> T:
-        """Returns the result of ``operation``, or if the request was done before that of ``again``, called with the
-        number of the commit that shows what was done (None: no tree does). Raises KeyReused; Repeated: what an earlier
-        attempt was refused with; what ``operation`` raises: if it is final, all further attempts get it too."""
+        """Returns the result of ``operation``. If the request was made before, returns that of
+        ``again``, called with the number of the commit that shows the change (None: no tree does).
+        Raises KeyReused; Repeated: the refusal of an earlier attempt; the errors of ``operation``:
+        if one is final, all further attempts get it too.
+        """
         self._key_read_at = self._clock.now_ms()
         row = self._refs.read(self._key)
         if row is not None:

@@ -1,6 +1,7 @@
-"""Listings and look-ups of a catalog's names, now or as of a moment. A listing is read page by page, each page from the
-HEAD that the first one read, without what the request may not see now, and without names that only Iceberg's clients can
-use."""
+"""Listings and look-ups of a catalog's names, now or as of a moment. A listing is read page by
+page, each page from the HEAD that the first one read, without entities that the request may not see
+now, and without names that only Iceberg's clients can use.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def _first_page(items: Iterable[_KeyedEntity]) -> list[_KeyedEntity]:
 
 
 class Listings:
-    """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
+    """Lists the direct children of a namespace, or of the catalog's root (the empty path)."""
 
     def __init__(self, reader: CatalogReader, as_of_reader: AsOfReader) -> None:
         self._reader, self._as_of_reader = reader, as_of_reader
@@ -72,9 +73,11 @@ class Listings:
         page_token: str | None = None,
         max_results: int | None = None,
     ) -> Page[NamedNamespace]:
-        """Returns child namespaces of ``parent``; with ``deep`` all below it. One request warm, and one for every
-        hundred entities that are not cached; for a moment of the past those of ``AsOfReader``. Raises NotFound
-        (catalog, parent, moment); InvalidRequest for a token that is damaged, expired or of another listing."""
+        """Returns child namespaces of ``parent``; with ``deep`` all below it. One request warm, and
+        one for every hundred entities that are not cached; for a moment of the past those of
+        ``AsOfReader``. Raises NotFound (catalog, parent, moment); InvalidRequest for a token that
+        is damaged, expired or of another listing.
+        """
         moment, items, token = self._page(
             catalog, parent, NAMESPACE, as_of=as_of, token=page_token, size=page_size(max_results), deep=deep
         )
@@ -106,8 +109,10 @@ class Listings:
     def snapshots(
         self, catalog: str, *, page_token: str | None = None, max_results: int | None = None
     ) -> Page[NamedSnapshot]:
-        """Returns named snapshots of a catalog. Responses must leave out their ``versions``, which do not count here.
-        One request warm, and one for those that are not cached. Raises as ``namespaces``."""
+        """Returns named snapshots of a catalog. Responses must leave out their ``versions``, which
+        do not count here. One request warm, and one for those that are not cached. Raises as
+        ``namespaces``.
+        """
         size = min(page_size(max_results), SNAPSHOTS)
         start = self._as_of_reader.page(catalog, "", SNAPSHOT, None, page_token)
         tree = start.moment.tree
@@ -157,8 +162,8 @@ class Listings:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a full name leads to; ``catalog`` and ``path`` as written, ``version`` of a Delta table where the tree or
-    the requested snapshot has one."""
+    """The entity of a full name; ``catalog`` and ``path`` as written, ``version`` of a Delta table
+    where the tree or the requested snapshot has one."""
 
     catalog: str
     head: str
@@ -198,7 +203,8 @@ class Entries:
 
 
 def version_in(versions: Mapping[str, int], entity: Entity) -> int | None:
-    """Returns the version of a Delta table in a tree whose snapshot has these ``versions``; a clone's never changes."""
+    """Returns the version of a Delta table in a tree whose snapshot has these ``versions``; a
+    clone's never changes."""
     if isinstance(entity, Table) and entity.clone is not None:
         return entity.clone.version
     return versions.get(id_of(entity))

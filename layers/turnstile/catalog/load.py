@@ -35,7 +35,7 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
 _LOCATIONS = 10_000
-"""Tables whose locations are remembered."""
+"""Tables whose locations are cached."""
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -55,7 +55,8 @@ class RegisteredTable(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a name leads to, the tree that says so, and the row of its location's owner (None: not read)."""
+    """The entity of a name, the tree that has it, and the row of its location's owner (None: not
+    read)."""
 
     table: TableHead | RegisteredTable
     tree: Tree
@@ -102,10 +103,12 @@ class Loader:
         )
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
-        """Returns the table that the name leads to now. ``content``: return inline content instead of writing files, if
-        the request may read the table. Raises PermissionDenied, whether or not there is such a table (I12); NotFound
-        for what is missing first; UnsupportedTable if it is external; StateConflict if it is being recovered, or has no version yet;
-        StorageFault if an inline commit's file could not be written."""
+        """Returns the table that the name leads to now. ``content``: return inline content instead
+        of writing files, if the request may read the table. Raises PermissionDenied, whether or not
+        there is such a table (I12); NotFound for the first missing level; UnsupportedTable if it is
+        external; StateConflict if it is being recovered, or has no version yet; StorageFault if an
+        inline commit's file could not be written.
+        """
         head = self.find(catalog, namespace, table)
         if isinstance(head, RegisteredTable):
             remedy = "read it by its location; to commit to it here, drop it first (its files stay), then import it"
@@ -118,12 +121,13 @@ class Loader:
         return TableState(head, metadata, self._commits.of(head, 0, MAX_VERSION, content=content))
 
     def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | RegisteredTable:
-        """Returns what the name leads to now: a HEAD, or a table that is registered only. Raises NotFound; InvalidCommit if the version 0
-        that was awaited is there, and breaks the contract."""
+        """Returns the present entity of the name: a HEAD, or a table that is registered only.
+        Raises NotFound; InvalidCommit if the awaited version 0 is there, and breaks the contract.
+        """
         return self.found(catalog, namespace, table).table
 
     def found(self, catalog: str, namespace: Sequence[str], table: str) -> Found:
-        """As ``find``, with what else was read on the way."""
+        """As ``find``, with everything else that was read on the way."""
         path = tuple(namespace)
         resolved, row, beside = self._resolve(catalog, path, table)
         if row is None or row["state"] == "dropped":  # dropped between the two reads: the name may lead elsewhere now

@@ -1,4 +1,4 @@
-"""Says which locations are served, claims lake roots, and finds whose a location is (I10)."""
+"""Checks which locations are served, claims lake roots, and finds the owner of a location (I10)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _ATTEMPTS: Final = 8
 
 
 def require_served(location: str, lake_root: str, *, only_registered: bool = False) -> str:
-    """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its scheme: S3's, and that of
-    ``lake_root``. So ``file:`` leads to the server's own disk only where the lake is there; what is refused is the scheme, the
-    same whatever the disk holds (I12). ``only_registered``: nothing is read there, so other object stores may be named."""
+    """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its
+    scheme: S3's, and that of ``lake_root``. So ``file:`` leads to the server's own disk only where
+    the lake is there; the refusal is about the scheme, the same whatever files the disk holds
+    (I12). ``only_registered``: nothing is read there, so other object stores may be named.
+    """
     location = normalise(location)
     scheme, served = location.partition(":")[0], {"s3", normalise(lake_root).partition(":")[0]}
     if scheme in served or (only_registered and scheme != "file"):
@@ -64,12 +66,14 @@ class Zones:
 
 
 def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -> StateConflict | None:
-    """Returns why an import may not continue with the uuid in ``own``, the owner's row of ``location``; None if it may.
+    """Returns why an import may not continue with the uuid in ``own``, the owner's row of
+    ``location``; None if it may.
 
-    ``own`` has no HEAD and no import run. So its owner is an external table, an Iceberg table or view, or the import of
-    a version that did not store the run. The first three come and go with their names, in one transaction with the
-    owner's row; so the tree, read after that row, tells them from the last (I9). Nothing leads from their uuids to
-    their names, so the whole catalog is read; only an import of what is a table already waits for that.
+    ``own`` has no HEAD and no import run. So its owner is an external table, an Iceberg table or
+    view, or the import of a version that did not store the run. The first three come and go with
+    their names, in one transaction with the owner's row; so the tree, read after that row, tells
+    them from the last (I9). Nothing leads from their uuids to their names, so the whole catalog is
+    read; only an import of an existing table waits for that.
     """
     row = world.refs.read(reader.key(own["catalog"]))
     if row is None:

@@ -24,7 +24,7 @@ MAX_BYTES: Final = 32_768
 E = TypeVar("E", Namespace, Catalog)
 
 Alter = Callable[[Namespace], Namespace]
-"""Returns a namespace after a change; raises what refuses it. No side effects."""
+"""Returns a namespace after a change; raises the reason for refusing it. No side effects."""
 
 
 class NamedNamespace(msgspec.Struct, frozen=True):

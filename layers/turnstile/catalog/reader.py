@@ -1,16 +1,18 @@
 """Resolves names to tables (design 2.4, "Load by name").
 
-A cached mapping counts only while the catalog's HEAD is the one that its tree came from, and absence is never cached.
-So loading by name is one batch read when warm:
+A cached mapping counts only while the catalog's HEAD is the one that its tree came from, and
+absence is never cached. So loading by name is one batch read when warm:
 
     guess = reader.guess(catalog, namespace, table)                    no request
     rows  = refs.read_many([reader.key(catalog), HEAD of guess])       one request
-    tree  = reader.at(catalog, rows.get(...), (*namespace, table))     none if the tree is cached, else one
+    tree  = reader.at(catalog, rows.get(...), (*namespace, table))     none if the tree is cached,
+                                                                       else one
     table = reader.find(tree, namespace, table)                        no request
     table.table_id == guess.table_id: the batch already holds the table's HEAD; otherwise read it
 
-and when cold at most: catalog row; commit obj and index segment in one request; table HEAD. (A catalog whose segment
-directory is too large for its row, beyond some hundred thousand tables, takes one request more.)
+and when cold at most: catalog row; commit obj and index segment in one request; table HEAD. (A
+catalog whose segment directory is too large for its row, beyond some hundred thousand tables, takes
+one request more.)
 """
 
 from __future__ import annotations
@@ -64,8 +66,8 @@ class LastHead(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ReaderCaches:
-    """What all readers of a sandbox share: the HEAD of each catalog that was read last, and commits that a walk through
-    the history has read, without their index."""
+    """The caches that all readers of a sandbox share: the HEAD of each catalog that was read last,
+    and commits that a walk through the history has read, without their index."""
 
     heads: Lru[str, LastHead] = field(default_factory=lambda: Lru(1024 * 1024))
     commits: Lru[tuple[str, str], CatalogCommit] = field(default_factory=lambda: Lru(4 * 1024 * 1024))
@@ -97,7 +99,7 @@ class CatalogReader:
         return self._world.space.catalog(catalog)
 
     def guess(self, catalog: str, namespace: Path, table: str) -> ResolvedTable | None:
-        """Returns what the newest cached tree says; no request. Only valid once ``find`` agrees."""
+        """Returns the mapping of the newest cached tree; no request. Only valid once ``find`` agrees."""
         last = self.last_head(catalog)
         tree = self.store.cached_tree(catalog, last.head) if last else None
         entry = tree.peek((*namespace, table)) if tree else None
@@ -106,8 +108,8 @@ class CatalogReader:
         return ResolvedTable(catalog, tree.head, entry.table_id, entry.obj)
 
     def find(self, tree: Tree, namespace: Path, table: str) -> ResolvedTable:
-        """Returns what a tree says; no request, if the tree was read for this name. Raises NotFound for
-        what is missing first."""
+        """Returns the mapping of a tree; no request, if the tree was read for this name. Raises
+        NotFound for the first missing level."""
         entry = tree.table(namespace, table)
         return ResolvedTable(tree.catalog, tree.head, entry.table_id, entry.obj)
 
@@ -121,9 +123,10 @@ class CatalogReader:
         return self.at(catalog, self._world.refs.read(self.key(catalog)))
 
     def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
-        """Returns the tree of a catalog row, authorized: at most one request, and those of the authorizer. What the
-        look-up of ``path`` needs is read in the same request. Raises PermissionDenied, before anything else; NotFound
-        if ``row`` is None."""
+        """Returns the tree of a catalog row, authorized: at most one request, and those of the
+        authorizer. The segment for the look-up of ``path`` is read in the same request. Raises
+        PermissionDenied, before anything else; NotFound if ``row`` is None.
+        """
         tree = self.unauthorized_at(catalog, row, path)
         if self.authorizer is not None:
             self.authorizer.authorize(tree)

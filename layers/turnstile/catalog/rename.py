@@ -1,9 +1,10 @@
-"""Renames tables and namespaces, also into another namespace of the same catalog: the catalog's HEAD and the full names
-in the HEADs of Delta tables change in one transaction (I9).
+"""Renames tables and namespaces, also into another namespace of the same catalog: the catalog's
+HEAD and the full names in the HEADs of Delta tables change in one transaction (I9).
 
-Uuids, locations and commits stay what they are. Files stay where they are too: a location says where a table was
-created, not what it is called. A cached mapping of the old name dies with the catalog HEAD that it came from. Nothing
-can move from one catalog to another: objs, and what HEADs and locations say of their catalog, belong to one.
+Uuids, locations and commits stay unchanged. Files stay in place, too: a location says where a table
+was created, not its present name. A cached mapping of the old name dies with the catalog HEAD that
+it came from. Nothing can move from one catalog to another: objs, and members of HEADs and locations
+that name their catalog, belong to one.
 """
 
 from __future__ import annotations
@@ -95,13 +96,17 @@ class Renamer:
 class NamespaceMover:
     """Renames namespaces and moves them below others, with everything in them:
 
-        namespace                  a new entity, since it has its name; uuid, rights and properties stay
-        everything below it        the same entities under other names: index entries move, no obj is written
-        HEADs of Delta tables      their full names, in the same transaction; so at most ``MAX_TABLES``
-        tables without a HEAD      nothing of their own: registered tables, Iceberg's tables and views
+        namespace                  a new entity, since it has its name; uuid, rights and properties
+                                   stay
+        everything below it        the same entities under other names: index entries move, no obj
+                                   is written
+        HEADs of Delta tables      their full names, in the same transaction; so at most
+                                   ``MAX_TABLES``
+        tables without a HEAD      nothing of their own: registered tables, Iceberg's tables and
+                                   views
 
-    What is created or dropped inside meanwhile moves the HEAD first, and the change is computed again from the newer
-    tree: nothing is left behind under the old name.
+    A create or drop inside it meanwhile moves the HEAD first, and the change is computed again from
+    the newer tree: nothing is left behind under the old name.
     """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
@@ -110,13 +115,15 @@ class NamespaceMover:
     def rename(
         self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
     ) -> NamedNamespace:
-        """Gives the namespace ``path`` another name, and another ``parent`` (the empty path: the catalog's top; None:
-        it stays where it is), and returns it. ``alter`` is what else changes of it, in the same swap. Three requests
-        when warm, and one for every hundred Delta tables and nested namespaces in it that are not cached.
+        """Gives the namespace ``path`` another name, and another ``parent`` (the empty path: the
+        catalog's top; None: it stays where it is), and returns it. ``alter``: a further change of
+        it, in the same swap. Three requests when warm, and one for every hundred Delta tables and
+        nested namespaces in it that are not cached.
 
-        Raises InvalidRequest: into itself or below itself, or with more than ``MAX_LEVELS`` levels; NotFound;
-        AlreadyExists (a change of case only is allowed); StateConflict ``TableNotActive`` for a table in it; TooLarge:
-        more than ``MAX_TABLES``."""
+        Raises InvalidRequest: into itself or below itself, or with more than ``MAX_LEVELS`` levels;
+        NotFound; AlreadyExists (a change of case only is allowed); StateConflict ``TableNotActive``
+        for a table in it; TooLarge: more than ``MAX_TABLES``.
+        """
         check_path(path)
         check_identifier(new_name, "name")
         parent = path[:-1] if parent is None else parent

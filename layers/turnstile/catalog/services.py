@@ -156,9 +156,10 @@ def build(
 
 
 def ensure(world: World, catalog: str = "main", namespace: str = "default", *, lake_root: str = "") -> None:
-    """Creates what a stack has from the start, as far as it is missing: a catalog with a namespace (dotted), and the
-    claim of the lake root; an empty one leaves that to the first staging table. May be repeated, also by several at
-    once."""
+    """Creates the missing ones of a stack's first entities: a catalog with a namespace (dotted),
+    and the claim of the lake root; an empty root leaves that to the first staging table. May be
+    repeated, also by several at once.
+    """
     services = build(world, lake_root=lake_root)
     if lake_root:
         services.zones.ensure(lake_root)

@@ -34,9 +34,12 @@ class _Draft:
 
 
 class CatalogStore:
-    """Reads and writes the objs of catalogs. One per sandbox; safe for threads. In ``queue`` the changes of this
-    sandbox wait for each other. What a group of them is about to write is read as if it were stored (``show``). Look-ups raise TurnstileError for an obj that is missing, which I9 excludes unless
-    tables were restored apart from each other; ``find_*`` return None."""
+    """Reads and writes the objs of catalogs. One per sandbox; safe for threads. In ``queue`` the
+    changes of this sandbox wait for each other. Objs that a group of them is about to write are
+    read as if they were stored (``show``). Look-ups raise TurnstileError for an obj that is
+    missing, which I9 excludes unless tables were restored apart from each other; ``find_*`` return
+    None.
+    """
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
         self.limits, self.queue = limits or SpillLimits(), ChangeQueue()
@@ -57,14 +60,14 @@ class CatalogStore:
         return SEGMENT.id(self._ids.obj_id())
 
     def show(self, tree: Tree, entities: Mapping[str, Entity], segments: Mapping[str, Index]) -> None:
-        """Shows a commit that is about to be written to those that read its tree, until ``hide``: its ids are new, so nobody else asks for
-        them."""
+        """Shows a commit that is about to be written to readers of its tree, until ``hide``: its
+        ids are new, so no other reader asks for them."""
         folded = tree.catalog.casefold()
         self._drafts[folded, tree.head] = _Draft(tree, entities, segments)
         self._drafts.update({(folded, id): self._drafts[folded, tree.head] for id in (*entities, *segments)})
 
     def hide(self, trees: Sequence[Tree]) -> None:
-        """Ends ``show``: what was not written is gone."""
+        """Ends ``show``: unwritten objs are gone."""
         for tree in trees:
             folded = tree.catalog.casefold()
             draft = self._drafts.pop((folded, tree.head), None)

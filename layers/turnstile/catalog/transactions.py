@@ -1,17 +1,25 @@
-"""Transactions of a catalog: changes of it and commits of its tables, all or none (I8, docs/decisions/0023).
+"""Transactions of a catalog: changes of it and commits of its tables, all or none (I8,
+docs/decisions/0023).
 
-    1  members prepared           commits of Delta tables as in a group of them alone (``delta.groups``); staged tables read
-    2  the catalog's tree         one read; what was read of the catalog is judged in it (``catalog.query.reads``), and the changes
+    1  members prepared           commits of Delta tables as in a group of them alone
+                                  (``delta.groups``); staged tables read
+    2  the catalog's tree         one read; reads of the catalog are checked in it
+                                  (``catalog.query.reads``), and the changes
                                   are computed from it, each as those before it leave it
     3  objs                       of the catalog's commit
-    4  one transaction            the catalog's HEAD swapped, with the rows of the changes, the writes of the commits, the
-                                  checks of what was only read, and the row that remembers the transaction
-    5  refused                    by a commit's row: that row decides it, as in a group of commits alone
+    4  one transaction            the catalog's HEAD swapped, with the rows of the changes, the
+                                  writes of the commits, the
+                                  checks of tables that were only read, and the idempotency row of
+                                  the transaction
+    5  refused                    by a commit's row: that row decides it, as in a group of commits
+                                  alone
                                   by the catalog's HEAD: again from 2
-                                  by the row that remembers it: it was applied before (``catalog.idempotency``)
+                                  by the idempotency row: it was applied before
+                                      (``catalog.idempotency``)
 
-HEAD ids of a catalog are used once. So the HEAD says of an attempt whose answer was lost whether it was applied, also what it
-did to other rows, and an attempt that it has moved past can never be applied. A crash before 4 leaves objs and files for gc.
+HEAD ids of a catalog are used once. So the HEAD shows whether an attempt with a lost answer was
+applied, with all its other rows, and an attempt that it has moved past can never be applied. A
+crash before 4 leaves objs and files for gc.
 """
 
 from __future__ import annotations
@@ -56,8 +64,8 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class NotApplied(msgspec.Struct, frozen=True):
-    """Nothing of the transaction was applied: what refused it, commits and reads or the first change, or read of the catalog, that
-    did."""
+    """Nothing of the transaction was applied. It has the members that refused: commits and reads,
+    or the first change, or read of the catalog."""
 
     commits: GroupRefused | None = None
     change: RefusedChange | None = None
@@ -77,13 +85,16 @@ class CatalogTransactions:
         changes: Sequence[GroupChange],
         reads: CatalogReads | None = None,
     ) -> Applied | NotApplied:
-        """Applies ``changes`` of ``catalog`` and the commits of ``group``, which may be none, if ``reads`` of the catalog still
-        hold. The id of ``group`` is that of the entries in the tables' logs; only this very transaction may have it.
+        """Applies ``changes`` of ``catalog`` and the commits of ``group``, which may be none, if
+        ``reads`` of the catalog are still valid. The id of ``group`` is that of the entries in the
+        tables' logs; only this very transaction may have it.
 
-        Raises InvalidRequest: too many members, one of another catalog, two that change one table; what a commit or a change
-        raises alone, but for conflicts, whose ``field`` begins with the member; StateConflict ``ConcurrentChange``: other
-        changes of the catalog were faster until the deadline; Throttled; EntryRefused by the group's entry in the journal. Then
-        nothing was applied. OutcomeUnknown."""
+        Raises InvalidRequest: too many members, one of another catalog, two that change one table;
+        the errors of a commit or a change alone, except conflicts, whose ``field`` begins with the
+        member; StateConflict ``ConcurrentChange``: other changes of the catalog were faster until
+        the deadline; Throttled; EntryRefused by the group's entry in the journal. Then nothing was
+        applied. OutcomeUnknown.
+        """
         attempt = _Attempt(catalog, self._groups.open(group), group, Composition(changes), reads)
         try:
             outcome = attempt.run(self._committer)
@@ -97,8 +108,8 @@ class CatalogTransactions:
 
 
 def earlier(groups: GroupRatifier, group: GroupRequest, seq: int | None) -> Applied:
-    """What a transaction is answered with that is remembered, as the change ``seq`` of the catalog. Raises OutcomeUnknown if
-    a commit of it cannot be shown any more."""
+    """The answer to a repeated transaction, which was applied as the change ``seq`` of the catalog.
+    Raises OutcomeUnknown if a commit of it cannot be shown any more."""
     try:
         replay = groups.open(group).replayed()
     except NotFound as error:
@@ -109,7 +120,7 @@ def earlier(groups: GroupRatifier, group: GroupRequest, seq: int | None) -> Appl
 
 
 class _ReadChanged(Exception):
-    """A read of the catalog does not hold any more. ``refused``: what is different."""
+    """A read of the catalog is no longer valid. ``refused``: the difference."""
 
     def __init__(self, refused: StateConflict) -> None:
         super().__init__(refused.message)
@@ -134,7 +145,8 @@ class _Attempt:
         self._catalog, self._commits, self._group, self.changes = catalog, commits, group, changes
         self._reads = reads
         self._own = 0
-        """Rows of the changes among the writes of the latest edit; those of the commits and reads follow."""
+        """Rows of the changes among the writes of the latest edit; those of the commits and reads
+        follow."""
 
     def run(self, committer: Committer) -> Applied | NotApplied:
         commits = self._commits

@@ -69,7 +69,7 @@ class CloneAuthorizer(Protocol):
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """What to clone where; ``tree`` and ``past`` are set for a moment of the past."""
+    """Source and target of a clone; ``tree`` and ``past`` are set for a moment of the past."""
 
     source: Path
     to: Path

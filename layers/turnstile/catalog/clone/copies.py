@@ -58,21 +58,21 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Copier(Protocol):
-    """Copies tables of one kind for one request. Called again with every attempt; what an earlier attempt stored for the
-    same source is used again."""
+    """Copies tables of one kind for one request. Called again with every attempt; objs that an
+    earlier attempt stored for the same source are used again."""
 
     rows: int
-    """Rows of the transaction that a copy takes, without those that hold locations."""
+    """Rows of a copy in the transaction, without those that hold locations."""
 
     def prefetch(self, sources: Sequence[Entity]) -> None:
-        """Read together what the copies of ``sources`` will need of the store."""
+        """Reads together the rows and objs that the copies of ``sources`` will need."""
 
     def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
         """Returns the copy of a table as of ``past``, or as it is now. Everything that it needs is stored; nothing names it
         yet. Raises StateConflict: ``CannotClone``, ``TableNotActive``."""
 
     def discard(self) -> None:
-        """Remove what was stored for copies that were certainly not created. Never raises."""
+        """Removes the objs of copies that were certainly not created. Never raises."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -160,10 +160,11 @@ def check_readable(owner: Location, part: Part, version: int) -> None:
 
 
 def check_rows(parts: Sequence[Part], rows: Mapping[str, int]) -> None:
-    """Check that one transaction holds the clone. Raises TooLarge.
+    """Checks that one transaction holds the clone. Raises TooLarge.
 
-    ``rows`` is what a table of a kind takes beside the rows of locations, which tables share: with its location two for a
-    Delta table, three or more for an Iceberg table, two for a view.
+    ``rows`` is the number of rows of a table of a kind beside the rows of locations, which tables
+    share: with its location two for a Delta table, three or more for an Iceberg table, two for a
+    view.
     """
     held = {location for part in parts for location in part.needs}
     check_size("rows of one transaction", len(held) + sum(rows.get(part.kind, 0) for part in parts), MAX_ROWS)

@@ -20,7 +20,7 @@ from turnstile.store.core.writes import Insert, Row, Write, new_row
 
 
 class Pin(msgspec.Struct, frozen=True):
-    """A version to show.
+    """The version that a clone shows.
 
     Attributes:
         source: uuid of the table whose log it is; the first one, if clones are cloned.
@@ -39,7 +39,8 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def new_pinned(space: Space, pin: Pin, *, table_id: str, catalog: str, name: str, now: int) -> Insert:
-    """Returns the insert of a clone's HEAD. Everything up to its version is published: that is what it shows."""
+    """Returns the insert of a clone's HEAD. Everything up to its version is published: that is the
+    clone's content."""
     row: Row = new_head_row(
         key=space.table(table_id),
         table_id=table_id,
@@ -57,7 +58,8 @@ def new_pinned(space: Space, pin: Pin, *, table_id: str, catalog: str, name: str
 
 
 def needs_of(source: Entity) -> tuple[HeldLocation, ...]:
-    """Returns the locations of the files of a clone of ``source``, with their owners; none for what has no files."""
+    """Returns the locations of the files of a clone of ``source``, with their owners; none for an
+    entity without files."""
     match source:
         case Table(external=None):
             return (HeldLocation(source.location, source.clone.source if source.clone else source.table_id),)
@@ -89,8 +91,10 @@ def cannot_clone(problem: str, remedy: str, field: str = "of", **details: int) -
 
 
 def check_apart(catalog: str, source: Path, to: Path, outermost: Iterable[str]) -> None:
-    """Raises InvalidRequest when ``to`` is part of what is cloned, then or now: a clone would contain itself. A clone of the
-    whole catalog must not be in ``outermost``, the keys of its outermost names then and now."""
+    """Raises InvalidRequest when ``to`` is part of the cloned namespace, then or now: a clone would
+    contain itself. A clone of the whole catalog must not be in ``outermost``, the keys of its
+    outermost names then and now.
+    """
     inside = key_of(to) == key_of(source) or is_below(key_of(to), key_of(source))
     if inside and (source or key_of(to[:1]) in outermost):
         problem = f"'{dotted(catalog, *to)}' lies in what is cloned, '{dotted(catalog, *source)}'"

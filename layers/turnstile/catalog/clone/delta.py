@@ -59,12 +59,13 @@ class DeltaCopier:
         self._rows |= self._world.refs.read_many(keys)
 
     def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
-        """Returns the clone of a Delta table. Costs what publishing and finding the version take, and one obj to write.
+        """Returns the clone of a Delta table. Costs the requests of publishing and of finding the
+        version, and one obj to write.
 
         Raises:
             UnsupportedTable, StorageFault: its log cannot be read here, or not now.
-            StateConflict: ``TableNotActive``: it cannot be read or published now; ``CannotClone``: the version or the
-                files are gone, or it was dropped before that was published.
+            StateConflict: ``TableNotActive``: it cannot be read or published now; ``CannotClone``:
+                the version or the files are gone, or it was dropped before that was published.
         """
         source = request.source
         assert isinstance(source, Table)
@@ -154,7 +155,8 @@ class DeltaCopier:
         return TableHead.from_row(row) if row is not None else head
 
     def _metadata_at(self, head: TableHead, version: int, ict: int) -> DeltaMetadata:
-        """The table's metadata at ``version``. What the catalog keeps beside the log is as it is now."""
+        """The table's metadata at ``version``. The catalog's metadata beside the log is the present
+        one."""
         now = self._metadata.get(head.catalog, head.metadata)
         beside = msgspec.structs.replace(now.beside, etag="")
         if now.version <= version:

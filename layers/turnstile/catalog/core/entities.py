@@ -1,9 +1,11 @@
-"""What a catalog's tree holds: immutable entities, one obj each. A changed entity is a new obj under a new id.
+"""The entities of a catalog's tree: immutable, one obj each. A changed entity is a new obj under a
+new id.
 
-The tags and members are stored formats: they may be added to, never renamed. Of all entities: ``name`` is as it was
-written, ids are uuids kept through all changes, ``created`` and ``updated`` are ms since the epoch (``updated`` 0
-without a change), ``location`` is normalised, ``access`` has the rights on the entity and below it. ``managed``:
-Turnstile chose the location and may purge it."""
+The tags and members are stored formats: they may be added to, never renamed. Of all entities:
+``name`` is as it was written, ids are uuids kept through all changes, ``created`` and ``updated``
+are ms since the epoch (``updated`` 0 without a change), ``location`` is normalised, ``access`` has
+the rights on the entity and below it. ``managed``: Turnstile chose the location and may purge it.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,12 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
 
 
 class External(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the engine told of a table that is registered only: its log, if any, is not coordinated here and it has no
-    HEAD. ``columns`` (fields of the schema), ``protocol`` and ``domains`` are Delta's JSON; ``version`` and
-    ``timestamp`` (ms) are those that this metadata reflects. ``awaited``: it is a managed table that was registered before its
-    version 0 was written, and is coordinated as soon as that is there (``catalog.awaited``)."""
+    """The engine's description of a table that is registered only: its log, if any, is not
+    coordinated here and it has no HEAD. ``columns`` (fields of the schema), ``protocol`` and
+    ``domains`` are Delta's JSON; ``version`` and ``timestamp`` (ms) are those that this metadata
+    reflects. ``awaited``: it is a managed table that was registered before its version 0 was
+    written, and is coordinated as soon as that is there (``catalog.awaited``).
+    """
 
     columns: tuple[dict[str, Any], ...] = ()
     partition_columns: tuple[str, ...] = ()
@@ -60,15 +64,18 @@ class External(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a clone shows: ``version`` of the log of the table ``source`` (uuid), which may be dropped by now."""
+    """The source of a clone: ``version`` of the log of the table ``source`` (uuid), which may be
+    dropped by now."""
 
     source: str
     version: int
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
-    """A Delta or external table in its catalog; what changes with its commits is in its own HEAD, which ``table_id``
-    names. ``external``: of a table that is registered only. ``clone``: of a clone, which has no files of its own."""
+    """A Delta or external table in its catalog; members that change with its commits are in its own
+    HEAD, which ``table_id`` names. ``external``: of a table that is registered only. ``clone``: of
+    a clone, which has no files of its own.
+    """
 
     name: str
     table_id: str
@@ -111,8 +118,8 @@ class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
 
 
 class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
-    """``needs``: locations of files that its snapshots name and that are not its own: those of a clone's source. ``turn_until``: when the
-    turn of a commit that rewrites it ends (``iceberg.turns``)."""
+    """``needs``: locations of foreign files that its snapshots name: those of a clone's source.
+    ``turn_until``: when the turn of a commit that rewrites it ends (``iceberg.turns``)."""
 
     needs: tuple[HeldLocation, ...] = ()
     turn_until: int = 0
@@ -141,7 +148,8 @@ def is_awaited(entity: object) -> bool:
 
 
 def without_head(table: Table, remedy: str) -> TurnstileError:
-    """Returns the refusal of what only a table with a HEAD can do; ``remedy`` of one that is external."""
+    """Returns the refusal of an operation that needs a table with a HEAD; ``remedy`` of one that is
+    external."""
     if not is_awaited(table):
         problem = f"table '{table.name}' is external: its commits are not coordinated here"
         return UnsupportedTable(problem, field="table", remedy=remedy)
@@ -165,6 +173,8 @@ def id_of(entity: Entity) -> str:
 
 
 def is_same(entity: Entity, other: Entity) -> bool:
-    """Returns whether two entities are one table, view or namespace at two moments. The uuid of a registered file is whatever
-    its writer chose, so the location, which one of them has at a time and for good, has to be the same as well (I12)."""
+    """Returns whether two entities are one table, view or namespace at two moments. The writer of a
+    registered file chooses its uuid, so the location, which only one entity has at a time and for
+    good, has to be the same as well (I12).
+    """
     return id_of(entity) == id_of(other) and getattr(entity, "location", "") == getattr(other, "location", "")

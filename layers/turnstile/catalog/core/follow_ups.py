@@ -25,7 +25,7 @@ class FollowUpRule(msgspec.Struct, frozen=True):
 
 
 def follow_ups_of(text: str) -> tuple[FollowUpRule, ...]:
-    """Returns the rules of a text. Raises ValueError, saying what was expected."""
+    """Returns the rules of a text. Raises ValueError, naming the expected form."""
     parts = text.split(",") if len(text) <= _LONGEST_TEXT else []
     matches = [match for part in parts if (match := _RULE.fullmatch(part.strip().lower()))]
     rules = tuple(FollowUpRule(match[1], int(match[2] or 1)) for match in matches)

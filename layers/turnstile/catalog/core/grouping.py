@@ -1,8 +1,10 @@
-"""Which changes of a catalog share one swap of its HEAD, and when their outcomes may be told (I21). Pure.
+"""Which changes of a catalog share one swap of its HEAD, and when their outcomes are certain (I21).
+Pure.
 
-A group is a chain of commits: each change is judged in the state that those before it leave, and becomes a commit of its own; one
-conditional write makes the last of them the HEAD. So a refusal may come from a state that exists only if that write is accepted, or from one
-that was the catalog's before the change was asked for. Neither is an answer: alone, the change might have been applied.
+A group is a chain of commits: each change is computed in the state that those before it leave, and
+becomes a commit of its own; one conditional write makes the last of them the HEAD. So a refusal may
+come from a state that exists only if that write is accepted, or from a state that was the catalog's
+before the change was requested. Neither is an answer: alone, the change might have been applied.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ GROUP_BYTES: Final = 1024 * 1024
 
 
 class Judgement(Enum):
-    """What a change of a group came to in the state that it was judged in."""
+    """The result of a change of a group in the state that it was computed in."""
 
     CHANGES = "it made a commit"
     UNCHANGED = "nothing needs changing"
@@ -32,7 +34,7 @@ class Judgement(Enum):
 
 
 class Swap(Enum):
-    """What became of a group's conditional write."""
+    """The result of a group's conditional write."""
 
     ACCEPTED = "applied"
     LOST = "refused by a row"
@@ -42,7 +44,7 @@ class Swap(Enum):
 
 
 class Telling(Enum):
-    """What a change is told after an attempt of its group."""
+    """The answer to a change after an attempt of its group."""
 
     OUTCOME = "what it came to"
     ERROR = "the error of the group's write"
@@ -50,11 +52,11 @@ class Telling(Enum):
 
 
 def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
-    """Returns what a change is told.
+    """Returns the answer to a change.
 
     Args:
-        real: whether the state that it was judged in is known to have been the catalog's at a moment after the change was asked for,
-            whatever became of the swap.
+        real: whether the state that it was computed in is known to have been the catalog's at a
+            moment after the change was requested, whatever the result of the swap.
     """
     if judgement is Judgement.POSTPONED:
         return Telling.NOTHING
@@ -66,8 +68,10 @@ def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
 
 
 def joins(keys: Collection[str], taken: AbstractSet[str], changes: int, size_bytes: int) -> bool:
-    """Returns whether a change of the rows ``keys`` may join a group of so many ``changes``, which change the rows ``taken`` and whose
-    indexes have ``size_bytes``. The first change always may. A row takes part in a transaction once."""
+    """Returns whether a change of the rows ``keys`` may join a group of so many ``changes``, which
+    change the rows ``taken`` and whose indexes have ``size_bytes``. The first change always may. A
+    row takes part in a transaction once.
+    """
     if changes == 0:
         return True
     if changes >= GROUP_CHANGES or size_bytes >= GROUP_BYTES:

@@ -23,8 +23,8 @@ GONE: Final = "gone"
 
 
 class IndexEntry(msgspec.Struct, frozen=True):
-    """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty if it is no
-    table)."""
+    """The entry of a name: its ``kind``, the id of the entity's obj, and the table's uuid (empty if
+    it is no table)."""
 
     kind: str
     obj: str
@@ -39,8 +39,8 @@ _KNOWN_ROWS: Final = 1024
 
 
 class Index:
-    """Sorted keys with their entries. Immutable. One that was made from another by ``with_changes`` is packed with what is known of that one's
-    rows, so that a small change of a large index costs little."""
+    """Sorted keys with their entries. Immutable. An index that ``with_changes`` made from another
+    reuses the packed rows of that one, so that a small change of a large index costs little."""
 
     __slots__ = ("_entries", "_packed", "_rows", "keys")
 
@@ -277,8 +277,8 @@ def _long_id(id: bytes | str) -> str:
 
 
 class LayeredIndex:
-    """The index of a tree: sorted keys with their entries. Immutable. Segments are loaded as they are needed: a look-up
-    reads at most one, a range only those it crosses."""
+    """The index of a tree: sorted keys with their entries. Immutable. Segments are loaded as they
+    are needed: a look-up reads at most one, a range only those it crosses."""
 
     __slots__ = ("_segments", "directory", "embedded")
 
@@ -333,7 +333,7 @@ class LayeredIndex:
 
 
 def _merged(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:
-    """Merges two sorted runs, without what is gone; where both have a key, ``over`` wins."""
+    """Merges two sorted runs, without removed keys; where both have a key, ``over`` wins."""
     high, low = next(over, None), next(under, None)
     while high is not None or low is not None:
         if high is not None and (low is None or high[0] == low[0] or (high[0] < low[0]) != reverse):

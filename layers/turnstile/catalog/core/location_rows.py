@@ -1,22 +1,27 @@
-"""Who owns a storage location: one row for each normalised location, and no owner above or below another (I10).
+"""Ownership of storage locations: one row for each normalised location, and no owner above or below
+another (I10).
 
 A location has at most one row, of one of three sorts:
 
     owner    has a ``table_id``: the table that lives there
-    zone     no ``table_id``, ``below`` 0: a lake root. Only Turnstile assigns the locations below it
+    zone     no ``table_id``, ``below`` 0: a lake root. Only Turnstile assigns the locations below
+             it
     marker   no ``table_id``, ``below`` n > 0: n owners or zones lie somewhere below
 
-An owner outside a zone, or a zone, is written in one transaction with a marker on each of its ancestors. The clauses
-fail if the location itself has a row (an owner, a zone, or a marker of what lies below) or if an ancestor is an owner
-or a zone. So of two overlapping claims only one can be written, whatever their order. Managed tables lie inside a zone
-and are disjoint by construction (``managed_location``): only their owner row is written, and the zone keeps other
-claims out.
+An owner outside a zone, or a zone, is written in one transaction with a marker on each of its
+ancestors. The clauses fail if the location itself has a row (an owner, a zone, or a marker of
+owners below) or if an ancestor is an owner or a zone. So of two overlapping claims only one can be
+written, whatever their order. Managed tables lie inside a zone and are disjoint by construction
+(``managed_location``): only their owner row is written, and the zone keeps other claims out.
 
-More facts are kept in the row of an owner:
+The row of an owner has more facts:
 
     importing    the run of an import that has not created its table yet ("import claims" below)
-    clones       uuids of the clones that need the files there; ``purging``: gc has begun to remove them ("clones" below)
-    readers      versions that readers registered; ``readable_from``, ``kept``: which ones may still be ("marks" below)
+    clones       uuids of the clones that need the files there; ``purging``: gc has begun to remove
+                 them ("clones" below)
+    readers      versions that readers registered; ``readable_from``, ``kept``: the versions that
+                 may still be registered
+                 ("marks" below)
 """
 
 from __future__ import annotations
@@ -84,12 +89,15 @@ class Reader(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Location(StoredRow, frozen=True):
-    """A location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way.
+    """A location row; ``table_id`` is empty for zones and markers, ``importing`` if no import is
+    running.
 
     Attributes:
-        readers: versions that readers registered; those whose time is over are removed with the next change.
-        readable_from: the lowest version that no vacuum may have touched; below it only the versions in ``kept`` are whole.
-        first_life: whether the catalog chose the location for this owner: no other table has ever had files there.
+        readers: versions that readers registered; expired ones are removed with the next change.
+        readable_from: the lowest version that no vacuum may have touched; below it only the
+            versions in ``kept`` are whole.
+        first_life: whether the catalog chose the location for this owner: no other table has ever
+            had files there.
         revision: rises with every change of ``readers`` and of the marks.
     """
 
@@ -171,9 +179,11 @@ def _owned(location: str, how: str, remedy: str = _APART, **details: str) -> Sta
 def claim(
     space: Space, location: str, rows: Mapping[str, Row], *, table_id: str, catalog: str, now: int, importing: str = ""
 ) -> list[Write]:
-    """The writes that make ``table_id`` the owner (empty: make a zone), with a marker on every ancestor. ``rows`` are
-    those under ``keys_above``; if they have changed by the time of the write, a clause fails: read again. So with
-    ``release`` and ``give_back``. ``importing`` is the import run that claims the location."""
+    """The writes that make ``table_id`` the owner (empty: make a zone), with a marker on every
+    ancestor. ``rows`` are those under ``keys_above``; if they have changed by the time of the
+    write, a clause fails: read again. So with ``release`` and ``give_back``. ``importing`` is the
+    import run that claims the location.
+    """
     writes: list[Write] = [owner_row(space, location, table_id, catalog, now, importing=importing)]
     for above in ancestors(location):
         key = space.location(above)
@@ -222,8 +232,8 @@ def _unmarked(space: Space, location: str, rows: Mapping[str, Row]) -> list[Writ
 
 
 def copy_owner(space: Space, row: Row, to: str, rows: Mapping[str, Row], now: int) -> list[Write]:
-    """The writes that give the owner, or zone, of ``row`` the location ``to`` as well, with all that the row knows. ``rows``: those
-    under ``keys_above`` of ``to``."""
+    """The writes that give the owner, or zone, of ``row`` the location ``to`` as well, with all
+    facts of the row. ``rows``: those under ``keys_above`` of ``to``."""
     copy = Insert({**row, "key": space.location(to)}, (new_row("I10"),))
     if any(Location.from_row(rows[key]).zone for key in keys_above(space, to)[1:] if key in rows):
         return [copy]
@@ -231,7 +241,8 @@ def copy_owner(space: Space, row: Row, to: str, rows: Mapping[str, Row], now: in
 
 
 def vacate(space: Space, location: str, row: Row, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that end the ownership of ``location``, whose owner has another by now, if its row is still as it was copied: ``row``."""
+    """The writes that end the ownership of ``location``, whose owner has another by now, if its row
+    is still as it was copied: ``row``."""
     own = Clause("own", "I10", "the location is still this owner's", Equals(("table_id",), row["table_id"]))
     marks = Equals(("revision",), row["revision"]) if "revision" in row else Absent(("revision",))
     clones = Equals(_CLONES, row["clones"]) if row.get("clones") else Absent(_CLONES)
@@ -345,7 +356,7 @@ def same_marks(revision: int) -> Clause:
 
 
 def holdable(held: HeldLocation) -> tuple[Clause, ...]:
-    """Have to hold of a location before somebody may need what lies there."""
+    """The conditions on a location before an entity may need the files there."""
     return (
         Clause("own", "I10", "the source still owns the location", Equals(("table_id",), held.owner)),
         Clause("unpurged", "I10", "nothing that lies there is being removed", Absent(("purging",))),

@@ -1,6 +1,7 @@
-"""Updates of numeric properties that are computed when they are applied: counters and bounds (TreeCat, "Merge"). A
-merge says what to do with a number, not what it becomes. So two merges never conflict, in whatever order they are
-applied, and a client need not read the number first."""
+"""Updates of numeric properties that are computed when they are applied: counters and bounds
+(TreeCat, "Merge"). A merge is an operation on a number, not a result. So two merges never conflict,
+in whatever order they are applied, and a client need not read the number first.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +23,18 @@ _OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {"add": add, "min"
 
 
 class Merge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do with a property that is a whole number: ``add`` ``value`` to it, or keep the smaller (``min``) or the
-    greater (``max``) of the two. A property that does not exist becomes ``value``."""
+    """The operation on a property that is a whole number: ``add`` ``value`` to it, or keep the
+    smaller (``min``) or the greater (``max``) of the two. A property that does not exist becomes
+    ``value``.
+    """
 
     op: Literal["add", "min", "max"]
     value: int
 
 
 def apply_merges(properties: Mapping[str, str], merges: Mapping[str, Merge]) -> dict[str, str]:
-    """Returns ``properties`` after ``merges``. Raises InvalidRequest for what is no whole number, or would not fit into
-    64 bits."""
+    """Returns ``properties`` after ``merges``. Raises InvalidRequest for a value that is no whole
+    number, or would not fit into 64 bits."""
     after = dict(properties)
     for name, merge in merges.items():
         stored = after.get(name)

@@ -1,11 +1,13 @@
-"""Policies of maintenance: the properties ``turnstile.maintenance.<name>`` of catalogs, namespaces and tables (docs/maintenance.md).
+"""Policies of maintenance: the properties ``turnstile.maintenance.<name>`` of catalogs, namespaces
+and tables (docs/maintenance.md).
 
-A value holds for what is below, unless something nearer says otherwise: table, its namespace, those around it, the catalog, default.
-Sizes and intervals are written as Delta's users know them: ``128mb``, ``interval 7 days``; a plain number is bytes, or hours.
+Entities inherit a value from the nearest one that has it: table, its namespace, those around it,
+the catalog, default. Sizes and intervals are written as Delta's users know them: ``128mb``,
+``interval 7 days``; a plain number is bytes, or hours.
 
-Where a policy is set on a catalog or a namespace, or beside a table's log, ``check_policies`` refuses what cannot be read. What a
-commit carries is never a reason to refuse the commit: ``policy_of`` passes over what it cannot read, in favour of the value that is
-inherited, and says so.
+When a policy is set on a catalog or a namespace, or beside a table's log, ``check_policies``
+refuses an invalid one. A commit is never refused for its policies: ``policy_of`` skips an invalid
+value in favour of the inherited one, and reports it.
 """
 
 from __future__ import annotations
@@ -33,20 +35,24 @@ LevelKind = Literal["default", "catalog", "namespace", "table"]
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The values that hold for a table.
+    """The effective values of a table.
 
     Attributes:
         enabled: whether anything below is done at all.
-        optimize, reorg, vacuum: whether small files are put together, deletion vectors purged, files removed.
+        optimize, reorg, vacuum: whether small files are put together, deletion vectors purged,
+            files removed.
         target_file_bytes: size of the files that are written. Files below half of it are small.
-        small_file_ratio, min_small_files: share and number of small files of a partition from which on it is rewritten.
-        min_commits, min_bytes: commits, or bytes of new files, since the last run, from which on there is another one.
-        deleted_row_ratio: share of rows that deletion vectors delete, of the files that have one, from which on they are purged.
-        retention_ms: how old files are that vacuum removes; None: what the table's own property says.
+        small_file_ratio, min_small_files: share and number of small files of a partition from which
+            on it is rewritten.
+        min_commits, min_bytes: commits, or bytes of new files, since the last run, from which on
+            there is another one.
+        deleted_row_ratio: share of rows that deletion vectors delete, of the files that have one,
+            from which on they are purged.
+        retention_ms: the age of files that vacuum removes; None: the table's own property.
         vacuum_interval_ms: from one vacuum to the next.
         windows: when work may be done; None: at any time.
         budget_bytes, budget_dpu_hours: of a table, for each day (UTC); None: no limit.
-        follow_ups: what the deployment's actions do after publications, ``enabled`` or not.
+        follow_ups: the deployment's actions after publications, ``enabled`` or not.
     """
 
     enabled: bool
@@ -95,7 +101,7 @@ class BadValue(msgspec.Struct, frozen=True):
 
 
 class EffectivePolicy(msgspec.Struct, frozen=True):
-    """A table's policy, where each value of it comes from, and what was passed over."""
+    """A table's policy, the source of each value, and the skipped properties."""
 
     policy: Policy
     values: tuple[EffectiveValue, ...]
@@ -163,7 +169,8 @@ def _none_or(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A property: its name behind ``PREFIX``, the attribute of ``Policy``, its default as it is written, and what it says."""
+    """A property: its name behind ``PREFIX``, the attribute of ``Policy``, its default as it is
+    written, and its parser."""
 
     name: str
     attribute: str
@@ -195,8 +202,8 @@ _BY_NAME: Final = {PREFIX + setting.name: setting for setting in SETTINGS}
 
 
 def check_policies(properties: Mapping[str, str], before: Mapping[str, str] | None = None) -> None:
-    """Raises InvalidRequest for a property of maintenance that is not known or cannot be read. Those that are as they were
-    ``before`` pass: they may be older than the rule."""
+    """Raises InvalidRequest for an unknown or invalid property of maintenance. Properties that are
+    unchanged since ``before`` pass: they may be older than the rule."""
     kept = before or {}
     for name, value in properties.items():
         if name.startswith(PREFIX) and kept.get(name) != value:
@@ -210,7 +217,7 @@ def check_policies(properties: Mapping[str, str], before: Mapping[str, str] | No
 
 
 def problem_of(name: str, value: str) -> str:
-    """Returns what is wrong with a property of maintenance, by its full name; empty if nothing is."""
+    """Returns the fault of a property of maintenance, by its full name; empty for none."""
     setting = _BY_NAME.get(name)
     if setting is None:
         return f"there is no such policy; there are {', '.join(each.name for each in SETTINGS)}"

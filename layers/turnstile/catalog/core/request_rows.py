@@ -28,13 +28,15 @@ _TEXT_MAX: Final = 1_100
 that a text which was cut here is cut there again."""
 
 _DETAILS_BYTES: Final = 8_000
-"""Bytes that are kept of its details, as JSON: those of all members that a refusal names, without winners."""
+"""The limit of its details in bytes, as JSON: of all members that a refusal names, without winners."""
 
 
 class RequestOutcome(StoredRow, frozen=True):
-    """A row: ``asked`` tells this request from others under the same key; ``expires`` is the table's time-to-live
-    attribute, in seconds; ``seq`` is the number of the catalog commit that shows what was done (None: no tree does).
-    All from ``type`` on is of the refusal's ``TurnstileError``, ``details`` as JSON."""
+    """A row: ``asked`` tells this request from others under the same key; ``expires`` is the
+    table's time-to-live attribute, in seconds; ``seq`` is the number of the catalog commit that
+    shows the change (None: no tree does). All from ``type`` on is of the refusal's
+    ``TurnstileError``, ``details`` as JSON.
+    """
 
     kind: ClassVar[str] = "request"
 
@@ -84,8 +86,8 @@ def _details(error: TurnstileError) -> str:
 
 
 def _shorter(value: Any) -> Iterator[Any]:
-    """Returns ``value`` and what may stand for it where it is too long: without winners, then with fewer
-    and fewer members. A client that rebases those is told of the others by its next attempt."""
+    """Returns ``value`` and shorter forms of it: without winners, then with fewer and fewer
+    members. A client that rebases those learns of the others by its next attempt."""
     yield value
     shorter = _without_winners(value)
     yield shorter

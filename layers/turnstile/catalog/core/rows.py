@@ -29,8 +29,8 @@ from turnstile.store.core.writes import (
 )
 
 RECENT: Final = 20
-"""How many HEADs a catalog's row remembers, the present one included: about 1 kB. Writers look there whether a commit
-whose outcome is unknown landed, and people for a HEAD to go back to."""
+"""The number of HEADs in a catalog's row, the present one included: about 1 kB. Writers look there
+whether a commit with an unknown outcome was accepted, and operators for a HEAD to go back to."""
 
 SPILLED_BYTES: Final = 2048
 """A packed segment directory up to this size is kept in the row too, which stays under 4 kB."""
@@ -157,9 +157,11 @@ def head_after(at: CatalogHead, heads: Sequence[str], spilled: bytes, now: int, 
 
 
 def claim_priority(key: str, change: str, until: int, now: int) -> Change:
-    """Asks the other changes to let ``change`` go first until ``until`` (ms). This is no lock: a swap needs no claim,
-    so safety does not depend on others seeing it (I9). Only one claim at a time. A stored claim that ends after
-    ``until`` was made by a clock that is ahead; nobody respects it, so it may be replaced."""
+    """Asks the other changes to let ``change`` go first until ``until`` (ms). This is no lock: a
+    swap needs no claim, so safety does not depend on others seeing it (I9). Only one claim at a
+    time. A stored claim that ends after ``until`` was made by a clock that is ahead; writers ignore
+    it, so it may be replaced.
+    """
     free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now), AtLeast(("turn_until",), until + 1)))
     exists = Clause("catalog", "I9", "there is such a catalog", Present(("head",)))
     unclaimed = Clause("free turn", "I11", "no other change has a claim that counts", free)
@@ -167,8 +169,10 @@ def claim_priority(key: str, change: str, until: int, now: int) -> Change:
 
 
 def begin_sweep(key: str, created: int, began: int) -> Change:
-    """From now on nothing can be brought back that was replaced before ``began`` (ms), where the kept history begins
-    for a gc run that is about to remove what nothing since then leads to. A reset that was delayed is refused (I9)."""
+    """From now on no entity can be brought back that was replaced before ``began`` (ms), the start
+    of the kept history for a gc run that is about to remove objs which nothing since then leads to.
+    A delayed reset is refused (I9).
+    """
     older = Either((Absent(("swept",)), AtMost(("swept",), began)))
     same = Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), created))
     latest = Clause("no later sweep", "I10", "no later run has begun", older)
@@ -176,10 +180,11 @@ def begin_sweep(key: str, created: int, began: int) -> Change:
 
 
 def end_sweep(at: CatalogHead, now: int) -> Change:
-    """Takes back the mark of a gc run whose clock was ahead, as ``swept_ahead`` finds it, and ends that run, which looks
-    for its mark before each removal. All that the run can have removed was replaced, or written, before ``now`` (ms), where
-    the mark is from then on. A change that has read the row before is refused, since the run may be removing what it wrote
-    (I9)."""
+    """Takes back the mark of a gc run whose clock was ahead, as ``swept_ahead`` finds it, and ends
+    that run, which looks for its mark before each removal. Everything that the run can have removed
+    was replaced, or written, before ``now`` (ms), which is the mark from then on. A change that has
+    read the row before is refused, since the run may be removing objs that it wrote (I9).
+    """
     same = Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), at.created))
     mark = Clause("same mark", "I10", "the mark is the one that is ahead", Equals(("swept",), at.swept or 0))
     actions = (Set(("swept",), now - 1), Set(("taken_back",), at.taken_back + 1))
@@ -206,9 +211,11 @@ def _same_sweeps(at: CatalogHead) -> Clause:
 
 
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
-    """Erases the catalog's row while ``head`` is its HEAD, and inserts a note under the key ``gone`` that its objs are
-    still there; their grace counts from then. The note replaces an older one: the objs of an earlier catalog of the
-    same name are among those of this one, and became unreachable only now (I10)."""
+    """Erases the catalog's row while ``head`` is its HEAD, and inserts a note under the key
+    ``gone`` that its objs are still there; their grace counts from then. The note replaces an older
+    one: the objs of an earlier catalog of the same name are among those of this one, and became
+    unreachable only now (I10).
+    """
     same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))
     return Erase(key, (same,)), Insert(GoneCatalog(gone, name, now).to_row(), ())
 
@@ -233,7 +240,8 @@ def use_staging(key: str) -> Erase:
 
 
 def await_version_zero(key: str) -> Change:
-    """Makes a staging table one that has a name, and whose version 0 is awaited: it can be adopted by nothing but that name (I9)."""
+    """Makes a staging table one that has a name, and whose version 0 is awaited: it can be adopted
+    by nothing but that name (I9)."""
     return Change(key, (_open(),), (Set(("state",), AWAITED),))
 
 
@@ -248,12 +256,13 @@ def _awaited() -> Clause:
 
 
 def adopt_staging(key: str) -> Erase:
-    """Consumes a staging table whose version 0 has come: once, and not after it was given up (I25)."""
+    """Consumes a staging table whose version 0 has arrived: once, and not after gc removed it (I25)."""
     return Erase(key, (_awaited(),))
 
 
 def give_up_staging(key: str) -> Change:
-    """Leaves a staging table whose version 0 is awaited to gc: its name was dropped, so it is never adopted (I25)."""
+    """Leaves a staging table whose version 0 is awaited to gc: its name was dropped, so it is never
+    adopted (I25)."""
     return Change(key, (_awaited(),), (Set(("state",), COLLECTING),))
 
 

@@ -1,8 +1,9 @@
 """A catalog at one HEAD: the commit obj, and the tree of names that it describes (design 2.4).
 
-A commit names its ancestors. ``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]`` is the newest
-earlier commit whose sequence number is a multiple of ``8 ** k``, a bookmark. A commit computes its parents from those
-of the commit before it, without a read, and any ancestor is a few steps away however long the history is.
+A commit names its ancestors. ``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]``
+is the newest earlier commit whose sequence number is a multiple of ``8 ** k``, a bookmark. A commit
+computes its parents from those of the commit before it, without a read, and any ancestor is a few
+steps away however long the history is.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         seq: position in the catalog's history, from 0, without gaps.
-        parents: ids of its ancestors, the direct one first, then the bookmarks; empty for the first commit.
+        parents: ids of its ancestors, the direct one first, then the bookmarks; empty for the first
+            commit.
         at: microseconds since the epoch; greater than that of the commit before.
         embedded, segments: the packed embedded layer and directory of segments of the index.
         access: rights on the catalog; those on its namespaces and tables are in their entities.
-        restores: whether it brought back what the commit before it did not lead to (a reset, a name for a HEAD of the past).
+        restores: whether it brought back entities that the commit before it did not lead to (a
+            reset, a name for a HEAD of the past).
         restored_by: the newest commit before it that did; empty if none did.
     """
 
@@ -93,7 +96,7 @@ class Tree:
         return self.index.first(below("")[0]) is None
 
     def find(self, path: Path) -> IndexEntry | None:
-        """Returns what ``path`` leads to (I9: at most one entry)."""
+        """Returns the entry of ``path`` (I9: at most one entry)."""
         return self.index.get(key_of(path))
 
     def peek(self, path: Path) -> IndexEntry | None:

@@ -31,7 +31,7 @@ Windows = tuple[Window, ...]
 
 
 def windows_of(text: str) -> Windows:
-    """Returns the windows of a text. Raises ValueError, saying what was expected."""
+    """Returns the windows of a text. Raises ValueError, naming the expected form."""
     windows = [_window(part.strip().lower()) for part in text.split(",")] if len(text) <= _LONGEST_TEXT else [None]
     readable = tuple(window for window in windows if window is not None)
     if len(readable) < len(windows):
@@ -62,7 +62,8 @@ def _time_ms(text: str) -> int:
 
 
 def open_until(windows: Windows, now_ms: int) -> int | None:
-    """Returns when the window ends that is open at a time, with those that follow without a gap, at most a week; None if none is open."""
+    """Returns when the window ends that is open at a time, with those that follow without a gap, at
+    most a week; None if none is open."""
     until = now_ms
     while until - now_ms < 7 * DAY_MS:
         ends = [end for window in windows for begin, end in _around(window, until) if begin <= until < end]

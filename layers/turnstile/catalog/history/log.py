@@ -36,7 +36,7 @@ def find_named_snapshot(tree: Tree, store: CatalogStore, name: str, field: str =
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """One commit of a catalog: the HEAD it was, its number, when (microseconds), and what it changed."""
+    """One commit of a catalog: its HEAD id, its number, its time (microseconds), and its changes."""
 
     head: str
     seq: int
@@ -70,8 +70,8 @@ class History:
         self._reader = reader
 
     def tree(self, catalog: str, as_of: AsOf) -> Tree:
-        """Returns the tree that the catalog had. Raises InvalidRequest for what is no moment; NotFound for a catalog, commit or
-        snapshot that does not exist, never or no more."""
+        """Returns the tree that the catalog had. Raises InvalidRequest for an invalid moment;
+        NotFound for a catalog, commit or snapshot that does not exist, never or no more."""
         return self._tree_at(self._reader.current(catalog), as_of)
 
     def log(
@@ -94,9 +94,10 @@ class History:
             return LogPage(tuple(commits), last + 1 if last < newest else None)
 
     def kept(self, now: Tree, as_of: AsOf, since_ms: int) -> KeptTree:
-        """Returns the tree as of a moment, of the catalog whose present tree is ``now``, if gc leaves it alone: a named
-        snapshot's, or one that was not replaced before ``since_ms``. gc may be about to take other trees, and may have
-        taken a part of them. No request for a HEAD whose tree is cached. Raises as ``tree``.
+        """Returns the tree as of a moment, of the catalog whose present tree is ``now``, if gc
+        leaves it alone: a named snapshot's, or one that was not replaced before ``since_ms``. gc
+        may be about to take other trees, and may have taken a part of them. No request for a HEAD
+        whose tree is cached. Raises as ``tree``.
         """
         by_head = as_of.head is not None and as_of == AsOf(head=as_of.head)
         # the HEAD of a snapshot may be so old that nothing else can show any more that it was a HEAD

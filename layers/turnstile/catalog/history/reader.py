@@ -1,7 +1,9 @@
-"""Opens the tree that a request reads: the present one, or that of a moment of the past; and finds where its pages go on.
+"""Opens the tree that a request reads: the present one, or that of a moment of the past; and finds
+the start of its next pages.
 
-Rights are those of the present tree, whichever tree is read (I12). So a principal sees of the past what it may see now:
-things that still have their names. The rest is for admins, since the rights on it are no longer known.
+Rights are those of the present tree, whichever tree is read (I12). So a principal sees of the past
+the entities that it may see now: those that still have their names. The rest is for admins, since
+the rights on it are no longer known.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from turnstile.store.ports import Clock
 
 
 class TreeAsOf(msgspec.Struct, frozen=True):
-    """What one request is answered from.
+    """The sources of one request's answer.
 
     Attributes:
         tree: as of the moment.
-        present: the tree whose rights count; ``tree`` itself where no rights are checked and nothing else needs it.
+        present: the tree whose rights count; ``tree`` itself where no rights are checked and
+            nothing else needs it.
         versions: of the Delta tables by uuid, as the requested named snapshot has them.
     """
 
@@ -77,15 +80,17 @@ class AsOfReader:
     def page(
         self, catalog: str, parent: str, kind: str, as_of: AsOf | None, page_token: str | None, *, member: str = FIELD
     ) -> PageStart:
-        """Returns where a page of a listing begins; every page is a view of the HEAD that the first one read. A page that
-        follows takes no request where no rights are checked and the tree is cached.
+        """Returns the start of a page of a listing; every page is a view of the HEAD that the first
+        one read. A page that follows takes no request where no rights are checked and the tree is
+        cached.
 
         Args:
-            parent: index key of what is listed.
+            parent: index key whose children are listed.
             kind: of listing; a token is valid for listings of one kind.
             member: the request's member that holds the token.
 
-        Raises as ``at``; InvalidRequest also for a token that is damaged, expired or of another listing.
+        Raises as ``at``; InvalidRequest also for a token that is damaged, expired or of another
+        listing.
         """
         parent = place_of(parent)
         kind = kind if as_of is None else f"{kind} {as_of_text(as_of)}"
@@ -111,8 +116,10 @@ class AsOfReader:
             raise NotFound(what, dotted(moment.tree.catalog, *path), field=member, remedy=remedy)
 
     def shows(self, moment: TreeAsOf, path: Path) -> bool:
-        """Whether the request may see what ``path`` led to; if not, the answer is that it led nowhere (I12). The guard has
-        checked the rights on ``path`` in the present tree. They are no rights on an earlier entity of the same name."""
+        """Whether the request may see the entity of ``path``; if not, the answer is that there was
+        none (I12). The guard has checked the rights on ``path`` in the present tree. They are no
+        rights on an earlier entity of the same name.
+        """
         then = moment.tree.find(path)
         if then is None or self._reader.authorizer is None:
             return then is not None

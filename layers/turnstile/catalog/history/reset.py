@@ -1,9 +1,11 @@
-"""Going back: the tree becomes what it was at some HEAD, by a commit of its own. Nothing of the past is rewritten.
+"""Reset: an earlier HEAD's tree becomes the present one, by a commit of its own. Nothing of the
+past is rewritten.
 
-Names, properties, rights and the current metadata of Iceberg tables are again what they were; Delta tables keep their
-commits. Tables that were created since are dropped. Tables that were dropped since come back as long as gc has not begun to
-purge them, stuck if they were stuck: HEADs and names change in one transaction (I9). Snapshots stay. Clones come and go like
-other tables; the locations that they need are held again, or released, in the same transaction (I10).
+Names, properties, rights and the current metadata of Iceberg tables are again as they were; Delta
+tables keep their commits. Tables that were created since are dropped. Tables that were dropped
+since come back as long as gc has not begun to purge them, stuck if they were stuck: HEADs and names
+change in one transaction (I9). Snapshots stay. Clones come and go like other tables; the locations
+that they need are held again, or released, in the same transaction (I10).
 """
 
 from __future__ import annotations
@@ -78,12 +80,12 @@ class Resetter:
         self._history, self._as_of_reader, self._lost = history, as_of_reader, LostHead(world, reader)
 
     def reset(self, catalog: str, to: AsOf) -> ResetResult:
-        """Make the tree what it was.
+        """Resets the tree.
 
         Raises:
             NotFound: no such catalog; no such commit or snapshot, never or no more.
-            StateConflict: ``CannotReset``: a table would come or go that has no HEAD, or was imported;
-                ``TableNotActive``: one cannot be dropped, or is being purged.
+            StateConflict: ``CannotReset``: a table would come or go that has no HEAD, or was
+                imported; ``TableNotActive``: one cannot be dropped, or is being purged.
             TooLarge: more than ``MAX_TABLES`` tables would come, go or move.
         """
         row = self._world.refs.read(self._reader.key(catalog))
@@ -124,8 +126,8 @@ class Resetter:
         return attempts[0].result(tree.head, tree.commit.seq)
 
     def result_of(self, catalog: str, seq: int | None) -> ResetResult:
-        """Returns the result of the reset that made commit ``seq``; None: one that began the log anew, whose commit is the
-        present one. Raises NotFound, also for a commit that is gone."""
+        """Returns the result of the reset that made commit ``seq``; None: one that began the log
+        anew, whose commit is the present one. Raises NotFound, also for a commit that is gone."""
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
         to = after.commit.message.removeprefix(_MESSAGE).partition(",")[0]
         if seq is None:
@@ -134,7 +136,8 @@ class Resetter:
         return msgspec.structs.replace(self._prepare(before, after, {}).result(after.head, seq), to=to)
 
     def _prepare(self, view: View, past: Tree, reasons: Mapping[str, str]) -> _Reset:
-        """What going back to ``past`` takes. ``reasons``: why tables were stuck when they were dropped, by uuid."""
+        """The changes of going back to ``past``. ``reasons``: why tables were stuck when they were
+        dropped, by uuid."""
         now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
         self._require_same_iceberg(view, now, then)
         tables, before = _tables(now), _tables(then)
@@ -267,9 +270,10 @@ def _refusal(problem: str, remedy: str, **details: list[str]) -> StateConflict:
 
 
 class LostHead:
-    """Goes on from a recent HEAD when the catalog's own leads nowhere, as after a loss of objs (a replica that lags behind
-    its refs): the tree of a recent HEAD that is whole is taken as it is, and the log goes on from there. Reads past the
-    caches, which may still have what is lost."""
+    """Continues from a recent HEAD when the catalog's own leads nowhere, as after a loss of objs (a
+    replica that lags behind its refs): the tree of a recent HEAD that is whole is taken as it is,
+    and the log continues from there. Reads past the caches, which may still have lost objs.
+    """
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
         self._world, self._reader = world, reader

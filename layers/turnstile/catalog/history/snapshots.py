@@ -28,11 +28,12 @@ class NamedSnapshots:
         self._world, self._reader, self._committer, self._as_of_reader = world, reader, committer, as_of_reader
 
     def create(self, catalog: str, name: str, *, of: AsOf | None = None, comment: str | None = None) -> NamedSnapshot:
-        """Name the present HEAD, or the one as of a moment. Returns the snapshot. For the present HEAD the versions of Delta
-        tables are recorded, each as it is read, after the HEAD; for one that only has a name, those of that name.
+        """Names the present HEAD, or the one as of a moment. Returns the snapshot. For the present
+        HEAD the versions of Delta tables are recorded, each as it is read, after the HEAD; for one
+        that only has a name, those of that name.
 
         Raises:
-            InvalidRequest, NotFound: as ``History.tree``; not a name.
+            InvalidRequest, NotFound: as ``History.tree``; an invalid name.
             AlreadyExists: the name is taken.
             TooLarge: the comment, or too many tables to record.
         """
@@ -63,7 +64,7 @@ class NamedSnapshots:
         return find_named_snapshot(self._reader.current(catalog), self._reader.store, name)
 
     def drop(self, catalog: str, name: str) -> None:
-        """Remove the name; gc removes what only it led to. Raises NotFound."""
+        """Removes the name; gc removes the objs that only it led to. Raises NotFound."""
 
         def change(view: View) -> Edit:
             find_named_snapshot(view.tree, self._reader.store, name)
@@ -72,8 +73,8 @@ class NamedSnapshots:
         self._committer.commit(catalog, change)
 
     def _recorded(self, present: Tree, source: KeptTree, of: AsOf) -> dict[str, int]:
-        """The versions of a HEAD that is there because it has a name: those that are kept for that name. None were recorded for
-        another HEAD of the past."""
+        """The versions of a HEAD that exists only because it has a name: those recorded for that
+        name. None were recorded for another HEAD of the past."""
         store = self._reader.store
         if of.snapshot is not None:
             return find_named_snapshot(present, store, of.snapshot).versions

@@ -1,12 +1,16 @@
-"""Answers path queries over a catalog's tree: level by level from the root; what cannot match is pruned before it is read.
+"""Answers path queries over a catalog's tree: level by level from the root; entries that cannot
+match are pruned before they are read.
 
-    1  the names that a level can lead to follow from its predicate: only that part of the index is read
+    1  the names that a level can lead to follow from its predicate: only that part of the index is
+       read
     2  name, kind and id are in the index: a predicate that they decide costs no request
     3  entities are read a hundred at a time, across parents, and only those that 2 left undecided
-    4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it undecided
+    4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a
+       time, if 3 left it undecided
 
-Each page comes from the HEAD that the first one read, without what the request may not see now. Only 4 reads the present:
-tables commit without their catalog. As of a moment of the past 4 is refused, since the answer could be wrong.
+Each page comes from the HEAD that the first one read, without entities that the request may not see
+now. Only 4 reads the present: tables commit without their catalog. As of a moment of the past 4 is
+refused, since the answer could be wrong.
 """
 
 from __future__ import annotations
@@ -45,15 +49,17 @@ CHARACTERS_PER_VISIT: Final = 1_000
 
 
 class Match(msgspec.Struct, frozen=True):
-    """What matched, with its full name as users wrote it, without the catalog."""
+    """A match, with its full name as users wrote it, without the catalog."""
 
     path: Path
     entity: Entity
 
 
 class MatchPage(msgspec.Struct, frozen=True):
-    """A page of matches in the order of their names; it may be empty although there are more. ``next_token`` is None on the
-    last one; ``versions`` are those of Delta tables by uuid, where they are known."""
+    """A page of matches in the order of their names; it may be empty although there are more.
+    ``next_token`` is None on the last one; ``versions`` are those of Delta tables by uuid, where
+    they are known.
+    """
 
     catalog: str
     head: str
@@ -72,11 +78,12 @@ class Finder:
     def find(
         self, query: str, *, as_of: AsOf | None = None, page_token: str | None = None, max_results: int | None = None
     ) -> MatchPage:
-        """Returns a page of what ``query`` leads to, now or as of a moment.
+        """Returns a page of matches of ``query``, now or as of a moment.
 
         Raises:
-            InvalidRequest: the query cannot be read; the token is damaged, expired or of another query; or the answer
-                depends on what the catalog's past does not hold: properties of Delta tables.
+            InvalidRequest: the query cannot be read; the token is damaged, expired or of another
+                query; or the answer depends on facts that the catalog's past does not hold:
+                properties of Delta tables.
             NotFound: no such catalog; no such moment.
         """
         parsed = parse(query)
@@ -91,11 +98,12 @@ class Finder:
 
 
 def whole_answer(reader: CatalogReader, tree: Tree, query: Query, visits_max: int) -> tuple[dict[str, Entity], int]:
-    """Returns all that ``query`` leads to in ``tree``, by index key, with how many entries were visited for it. Of what the reader's
-    principal may see by the rights of that tree.
+    """Returns all matches of ``query`` in ``tree``, by index key, with the number of entries that
+    were visited. Only entities that the reader's principal may see by the rights of that tree.
 
-    Raises InvalidRequest: more than ``visits_max`` entries would be visited; the answer depends on properties of Delta tables, which
-    are not in the tree."""
+    Raises InvalidRequest: more than ``visits_max`` entries would be visited; the answer depends on
+    properties of Delta tables, which are not in the tree.
+    """
     walk = _Walk(reader, None, TreeAsOf(tree, tree))
     hits: dict[str, Entity] = {}
     for event in walk.matches(query):
@@ -116,7 +124,8 @@ class _Hit(msgspec.Struct, frozen=True):
 
 
 class _Progress(msgspec.Struct, frozen=True):
-    """Everything up to ``key``, with what is below it, was evaluated, and its hits came before this."""
+    """Everything up to ``key``, with everything below it, was evaluated, and its hits came before
+    this."""
 
     key: str
 
@@ -151,7 +160,7 @@ class _Walk:
         self.visits = 0
 
     def matches(self, query: Query) -> _Stream:
-        """What the whole query leads to, in key order, and how far that is complete."""
+        """The matches of the whole query, in key order, and how far that is complete."""
         stream: _Stream = iter([_Hit("")])
         for depth, step in enumerate(query.steps, 1):
             stream = self._level(stream, step, last=depth == len(query.steps))
@@ -230,7 +239,8 @@ class _Walk:
             yield from (child for child, shown in zip(siblings, visible, strict=True) if shown)
 
     def named(self, hits: Sequence[_Hit]) -> Iterator[Match]:
-        """The matches with their names as users wrote them; those of their namespaces are read together."""
+        """The matches with their names as users wrote them; those of their namespaces are read
+        together."""
         above = {path_of(hit.key)[:depth] for hit in hits for depth in range(1, len(path_of(hit.key)))}
         entries = {key_of(path): self._tree.namespace(path) for path in above}
         entities = self._store.entities(self._tree.catalog, [entry.obj for entry in entries.values()])
@@ -247,8 +257,10 @@ Child = tuple[str, IndexEntry]
 
 
 def _children(tree: Tree, parent: str, reach: Reach, after: str) -> Iterator[Child]:
-    """Returns the direct children of the key ``parent`` whose names are in reach, in key order. Names out of reach are jumped
-    over with everything below them. Of an earlier page, which ended with the key ``after``, only its ancestors are shown."""
+    """Returns the direct children of the key ``parent`` whose names are in reach, in key order.
+    Names out of reach are skipped with everything below them. Of an earlier page, which ended with
+    the key ``after``, only its ancestors are shown.
+    """
     first = _first_child(parent, after)
     if reach.only is not None:
         yield from _children_named(tree, parent, reach.only, first)
@@ -284,13 +296,14 @@ def _children_named(tree: Tree, parent: str, names: frozenset[str], first: str) 
 
 
 def _indexed_candidate(name: str, entry: IndexEntry) -> Candidate:
-    """What the index knows of an entry: no request. Names compare folded, so the key's last level is enough."""
+    """The facts of an entry from the index: no request. Names compare folded, so the key's last
+    level is enough."""
     id: dict[str, Value] = {"id": entry.table_id} if entry.table_id else {}
     return Candidate(entry.kind, {"name": name, "kind": entry.kind, **id})
 
 
 def entity_candidate(entity: Entity, properties: Mapping[str, str] | None = None) -> Candidate:
-    """Returns what an entity knows; ``properties`` are a Delta table's, once they were read."""
+    """Returns the facts of an entity; ``properties`` are a Delta table's, once they were read."""
     kind = kind_of(entity)
     members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
     members |= {"kind": kind, "id": id_of(entity), "updated": members["updated"] or None}

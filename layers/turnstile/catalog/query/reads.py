@@ -1,12 +1,15 @@
-"""Reads of a catalog inside a transaction: path queries whose answers have to be the same when it commits (TreeCat, "precision
-locking"; docs/decisions/0033).
+"""Reads of a catalog inside a transaction: path queries whose answers have to be the same when it
+commits (TreeCat, "precision locking"; docs/decisions/0033).
 
-    1  the query's answer as it was read    the tree of the HEAD that answered it, which the catalog's history keeps; or ids
+    1  the query's answer as it was read    the tree of the HEAD that answered it, which the
+                                            catalog's history keeps; or ids
     2  its answer in the tree that is changed
-    3  the difference                       ``core.differences``: none, or the transaction is refused
+    3  the difference                       ``core.differences``: none, or the transaction is
+                                            refused
 
-A tree is one HEAD, and the swap that commits the transaction requires that the catalog still has it. So what was judged is what the
-transaction is committed on top of, and no lock is held (I9).
+A tree is one HEAD, and the swap that commits the transaction requires that the catalog still has
+it. So the transaction is committed on top of the very tree in which its reads were checked, and no
+lock is held (I9).
 """
 
 from __future__ import annotations
@@ -39,8 +42,10 @@ NAMED_MAX: Final = 10
 
 
 class CatalogRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"query", "head"}`` or ``{"query", "ids"}``: a path query, and the HEAD that answered it or the ids of what it led to (none:
-    an empty list). Its answer must be the same when the transaction commits."""
+    """``{"query", "head"}`` or ``{"query", "ids"}``: a path query, and the HEAD that answered it or
+    the ids of its matches (none: an empty list). Its answer must be the same when the transaction
+    commits.
+    """
 
     query: str
     head: str | UnsetType = UNSET
@@ -57,10 +62,13 @@ class _Parsed(msgspec.Struct, frozen=True):
 
 
 class CatalogReads:
-    """The reads of one transaction of ``catalog``. ``reader`` has the request's authorizer: a principal's reads are of what it may
-    see, and a refusal tells no other names (I12).
+    """The reads of one transaction of ``catalog``. ``reader`` has the request's authorizer: a
+    principal's reads cover the entities that it may see, and a refusal contains no other names
+    (I12).
 
-    Raises InvalidRequest, naming the read: too many, not one of ``head`` and ``ids``, or a query that is none or another catalog's."""
+    Raises InvalidRequest, naming the read: too many, not one of ``head`` and ``ids``, or an invalid
+    query, or one of another catalog.
+    """
 
     def __init__(
         self, catalog: str, reads: Sequence[CatalogRead], reader: CatalogReader, as_of_reader: AsOfReader
@@ -111,7 +119,8 @@ class CatalogReads:
         return answer
 
     def _changed(self, index: int, read: _Parsed, changes: Sequence[Difference]) -> StateConflict:
-        """The refusal. What is gone is named to those who see everything: rights on it are not known any more."""
+        """The refusal. Only principals that see everything get the names of removed entities: the
+        rights on them are not known any more."""
         if self._reader.authorizer is not None and read.head is not None:
             changes = [change for change in changes if change.change == "appeared"]
         named: list[dict[str, Any]] = [

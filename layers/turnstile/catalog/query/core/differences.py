@@ -1,9 +1,11 @@
-"""What is different between two answers to one path query: the decision whether a read of the catalog still holds. Pure.
+"""The difference between two answers to one path query: the decision whether a read of the catalog
+is still valid. Pure.
 
-A read holds while its query leads to the same things: tables, views and namespaces by their ids, under the same names. So of the
-changes that others made since, those count that the query would have returned, or returns no more, and no others (TreeCat,
-"precision locking"). What a thing has beside its name and id (a comment, rights, the rows of a table) is no part of that, unless the
-query asks for it.
+A read is valid while its query leads to the same entities: tables, views and namespaces by their
+ids, under the same names. So of the changes that others made since, only those count that add an
+entity to the query's answer or remove one (TreeCat, "precision locking"). Other members of an
+entity than its name and id (a comment, rights, the rows of a table) are no part of that, unless the
+query asks for them.
 """
 
 from __future__ import annotations

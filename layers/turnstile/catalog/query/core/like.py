@@ -1,9 +1,11 @@
-"""SQL's LIKE, in linear time for every pattern: a query and the texts that it is compared with come from different people.
+"""SQL's LIKE, in linear time for every pattern: a query and the texts that it is compared with come
+from different people.
 
-What stands between two ``%``, a run, has a fixed length, so the first place where it fits is as good as any: there is no
-backtracking. A run without ``_`` is a plain text search. For a run with ``_`` all places are tried at once: bit ``i`` of a
-letter's number says whether the text has the letter at ``i``, and each letter of the run is one shift and one AND of such
-numbers (Baeza-Yates and Gonnet, "A new approach to text searching", with text and pattern exchanged).
+A run, the part between two ``%``, has a fixed length, so the first place where it fits is as good
+as any: there is no backtracking. A run without ``_`` is a plain text search. For a run with ``_``
+all places are tried at once: bit ``i`` of a letter's number says whether the text has the letter at
+``i``, and each letter of the run is one shift and one AND of such numbers (Baeza-Yates and Gonnet,
+"A new approach to text searching", with text and pattern exchanged).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Final
 _ANY: Final = 0
 _Token = str | int | None
 _Run = tuple[str | None, ...]
-"""What stands between two ``%``: letters, None for any letter."""
+"""The part between two ``%``: letters, None for any letter."""
 
 
 def like(text: str, pattern: str) -> bool:

@@ -1,7 +1,8 @@
 """Parses path queries by recursive descent; the grammar is in docs/path-queries.md.
 
-Every error says what was expected where, and what to write instead. (A parser library takes more time to import on a cold
-start than all else that a query needs, and gives no shorter code with these messages.)
+Every error says the expected text, its position, and the remedy. (A parser library takes more time
+to import on a cold start than all else that a query needs, and gives no shorter code with these
+messages.)
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ _KINDS: Final[dict[type, str]] = {str: "a text in quotes", int: "a number", bool
 
 
 def parse(text: str, *, files: bool = False) -> Query:
-    """Returns the query that ``text`` spells; with ``files`` one whose last level is ``files[...]``, and only such a one. Raises InvalidRequest with the
-    ``position`` of the error, from 1."""
+    """Returns the query that ``text`` spells; with ``files`` one whose last level is
+    ``files[...]``, and only such a one. Raises InvalidRequest with the ``position`` of the error,
+    from 1.
+    """
     if len(text) > MAX_CHARACTERS:
         problem, remedy = f"the query has {len(text)} characters", f"use at most {MAX_CHARACTERS}"
         raise InvalidRequest(problem, field="query", remedy=remedy)

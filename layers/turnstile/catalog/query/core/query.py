@@ -42,7 +42,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,30}")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """What is compared: an attribute or a property. If it is ``quoted`` it is a property."""
+    """The left side of a comparison: an attribute or a property. If it is ``quoted`` it is a property."""
 
     name: str
     quoted: bool = False
@@ -115,8 +115,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A catalog by name, and at least one level below it. ``files``: it asks for the files of the tables that the levels lead to, of which this
-    predicate in SQL may hold (empty: all of them); it is read by who answers it."""
+    """A catalog by name, and at least one level below it. ``files``: it asks for the files of the
+    tables that the levels lead to, of which this predicate in SQL may hold (empty: all of them);
+    the planner parses it.
+    """
 
     catalog: str
     steps: tuple[Step, ...]
@@ -124,8 +126,10 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """What a predicate is evaluated on: what is known of an entry so far. An attribute of its kind that is not among
-    ``attributes`` is unknown, or absent when ``whole``; ``properties`` are None while they are unknown."""
+    """The known facts about an entry, on which a predicate is evaluated. An attribute of its kind
+    that is not among ``attributes`` is unknown, or absent when ``whole``; ``properties`` are None
+    while they are unknown.
+    """
 
     kind: str
     attributes: Mapping[str, Value]
@@ -141,7 +145,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def holds(predicate: Predicate | None, candidate: Candidate) -> bool | None:
-    """Whether ``predicate`` holds for ``candidate``; None when that depends on what is not known yet."""
+    """Whether ``predicate`` holds for ``candidate``; None when that depends on unknown facts."""
     match predicate:
         case None:
             return True

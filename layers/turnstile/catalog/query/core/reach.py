@@ -20,7 +20,8 @@ _PAST: Final = "\U0010ffff"  # sorts after everything that begins with a prefix
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """Folded names: exactly those in ``only``; if that is None, all from ``start`` on and before ``stop``."""
+    """Folded names: exactly those in ``only``; if that is None, all from ``start`` on and before
+    ``stop``."""
 
     start: str = ""
     stop: str | None = None
