@@ -1,1 +1,2 @@
-"""Upkeep of Delta tables: what has to stay (``pins``), for vacuum, clean-up of logs, purge, and engines that do it themselves."""
+"""Upkeep of Delta tables: the versions that have to stay (``pins``), for vacuum, clean-up of logs,
+purge, and engines with their own upkeep."""

@@ -1,4 +1,5 @@
-"""A table's storage whose use renews a lease: long work on a table is reads and writes of files."""
+"""A table's storage that renews a lease when it is used: long work on a table is reads and writes
+of files."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from turnstile.store.ports import LogStorage, Stat
 
 
 class BeatingStorage:
-    """``turnstile.store.ports.LogStorage`` that calls ``beat`` before each read, write and listing, and does what another one does."""
+    """``turnstile.store.ports.LogStorage`` that calls ``beat`` before each read, write and listing,
+    and passes the call to another one."""
 
     def __init__(self, inner: LogStorage, beat: Callable[[], object]) -> None:
         self._inner, self._beat = inner, beat

@@ -1,12 +1,14 @@
 """Writes checkpoints, and the pointer to the newest one.
 
-    1  sidecars          of the V2 spec only; nobody reads one that no checkpoint names
-    2  the checkpoint    put-if-absent, whole or not at all; before its last bytes are sent the caller's ``guard`` may refuse
+    1  sidecars          of the V2 spec only; readers ignore one that no checkpoint names
+    2  the checkpoint    put-if-absent, whole or not at all; before its last bytes are sent the
+                         caller's ``guard`` may refuse
     3  _last_checkpoint  after the checkpoint, and never to an older one than it names
 
-A crash after any step leaves a table that is read as before, or from the checkpoint. Two workers with the same version write
-the same name: the first one counts, and both hold the same state, less tombstones that expired in between. Files are written
-while the state is read: what is held is one row group.
+A crash after any step leaves a table that is read as before, or from the checkpoint. Two workers
+with the same version write the same name: the first one counts, and both hold the same state, less
+tombstones that expired in between. Files are written while the state is read: one row group is in
+memory.
 
 Sources: Delta protocol, "Checkpoints", "V2 Spec", "Sidecar Files", "Last Checkpoint File".
 """
@@ -62,11 +64,11 @@ class CheckpointWriter:
         """Writes the checkpoint.
 
         Args:
-            now_ms: by what tombstones and transactions expire.
-            guard: called before a file comes to be; what it raises is raised, and there is none.
+            now_ms: the time by which tombstones and transactions expire.
+            guard: called before a file is created; its error is raised, and there is no file.
 
         Returns:
-            what was written; None if a checkpoint of that name is there already.
+            the written checkpoint; None if a checkpoint of that name is there already.
 
         Raises:
             UnsupportedTable: the state cannot be read, or not be written as the table asks.
@@ -177,7 +179,8 @@ class CheckpointWriter:
 
 
 def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkeep: Upkeep, now_ms: int) -> bool:
-    """Writes the version checksum of a state whose checkpoint was written, with its ``totals``; False if there is one."""
+    """Writes the version checksum of a state whose checkpoint was written, with its ``totals``;
+    False if there is one."""
     content = checksum_of(
         read_commit(storage, state.version).info,
         protocol=state.protocol,
@@ -228,7 +231,7 @@ def parquet_pieces(
 
 
 class _Sink(io.RawIOBase):
-    """What a Parquet writer wrote since it was taken last."""
+    """The bytes of a Parquet writer since they were taken last."""
 
     def __init__(self) -> None:
         self._held, self._at = bytearray(), 0

@@ -178,7 +178,7 @@ def _vector(vector: DeletionVector | None) -> dict[str, Any] | None:
 
 
 def _texts(column: pa.MapArray) -> pa.MapArray:
-    """A map of texts whose entries are named otherwise."""
+    """A map of texts whose entries have other names."""
     return pa.array(column.to_pylist(), TEXTS)
 
 

@@ -1,7 +1,8 @@
-"""Log compaction files: one file that stands for several commits, ``<x>.<y>.compacted.json``.
+"""Log compaction files: one file in place of several commits, ``<x>.<y>.compacted.json``.
 
-It holds, of each key, the newest action of these commits, as the line that its commit has. Tombstones of files, of domains and of
-transactions stay, however old: they override what is before the first commit.
+It holds, of each key, the newest action of these commits, as the line that its commit has.
+Tombstones of files, of domains and of transactions stay, however old: they override actions before
+the first commit.
 
 Source: Delta protocol, "Log Compaction Files", "Action Reconciliation".
 """
@@ -31,8 +32,10 @@ def compacted_path(first: int, last: int) -> str:
 
 
 def write_compaction(storage: LogStorage, first: int, last: int, guard: Callable[[], None] = lambda: None) -> bool:
-    """Writes the log compaction file of the published versions ``first`` to ``last``; False if it is there. ``guard`` is called
-    before it comes to be, and what that raises is raised. Raises UnsupportedTable for commits that cannot be read."""
+    """Writes the log compaction file of the published versions ``first`` to ``last``; False if it
+    is there. ``guard`` is called before the file is created, and its error is raised. Raises
+    UnsupportedTable for commits that cannot be read.
+    """
     path = compacted_path(first, last)
     return storage.stat(path) is None and storage.put_if_absent(path, _pieces(storage, first, last, guard))
 
@@ -63,7 +66,7 @@ def _newest(storage: LogStorage, first: int, last: int) -> Iterator[bytes]:
 
 
 def _key(line: bytes, where: str) -> Any:
-    """What the action of a line is the newest of; None for one that is not kept."""
+    """The key of a line's action, of which the newest counts; None for an action that is not kept."""
     add, remove = actions_of_line(line, where)
     action = add or remove
     if action is not None:

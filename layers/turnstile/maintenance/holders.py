@@ -1,5 +1,7 @@
-"""Who holds a version of a table: clones, readers that registered, named snapshots. Without a read of its log, for requests that only ask
-whether anybody does (``pins`` says which versions)."""
+"""The holders of a table's versions: clones, readers that registered, named snapshots. Without a
+read of its log, for requests that only need to know whether there is one (``pins`` has the
+versions).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ MARGIN_MS: Final = 3_600_000
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who needs a version that is not the latest: ``until_ms`` as of ``Pin``."""
+    """The holder of a version that is not the latest: ``until_ms`` as of ``Pin``."""
 
     kind: PinKind
     name: str
@@ -36,13 +38,13 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def live(owner: Location, now: int) -> Iterator[Reader]:
-    """The readers in the row of a location's owner whose time is not over, by any server's clock."""
+    """The readers in the row of a location's owner that have not expired, by any server's clock."""
     return (reader for reader in owner.readers if is_live(reader, now, SKEW_MS))
 
 
 def is_held(world: World, store: CatalogStore, head: TableHead, tree: Tree, owner: Row | None = None) -> bool:
-    """Whether anybody holds a version of a table as it is named in ``tree`` (``holders_of``). One read where the row of its
-    location's owner is not given."""
+    """Whether a version of a table, by its name in ``tree``, has a holder (``holders_of``). One
+    read if the row of its location's owner is not given."""
     row = owner or world.refs.read(world.space.location(normalise(head.location)))
     if row is None:
         return True
@@ -50,8 +52,10 @@ def is_held(world: World, store: CatalogStore, head: TableHead, tree: Tree, owne
 
 
 def holders_of(head: TableHead, tree: Tree | None, store: CatalogStore, owner: Location, now: int) -> Iterator[Holder]:
-    """Yields who needs a version of a table as it is named now, as far as that takes no read of logs or of the journal: clones,
-    readers, named snapshots of its catalog (``tree`` None: there is no catalog any more). ``owner``: of its location."""
+    """Yields the holders of a table's versions, by its present name, without a read of logs or of
+    the journal: clones, readers, named snapshots of its catalog (``tree`` None: there is no catalog
+    any more). ``owner``: of its location.
+    """
     yield from (Holder("clone", clone) for clone in sorted(owner.clones))
     yield from (Holder("reader", reader.holder, reader.until) for reader in live(owner, now))
     if tree is not None:

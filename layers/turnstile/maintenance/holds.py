@@ -1,12 +1,17 @@
-"""Readers register for versions of a table, and vacuums announce what they leave: both in the row of the location's owner (ADR 30).
+"""Readers register for versions of a table, and vacuums announce the versions that they leave: both
+in the row of the location's owner (ADR 30).
 
-    a reader      holds versions until a time; it renews, or the time ends. Refused for versions that are not whole any more
+    a reader      holds versions until a time; it renews, or the time ends. Refused for versions
+                  that are not whole any more
     a clean-up    of the log does the same with the versions before its boundary
-    a vacuum      reads all pins (``pins``), writes its marks, and only then removes what is older and not marked. The marks are
-                  written under the clauses that no reader and no clone has come since the pins were read
+    a vacuum      reads all pins (``pins``), writes its marks, and only then removes files that are
+                  older and not marked. The
+                  marks are written under the clauses that no reader and no clone has come since the
+                  pins were read
 
-Every step may be repeated. A vacuum that dies after its marks has removed nothing, or a part; the next one goes on. Marks only
-narrow: nothing that one vacuum may have touched is called whole by a later one.
+Every step may be repeated. A vacuum that dies after its marks has removed nothing, or a part; the
+next one continues. Marks only narrow: a version that one vacuum may have touched never counts as
+whole for a later one.
 """
 
 from __future__ import annotations
@@ -41,14 +46,15 @@ _ATTEMPTS: Final = 6
 
 
 class VacuumPlan(msgspec.Struct, frozen=True):
-    """What a vacuum of a table leaves.
+    """The limits of a vacuum of a table.
 
     Attributes:
         latest: the table's latest version.
         marks: the versions that stay whole.
         before: the marks of earlier vacuums.
-        files_before_ms: files that are not older stay, whatever names them: they may belong to a commit that is under way.
-        pins: what the marks follow from.
+        files_before_ms: files that are not older stay in any case: they may belong to a commit in
+            progress.
+        pins: the pins behind the marks.
     """
 
     table_id: str
@@ -112,11 +118,13 @@ class Holds:
         raise _moving(head)
 
     def plan(self, table_id: str, files_ms: int | None = None) -> VacuumPlan:
-        """What a vacuum would leave now; ``files_ms`` as for ``Pins.of``. Writes nothing. Raises as ``announce``."""
+        """The limits of a vacuum now; ``files_ms`` as for ``Pins.of``. Writes nothing. Raises as
+        ``announce``."""
         return self._plan(table_id, files_ms)[0]
 
     def announce(self, table_id: str, files_ms: int | None = None) -> VacuumPlan:
-        """Writes the marks of a vacuum that is about to begin, and returns them. From then on nobody can hold what it does not leave.
+        """Writes the marks of a vacuum that is about to begin, and returns them. From then on no
+        reader can register for other versions.
 
         Raises:
             NotFound: no such table.
@@ -130,13 +138,15 @@ class Holds:
         raise _moving(head)
 
     def announce_cleanup(self, table_id: str, location: str, boundary: int) -> None:
-        """Writes the marks of a clean-up of the log at ``location`` that leaves the versions from ``boundary`` on, unless they are written.
-        From then on nobody can hold a version before it. Two reads if they are.
+        """Writes the marks of a clean-up of the log at ``location`` that leaves the versions from
+        ``boundary`` on, unless they are written. From then on no reader can register for a version
+        before it. Two reads if they are.
 
         Raises:
             NotFound: no such table.
-            StateConflict: ``TableNotActive``: it is not in ordinary use, or not what it was; ``ConcurrentChange``: somebody has come to need a version
-                before the boundary, or clones and readers kept coming.
+            StateConflict: ``TableNotActive``: it is not in ordinary use, or has changed;
+                ``ConcurrentChange``: a new holder needs a version before the boundary, or clones
+                and readers kept coming.
         """
         for _ in range(_ATTEMPTS):
             head = self.table(table_id)

@@ -1,10 +1,11 @@
-"""Which versions of a Delta table must stay: the one place that is asked (I10, ADR 30).
+"""The pinned versions of a Delta table: the one place that decides (I10, ADR 30).
 
-Asked by vacuum and clean-up of the log (``Pins.of``, exact), by the purge of dropped tables, and by what engines are told that do
-it themselves (``holders.holders_of``: who needs older versions at all, without a read of the log).
+Used by vacuum and clean-up of the log (``Pins.of``, exact), by the purge of dropped tables, and for
+engines with their own upkeep (``holders.holders_of``: whether older versions have holders, without
+a read of the log).
 
-Whatever cannot be read is an error, never "no pins": then nothing is removed. Where it is not known which version somebody needs,
-it is all of them.
+A failed read is an error, never "no pins": then nothing is removed. A holder of an unknown version
+holds all of them.
 """
 
 from __future__ import annotations
@@ -40,21 +41,25 @@ class TablePins(msgspec.Struct, frozen=True):
 
 
 class Pins:
-    """Reads pins. Cheap: one per request, or shared. ``reader`` is not a request's: rights are no reason to remove what somebody
-    needs. ``history_ms``: for how long the catalog's past is kept (``Grace.history_ms``)."""
+    """Reads pins. Cheap: one per request, or shared. ``reader`` is not a request's: rights are no
+    reason to remove files that a holder needs. ``history_ms``: for how long the catalog's past is
+    kept (``Grace.history_ms``).
+    """
 
     def __init__(self, world: World, reader: CatalogReader, metadata: MetadataStore, *, history_ms: int) -> None:
         self._world, self._reader, self._metadata, self._history_ms = world, reader, metadata, history_ms
 
     def of(self, head: TableHead, *, files_ms: int | None = None) -> TablePins:
-        """Returns the pins of a table whose HEAD was just read. Costs a scan of the journal, and a few reads of its log for each
-        moment of the past.
+        """Returns the pins of a table whose HEAD was just read. Costs a scan of the journal, and a
+        few reads of its log for each moment of the past.
 
         Args:
-            files_ms: the time travel that is asked for, instead of the table's ``delta.deletedFileRetentionDuration``.
+            files_ms: the requested time travel, instead of the table's
+                ``delta.deletedFileRetentionDuration``.
 
         Raises:
-            StateConflict: ``TableNotActive``: it is a clone, whose log is another's; or its location is not its own.
+            StateConflict: ``TableNotActive``: it is a clone, which has another table's log; or its
+                location is not its own.
         """
         now = self._world.clock.now_ms()
         kept_ms = self.files_ms(head) if files_ms is None else files_ms
@@ -109,7 +114,8 @@ class Pins:
         return Pin(version, version, "snapshot", snapshot.name)
 
     def _transactions(self, head: TableHead) -> Iterator[JournalRow]:
-        """Announced transactions that may still be committed, also those that are past their end and not aborted yet."""
+        """Announced transactions that may still be committed, also those that are past their end
+        and not aborted yet."""
         for row in self._world.refs.scan(JournalRow.kind):
             entry = JournalRow.from_row(row)
             if entry.state == OPEN and (head.table_id in entry.written or head.table_id in entry.read):
@@ -138,7 +144,8 @@ class Pins:
 
 
 def _based(head: TableHead, entry: JournalRow) -> Pin:
-    """What a transaction was read from, or writes after: its versions may be read again until it is settled."""
+    """The version that a transaction was read from, or writes after: it may be read again until the
+    transaction is settled."""
     read, written = entry.read.get(head.table_id), entry.written.get(head.table_id)
     first = min(version for version in (read, None if written is None else written - 1) if version is not None)
     return Pin(first, None, "transaction", entry.id, entry.until, entry.owner)

@@ -1,12 +1,13 @@
-"""Whether a checkpoint may be relied on before what it stands for is removed (I15, I24).
+"""Whether a checkpoint may be relied on before the files that it replaces are removed (I15, I24).
 
     why = unreliable(storage, 25, files)          # empty: everything before version 25 may go
 
-Two things are asked. That each of its files can be read whole, with the number of files that is said elsewhere (``delta.soundness.judge``). And that the files of
-its version are, one by one, those that the same version has by an older start: an older checkpoint, or version 0, and the commits after it. Where an
-earlier clean-up left no older start, the first question alone decides. So a
-checkpoint of which some bytes were changed is found also where its writer left no checksums of pages. What is read is the state of the version, three
-times; held are the keys of the commits after the older start.
+Two conditions. First, each of its files can be read whole, with the number of files that other
+sources have (``delta.soundness.judge``). Second, the files of its version are, one by one, those
+that the same version has by an older start: an older checkpoint, or version 0, and the commits
+after it. If an earlier clean-up left no older start, the first condition alone decides. So a
+checkpoint with some changed bytes is found even if its writer left no checksums of pages. The state
+of the version is read three times; the keys of the commits after the older start are in memory.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
 
 
 def _summed(state: TableState) -> tuple[int, int]:
-    """How many files a state has, and a sum of digests of them, whatever their order."""
+    """The number of files of a state, and a sum of their digests in any order."""
     count, total = 0, 0
     for add in state.files():
         text = f"{add.path}\0{vector_id(add.deletionVector)}\0{add.size}"

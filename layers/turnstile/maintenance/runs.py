@@ -1,13 +1,18 @@
-"""Heavy work on tables, done by workers that have Spark: what is due by policy, and one run on a table at a time (ADR 31).
+"""Heavy work on tables, done by workers that have Spark: due work by policy, and one run on a table
+at a time (ADR 31).
 
-    1  begin    what cannot be due ends here: off, set aside, outside the windows, over budget, too few commits
-    2  survey   the table's files are summed up, and the policy judges the sums
-    3  lease    the table's coordinated task is begun: at most one run at a time. What another run did meanwhile is seen here
-    4  renew    while the worker works; one that is told that it lost the lease stops
-    5  finish   done, stopped or failed; what was done and used is in the task's row, whose attempt fences it (I10)
+    1  begin    a table without possible work ends here: off, set aside, outside the windows, over
+                budget, too few commits
+    2  survey   the table's files are summed up, and the policy is applied to the sums
+    3  lease    the table's coordinated task is begun: at most one run at a time. The results of
+                another run show here
+    4  renew    while the worker works; a worker that has lost the lease stops
+    5  finish   done, stopped or failed; results and use are in the task's row, whose attempt fences
+                it (I10)
 
-A worker that dies leaves its lease, and what it committed; another takes over when the lease is over, and plans anew. A table that
-fails, or on which workers die, is left alone for a while, twice as long each time; the others go on.
+A worker that dies leaves its lease, and its commits; another takes over when the lease is over, and
+plans anew. A table that fails, or on which workers die, is left alone for a while, twice as long
+each time; the others go on.
 """
 
 from __future__ import annotations
@@ -89,7 +94,7 @@ class NoRun(msgspec.Struct, frozen=True):
 
 
 class OperationResult(msgspec.Struct, frozen=True):
-    """What a run did by one operation; ``complete``: all that was due."""
+    """The result of a run for one operation; ``complete``: all due work."""
 
     operation: Operation
     files: int
@@ -108,8 +113,10 @@ class RunReport(msgspec.Struct, frozen=True):
 
 
 class MaintenanceRuns:
-    """Plans and leases of heavy work. No state between calls. ``reader`` is not a request's: rights on a catalog do not change what
-    holds for a table in it. ``indexed``: finds a table's files without its checkpoint."""
+    """Plans and leases of heavy work. No state between calls. ``reader`` is not a request's: rights
+    on a catalog do not change the policies of its tables. ``indexed``: finds a table's files
+    without its checkpoint.
+    """
 
     def __init__(
         self, world: World, reader: CatalogReader, metadata: MetadataStore, indexed: Indexed = lambda *_: None
@@ -119,7 +126,8 @@ class MaintenanceRuns:
         self._tasks = Tasks(world)
 
     def overview(self, table_id: str, until_ms: int) -> Overview:
-        """Returns what is due on a table and why. Raises NotFound; UnsupportedTable for a log that cannot be read."""
+        """Returns the due work on a table, with reasons. Raises NotFound; UnsupportedTable for a
+        log that cannot be read."""
         head = read_head(self._world, table_id)
         return self._overview(head, self._tasks.last(runs_task(table_id)) or Task(), until_ms)
 
@@ -159,8 +167,8 @@ class MaintenanceRuns:
         return renewed.task.until
 
     def finish(self, table_id: str, attempt: int, report: RunReport) -> RunHistory:
-        """Ends a run, and returns what is remembered of it. Raises StateConflict if it is another worker's by now; InvalidRequest
-        for a version that the table does not have."""
+        """Ends a run, and returns the stored results. Raises StateConflict if it is another
+        worker's by now; InvalidRequest for a version that the table does not have."""
         head, now = read_head(self._world, table_id), self._clock.now_ms()
         if report.version > head.latest:
             raise InvalidRequest(
@@ -184,7 +192,8 @@ class MaintenanceRuns:
         return policy_of((*self.levels(catalog, tuple(path[:-1])), table))
 
     def levels(self, catalog: str, namespaces: Path) -> list[Level]:
-        """Returns the properties of a catalog and of namespaces in it, from the outermost in; without those that do not exist."""
+        """Returns the properties of a catalog and of namespaces in it, from the outermost in;
+        without those that do not exist."""
         levels, store = list[Level](), self._reader.store
         entry = self._reader.current(REALM_TREE).find((catalog,))
         entity = store.entity(REALM_TREE, entry.obj) if entry is not None else None
@@ -265,8 +274,8 @@ def table_properties(metadata: DeltaMetadata) -> dict[str, str]:
 
 
 def history_of(task: Task, now_ms: int) -> RunHistory:
-    """Returns what is remembered of runs. Workers that ended without a word count as failures, the first one apart: the next one
-    takes over at once from one that died, and later from those on which several die."""
+    """Returns the results of earlier runs. Runs of dead workers count as failures, except the first
+    one: the next worker takes over at once after one death, and later after several."""
     history = RunHistory.unpack(task.result)
     died = task.abandoned + bool(task.until and not task.running(now_ms))
     if died < 2:
@@ -277,7 +286,7 @@ def history_of(task: Task, now_ms: int) -> RunHistory:
 
 
 def after_run(history: RunHistory, report: RunReport, *, began_ms: int, now_ms: int) -> RunHistory:
-    """Returns what is remembered after a run."""
+    """Returns the results after a run."""
     results: Sequence[OperationResult] = report.results
     runs = dict(history.runs)
     for each in results:

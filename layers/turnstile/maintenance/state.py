@@ -1,23 +1,28 @@
-"""The state of a Delta table at a published version, as a stream: memory is bounded by the commits after the newest checkpoint.
+"""The state of a Delta table at a published version, as a stream: memory is bounded by the commits
+after the newest checkpoint.
 
     state = open_state(world.storages.open(head.location), head.floor)
     for file in state.files():                    # turnstile.delta.core.actions.Add
         file.path, file.size, file.partitionValues, file.stats, file.deletionVector
 
-1. The newest checkpoint that can be read and after which no commit is missing: classic, of several parts, or of the V2 spec with
-   its sidecars. None is needed if the log goes back to version 0.
+1. The newest checkpoint that can be read and after which no commit is missing: classic, of several
+parts, or of the V2 spec with its sidecars. None is needed if the log goes back to version 0.
 2. Of the commits after it first all but file actions, in a pass of their own: they are few.
-3. Then file actions, the newest commit first: of each logical file the newest action counts. The keys of what was seen are held, 16
-   bytes each, and no actions; a checkpoint's rows are passed on unless their key was seen.
+3. Then file actions, the newest commit first: of each logical file the newest action counts. The
+keys of the files seen are in memory, 16 bytes each, and no actions; a checkpoint's rows are passed
+on unless their key was seen.
 
-What may be believed of a log is in ``turnstile.delta.core.soundness`` (I24): a commit that is empty, cut or has no commitInfo is an error that
-names its file, and so is a checkpoint whose pages or number of files are not what was written. That may turn up in the middle of the pass:
+The rules of a sound log are in ``turnstile.delta.core.soundness`` (I24). A commit that is empty,
+cut or has no commitInfo is an error that names its file, and so is a checkpoint whose pages or
+number of files differ from the written ones. Such damage may show in the middle of the pass:
 ``derived`` then begins again with an older start.
 
-Log compaction files are not read: the commits say the same, and they are there as long as a compaction file may be.
+Log compaction files are not read: the commits have the same actions, and they are there as long as
+a compaction file may be.
 
-Parquet needs pyarrow, which not every function carries (docs/dependencies.md): it is imported when the first Parquet file is opened.
-Sources: Delta protocol, "Action Reconciliation", "Checkpoints"; delta-kernel-rs, ``action_reconciliation``.
+Parquet needs pyarrow, which not every function carries (docs/dependencies.md): it is imported when
+the first Parquet file is opened. Sources: Delta protocol, "Action Reconciliation", "Checkpoints";
+delta-kernel-rs, ``action_reconciliation``.
 """
 
 from __future__ import annotations
@@ -74,7 +79,7 @@ if TYPE_CHECKING:
 ROWS: Final = 2048
 """Actions that are held at once."""
 READ_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of one request to the storage: what Turnstile writes has several row groups in them."""
+"""Bytes of one request to the storage: a file that Turnstile writes has several row groups in them."""
 BUFFER_BYTES: Final = 1024 * 1024
 """Read ahead of each column of a Parquet file."""
 T = TypeVar("T")
@@ -137,19 +142,20 @@ class TableState(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """What the state is read from: as long as it is the same, ``files`` come in the same order."""
+        """The source of the state: as long as it is the same, ``files`` come in the same order."""
         return hashlib.sha256("/".join((str(self.start), *self._checkpoint, *self._sidecars)).encode()).hexdigest()[:16]
 
     def files(self) -> Iterator[Add]:
-        """Yields the ``add`` action of each file of the table, in no order; ``stats`` is JSON, also where a checkpoint has it
-        only as a struct. Raises UnsupportedTable for a log that cannot be read or changed meanwhile: then what was yielded
-        is no state."""
+        """Yields the ``add`` action of each file of the table, in no order; ``stats`` is JSON, also
+        where a checkpoint has it only as a struct. Raises UnsupportedTable for a log that cannot be
+        read or changed meanwhile: then the yielded files are no state.
+        """
         for chunk in self.chunks():
             yield from chunk.adds if isinstance(chunk, Rows) else _adds(chunk.adds)
 
     def chunks(self) -> Iterator[Rows | Columns]:
-        """Yields the file actions of the state, ``add`` and ``remove``, some at a time. Every tombstone is among them, also
-        those that are expired. Raises as ``files``."""
+        """Yields the file actions of the state, ``add`` and ``remove``, some at a time. Every
+        tombstone is among them, also expired ones. Raises as ``files``."""
         count, tally = 0, _Tally()
         for chunk in self._all_chunks(tally):
             count += len(chunk.adds) if chunk.adds is not None else 0
@@ -166,7 +172,8 @@ class TableState(msgspec.Struct, frozen=True):
             yield from self._of_checkpoint(f"{SIDECARS}{name}", seen, tally)
 
     def _check_counts(self, in_checkpoint: int, in_all: int) -> None:
-        """Raises DamagedLog if the checkpoint, or the whole state, has another number of files than what says so."""
+        """Raises DamagedLog if the checkpoint, or the whole state, has another number of files than
+        its other sources."""
         if self._checkpoint:
             path = f"{LOG}{self._checkpoint[0]}"
             expected = expected_adds(self._storage, self.start, self._files)
@@ -246,7 +253,7 @@ class _Tally:
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """What a checkpoint says beside file actions."""
+    """The parts of a checkpoint beside file actions."""
 
     checkpoint: Checkpoint
     rows: list[tuple[str, dict[str, Any]]]
@@ -262,9 +269,11 @@ def derived(
     ratified: Mapping[int, int] | None = None,
     opened: TableState | None = None,
 ) -> T:
-    """Returns what ``use`` makes of the state at ``version``. Where the checkpoint that it is read from turns out to be damaged, ``use`` is
-    called again with the state that is read from an older start. Raises as ``open_state`` and as ``use``: the first damage, if no
-    start is sound. ``opened``: the state, if the caller has it."""
+    """Returns the result of ``use`` for the state at ``version``. If the checkpoint of the state
+    turns out to be damaged, ``use`` is called again with the state from an older start. Raises as
+    ``open_state`` and as ``use``: the first damage, if no start is sound. ``opened``: the state, if
+    the caller has it.
+    """
     files, without = files or listed(storage), set[int]()
     first: DamagedLog | None = None
     while True:
@@ -376,7 +385,8 @@ def named_sidecars(storage: LogStorage, path: str) -> set[str]:
 
 
 def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None, files: LogFiles) -> TableState:
-    """The state from ``start`` at version ``at`` and what the commits after it say beside file actions."""
+    """The state from ``start`` at version ``at``, with the actions of the later commits beside file
+    actions."""
     force, without_info = InForce(), list[int]()
     for name, body in start.rows if start is not None else ():
         if name in _OTHER:

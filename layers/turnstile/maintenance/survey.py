@@ -1,7 +1,8 @@
-"""Reads what rewriting a table is worth: a stream over its files, a few thousand at a time, up to a deadline.
+"""Sums up the files of a table for the benefit of rewriting it: a stream over its files, a few
+thousand at a time, up to a deadline.
 
-files = indexed(head, head.floor) or LoggedFiles(open_state(storage, head.floor))
-survey_of(files, partition_columns(files.metadata), ...)
+    files = indexed(head, head.floor) or LoggedFiles(open_state(storage, head.floor))
+    survey_of(files, partition_columns(files.metadata), ...)
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def survey_of(
     clock: Clock,
     until_ms: int,
 ) -> Survey:
-    """Returns the sums over files; not ``complete`` if that took longer than until ``until_ms``. Raises what reading them raises."""
+    """Returns the sums over files; not ``complete`` if that took longer than until ``until_ms``.
+    Raises the errors of reading them."""
     survey = Survey(target_bytes, since_ms)
     for _ in files.summed(survey, columns):
         if clock.now_ms() > until_ms:

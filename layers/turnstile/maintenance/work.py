@@ -59,12 +59,13 @@ LEFT: Final[frozenset[Outcome]] = frozenset({"busy", "paused", "failed"})
 
 
 class Upkept(msgspec.Struct, frozen=True):
-    """What the last attempt left, in the task's row.
+    """The result of the last attempt, in the task's row.
 
     Attributes:
-        next: floor from which on something is due, unless the table asks for other things by then.
+        next: floor from which on something is due, unless the table's settings change by then.
         epoch: the newest version that had changed the table's metadata; -1: not known.
-        failures: attempts that failed since one succeeded; ``reason`` why the last one did, ``again_ms`` when the next may begin.
+        failures: attempts that failed since one succeeded; ``reason`` why the last one did,
+            ``again_ms`` when the next may begin.
     """
 
     next: int = 0
@@ -79,8 +80,8 @@ class Upkept(msgspec.Struct, frozen=True):
 
 
 class Maintained(msgspec.Struct, frozen=True):
-    """What one call did to a table: versions of ``checkpoints`` and ``checksums``, spans of ``compactions`` that it wrote; ``reason``
-    why it failed, or does nothing."""
+    """The result of one call for a table: versions of ``checkpoints`` and ``checksums``, spans of
+    ``compactions`` that it wrote; ``reason`` why it failed, or did nothing."""
 
     table_id: str
     outcome: Outcome
@@ -94,8 +95,8 @@ class Following(Protocol):
     """Further light work on a table, of a subject that builds on this one (``turnstile.planning.upkeep.IndexUpkeep``)."""
 
     def keep_up(self, head: TableHead, guard: Callable[[], None]) -> int:
-        """Does what is due at the floor of ``head``, and returns the floor from which on something is again. ``guard`` is called before
-        anything comes to be."""
+        """Does the due work at the floor of ``head``, and returns the floor from which on something
+        is due again. ``guard`` is called before a file is created."""
 
 
 class Happened(Protocol):
@@ -117,15 +118,16 @@ class Maintainer:
     """Does light work on tables. No state between calls."""
 
     def __init__(self, world: World, *, following: Sequence[Following] = (), faults: Faults = no_faults) -> None:
-        """``following`` is done after what this module does, in the same attempt."""
+        """``following`` is done after this module's work, in the same attempt."""
         self._world, self._clock, self._faults, self._following = world, world.clock, faults, following
         self._tasks = Tasks(world)
 
     def maintain(self, table_id: str, floor: int | None = None) -> Maintained:
-        """Does what is due on a table. A failure of its own is in the result.
+        """Does the due work on a table. A failure of its own is in the result.
 
         Args:
-            floor: a published version that the caller knows of: if nothing is due at it, one read tells.
+            floor: a published version that the caller knows of: if nothing is due at it, one read
+                suffices.
 
         Raises:
             TurnstileError: the store does not answer.
@@ -154,11 +156,12 @@ class Maintainer:
         return self._attempt(head, attempt, last)
 
     def upkept(self, table_id: str) -> Upkept:
-        """What the last attempt on a table left."""
+        """The result of the last attempt on a table."""
         return _upkept(self._tasks.last(_task(table_id)))
 
     def standing(self, head: TableHead) -> tuple[Upkept, bool]:
-        """What the last attempt left, and whether something is due, which is so while an attempt has begun and not ended: one read."""
+        """The result of the last attempt, and whether something is due, which is so while an
+        attempt has begun and not ended: one read."""
         task = self._tasks.last(_task(head.table_id))
         last = _upkept(task)
         begun = task is not None and task.until > 0
@@ -227,12 +230,12 @@ class _Work:
         self._compactions: list[tuple[int, int]] = []
 
     def maintained(self, outcome: Outcome, reason: str = "") -> Maintained:
-        """What was written."""
+        """The written files."""
         checkpoints, checksums, spans = tuple(self._checkpoints), tuple(self._checksums), tuple(self._compactions)
         return Maintained(self._head.table_id, outcome, checkpoints, checksums, spans, reason)
 
     def run(self) -> int:
-        """Does what is due; returns the floor from which on something is due again."""
+        """Does the due work; returns the floor from which on something is due again."""
         floor = self._head.floor
         files = listed(self._storage).upto(floor)
         ratified = ratified_sizes(self._head)
@@ -308,7 +311,8 @@ def _may_be_due(head: TableHead, last: Upkept) -> bool:
 
 
 def forget_tasks(tasks: Tasks, table_id: str) -> None:
-    """Removes what is known of the light work and of the runs of a table that is gone, unless one is under way."""
+    """Removes the rows of the light work and of the runs of a table that is gone, unless one is in
+    progress."""
     tasks.forget(_task(table_id))
     tasks.forget(runs_task(table_id))
 
@@ -322,8 +326,10 @@ class OutOfTime(Exception):
 
 
 class MaintenanceTarget:
-    """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is kept as those of targets are. It
-    acknowledges every batch: a table that fails, or is busy, holds up no other. Its caller tries it again (``LEFT``)."""
+    """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is
+    stored like those of targets. It acknowledges every batch: a table that fails, or is busy, does
+    not delay the others. Its caller tries it again (``LEFT``).
+    """
 
     name: Final = TARGET
     most: Final = 100
@@ -334,12 +340,12 @@ class MaintenanceTarget:
         record: Callable[[Maintained], None] = lambda _: None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``record`` is told what became of each table; ``go_on`` is asked before each one."""
+        """``record`` is called with the result for each table; ``go_on`` is called before each one."""
         self._maintainer, self._record, self.go_on = maintainer, record, go_on
 
     def send(self, events: Sequence[Happened]) -> None:
-        """Maintains the tables that the events say something was published of. Raises OutOfTime if not all had a turn, and what
-        the store raises."""
+        """Maintains the tables with publications in the events. Raises OutOfTime if not all had a
+        turn, and the errors of the store."""
         floors: dict[str, int] = {}
         for event in events:
             version = event.data.get("version")

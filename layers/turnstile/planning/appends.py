@@ -1,9 +1,12 @@
-"""Plans of what was appended to a Delta table between two of its versions: the files that commits added, from the commits themselves.
+"""Plans of the appends to a Delta table between two of its versions: the files that commits added,
+from the commits themselves.
 
     appended(world, planner, head, Appended(after=3, version=7)).files
 
-As Iceberg's append scans, commits that change no data (OPTIMIZE) are passed over. One that removes rows, by removing a file or marking its rows, is refused by its version: who reads what was
-appended would not learn of it. Work and memory are bounded by ``MAX_VERSIONS`` and ``MAX_ADDED``, and every page reads the commits again.
+As in Iceberg's append scans, commits that change no data (OPTIMIZE) are skipped. A commit that
+removes rows, by removing a file or marking its rows, is refused by its version: a reader of appends
+would not learn of it. Work and memory are bounded by ``MAX_VERSIONS`` and ``MAX_ADDED``, and every
+page reads the commits again.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ MAX_ADDED: Final = 100_000
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """What is asked for: what the versions after ``after``, up to ``version``, added; ``limit`` files, those after ``page``; ``stats``: with their statistics."""
+    """The question: the files that the versions after ``after``, up to ``version``, added;
+    ``limit`` files, those after ``page``; ``stats``: with their statistics."""
 
     after: int
     version: int
@@ -60,7 +64,8 @@ _PLACE: Final = msgspec.msgpack.Decoder(_Place)
 
 
 def appended(world: World, planner: ScanPlanner, table: TableHead, question: Appended) -> Plan:
-    """Returns a page of the files that were added, and that may have rows which satisfy the predicate. ``planner`` says what the columns of the version are.
+    """Returns a page of the added files that may have rows which satisfy the predicate. ``planner``
+    resolves the columns of the version.
 
     Raises:
         UnsupportedTable: a commit removes rows, is missing, or cannot be read.

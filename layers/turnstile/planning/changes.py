@@ -1,4 +1,5 @@
-"""What the commits after a version changed: the newest action of each logical file, and the newest protocol and metadata.
+"""The changes of the commits after a version: the newest action of each logical file, and the
+newest protocol and metadata.
 
 Source: Delta protocol, "Action Reconciliation".
 """
@@ -39,7 +40,7 @@ class TooMany(Exception):
 
 
 class Changes(msgspec.Struct):
-    """What was changed. ``files``: by logical file the newest action; None: it was removed."""
+    """The changes. ``files``: by logical file the newest action; None: it was removed."""
 
     files: dict[Key, Add | None]
     protocol: dict[str, Any] | None = None
@@ -57,7 +58,7 @@ class Changes(msgspec.Struct):
 
 
 def at_once(call: Callable[[T], R], items: Sequence[T], readers: int) -> list[R]:
-    """Returns what ``call`` does to each item, ``readers`` at a time; one: in this thread."""
+    """Returns the results of ``call`` for the items, ``readers`` at a time; one: in this thread."""
     if readers <= 1 or len(items) <= 1:
         return [call(item) for item in items]
     with ThreadPoolExecutor(min(readers, len(items))) as pool:
@@ -65,12 +66,13 @@ def at_once(call: Callable[[T], R], items: Sequence[T], readers: int) -> list[R]
 
 
 def changes_of(world: World, head: TableHead, first: int, last: int, readers: int = READERS) -> Changes:
-    """Returns what the versions from ``first`` to ``last`` of a table changed: of its log where they are published, else of its HEAD.
+    """Returns the changes of the versions from ``first`` to ``last`` of a table: published ones
+    from its log, others from its HEAD.
 
     Raises:
-        TooMany: they changed more than is held.
+        TooMany: there are more changes than the limit.
         UnsupportedTable: a commit is missing or cannot be read.
-        StorageFault: a commit's bytes are not what was ratified.
+        StorageFault: a commit's bytes are not the ratified ones.
     """
     changes, force = Changes({}), InForce()
     for version, content in commits_of(world, head, first, last, readers):
@@ -83,8 +85,10 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
 def commits_of(
     world: World, head: TableHead, first: int, last: int, readers: int = READERS
 ) -> Iterator[tuple[int, Iterable[bytes]]]:
-    """Yields the versions from ``first`` to ``last`` with the lines of their commits; ``readers`` of them are opened at once. A published commit is judged
-    by what ``turnstile.delta.core.soundness`` demands (I24). Raises as ``changes_of``."""
+    """Yields the versions from ``first`` to ``last`` with the lines of their commits; ``readers``
+    of them are opened at once. A published commit is checked by the rules of
+    ``turnstile.delta.core.soundness`` (I24). Raises as ``changes_of``.
+    """
     storage = world.storages.open(head.location)
     places = {place.version: place for place in positioned(head)}
     for batch in batched(range(first, last + 1), max(1, readers)):
@@ -137,8 +141,8 @@ def _apply(changes: Changes, force: InForce, content: Iterable[bytes], where: st
 
 
 def stamp_of(storage: LogStorage, version: int) -> bytes | None:
-    """Returns what tells a published version from another one of the same number: a digest of how its commit begins, which is where its
-    transaction and time are. None if it is not there."""
+    """Returns an identity of a published version, different from that of another history: a digest
+    of the beginning of its commit, which has its transaction and time. None if it is not there."""
     file = storage.read(published_path(version), STAMP_BYTES)
     if file is None:
         return None

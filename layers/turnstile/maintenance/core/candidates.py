@@ -1,7 +1,9 @@
-"""What rewriting a table is worth: its files summed up by partition, and what a policy makes of the sums. Pure.
+"""The benefit of rewriting a table: its files summed up by partition, and the work that a policy
+derives from the sums. Pure.
 
-Small files are below half of the target size: two of them always fit into one file, so a table whose files were rewritten has few of
-them. What is rewritten then is whatever is below the target, as Delta chooses it; that is what is estimated.
+Small files are below half of the target size: two of them always fit into one file, so a table
+whose files were rewritten has few of them. A rewrite takes all files below the target, as Delta
+chooses them; the estimates are of those.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from turnstile.maintenance.core.due import LONGEST_PAUSE_MS
 from turnstile.store.core.terms import is_over
 
 PARTITIONS: Final = 20_000
-"""Partitions whose sums are held; beyond it those with the fewest small files and deleted rows are dropped."""
+"""The limit of partitions with sums; beyond it those with the fewest small files and deleted rows
+are dropped."""
 KEY_BYTES: Final = 4_096
 """Bytes of the values of a partition that is looked at."""
 JOB_PARTITIONS: Final = 100
@@ -30,8 +33,10 @@ PartitionKey = tuple[str | None, ...]
 
 
 class Sums(msgspec.Struct):
-    """Files of a partition, or of a table: all, ``small`` ones, those ``below`` the target, those with deletion vectors
-    (``vector``); ``vector_rows`` the rows of the latter where that is known, ``deleted_rows`` of these."""
+    """Files of a partition, or of a table: all, ``small`` ones, those ``below`` the target, those
+    with deletion vectors (``vector``); ``vector_rows`` the rows of the latter where that is known,
+    ``deleted_rows`` of these.
+    """
 
     files: int = 0
     bytes: int = 0
@@ -125,12 +130,13 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True):
-    """What is remembered of runs on a table, in the row of its task.
+    """The results of earlier runs on a table, in the row of its task.
 
     Attributes:
         runs: the last one of each operation.
-        day, spent_bytes, spent_dpu_ms: what was used on the day (since 1970, UTC) of the last run.
-        failures: runs that failed since one succeeded; ``reason`` why the last one did, ``again_ms`` when the next may begin.
+        day, spent_bytes, spent_dpu_ms: the use on the day (since 1970, UTC) of the last run.
+        failures: runs that failed since one succeeded; ``reason`` why the last one did,
+            ``again_ms`` when the next may begin.
     """
 
     runs: dict[str, LastRun] = {}
@@ -147,7 +153,7 @@ class RunHistory(msgspec.Struct, frozen=True):
         return _DECODER.decode(packed) if packed else cls()
 
     def pack(self) -> bytes:
-        """What the task keeps as its result."""
+        """The task's stored result."""
         return _ENCODER.encode(self)
 
     def spent(self, now_ms: int) -> tuple[int, int]:
@@ -178,14 +184,14 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What is due.
+    """Work that is due.
 
     Attributes:
         reason: why, in plain words.
-        files, bytes: what is rewritten, estimated; 0 for vacuum, which nobody can know before.
+        files, bytes: estimates of the rewrite; 0 for vacuum, which has no estimate.
         where: a predicate on partition columns in Spark's SQL; None: the whole table.
         partitions: those of ``where``.
-        complete: whether nothing that is due is left for another run.
+        complete: whether no due work is left for another run.
     """
 
     operation: Operation
@@ -198,7 +204,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class NotDue(msgspec.Struct, frozen=True):
-    """What is not due and why not; ``files`` and ``bytes`` that it would rewrite otherwise."""
+    """Work that is not due, and the reason; ``files`` and ``bytes`` that it would rewrite otherwise."""
 
     operation: Operation
     reason: str
@@ -207,7 +213,8 @@ class NotDue(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is due now, in the order in which to do it; ``stop_ms``: when work has to end that begins now (window); None: never."""
+    """The work that is due now, in order; ``stop_ms``: when work has to end that begins now
+    (window); None: never."""
 
     due: tuple[Job, ...]
     not_due: tuple[NotDue, ...]
@@ -236,7 +243,7 @@ def partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...
 
 
 def held_up(policy: Policy, history: RunHistory, now_ms: int) -> str:
-    """Returns why nothing may run on a table now, whatever is in it; empty if something may."""
+    """Returns why nothing may run on a table now, whatever its files; empty if something may."""
     if not policy.enabled:
         return "off: turnstile.maintenance.enabled is false"
     if not is_over(history.again_ms, now_ms, LONGEST_PAUSE_MS):
@@ -274,7 +281,7 @@ def plan(
     version: int,
     now_ms: int,
 ) -> Plan:
-    """Returns what is due on a table.
+    """Returns the work that is due on a table.
 
     Args:
         survey: its files at ``version``, a published one.
@@ -310,7 +317,7 @@ _Candidate = tuple[PartitionKey, int, int]
 
 
 def _candidates(policy: Policy, survey: Survey, operation: Operation) -> list[_Candidate]:
-    """Partitions over the thresholds, those first where the most is gained by a byte."""
+    """Partitions over the thresholds, in descending order of the gain by byte."""
     chosen = list[tuple[float, _Candidate]]()
     for key, sums in survey.partitions.items():
         if operation == "optimize":
@@ -346,7 +353,7 @@ def _job(
     chosen: Sequence[_Candidate],
     left: int | None,
 ) -> Job | None:
-    """The job of the first partitions that fit into what is left of the budget; None if none does."""
+    """The job of the first partitions that fit into the rest of the budget; None if none does."""
     fitting, size = list[_Candidate](), 0
     for each in chosen:
         if (left is None or size + each[2] <= left) and len(fitting) < JOB_PARTITIONS:

@@ -1,11 +1,13 @@
-"""Which files of a table's log have expired: commits, checkpoints, checksums and log compaction files before a version that becomes the
-oldest one, and sidecars that no checkpoint names (I15). Pure.
+"""Which files of a table's log have expired: commits, checkpoints, checksums and log compaction
+files before a version that becomes the oldest one, and sidecars that no checkpoint names (I15).
+Pure.
 
-The oldest version that stays, the *boundary*, has a complete checkpoint, and every commit from it up to the floor is there. So each
-version from the boundary on can be read from what stays, and none before it is needed by anybody (``maintenance.core.pins.lowest``).
+The oldest version that stays, the *boundary*, has a complete checkpoint, and every commit from it
+up to the floor is there. So each version from the boundary on can be read from the files that stay,
+and no version before it is pinned (``maintenance.core.pins.lowest``).
 
-Sources: Delta protocol, "Metadata Cleanup", "Checkpoints", "Sidecar Files", "Checkpoint Protection"; defaults of properties as Delta's
-``DeltaConfigs`` has them.
+Sources: Delta protocol, "Metadata Cleanup", "Checkpoints", "Sidecar Files", "Checkpoint
+Protection"; defaults of properties as Delta's ``DeltaConfigs`` has them.
 """
 
 from __future__ import annotations
@@ -56,14 +58,15 @@ def protected_before(protocol: dict[str, Any], properties: Mapping[str, str]) ->
 def boundaries(
     checkpoints: Iterable[int], commits: Collection[int], *, floor: int, upto: int, protected: int
 ) -> Iterator[int]:
-    """Yields the versions that may become the oldest one, the newest first. One of them may once its checkpoint was seen to be
-    complete.
+    """Yields the versions that may become the oldest one, the newest first. One of them may once
+    its checkpoint has been found complete.
 
     Args:
         checkpoints: versions with files of checkpoints.
         commits: versions whose commit is in the log.
         floor: newest published version.
-        upto: the highest version that may be the oldest: what is needed, and what readers are led to.
+        upto: the highest version that may be the oldest, by pins and by the versions that readers
+            start from.
         protected: the lowest version that may be (``protected_before``).
     """
     first = floor + 1
@@ -75,8 +78,10 @@ def boundaries(
 
 
 def expired(files: Iterable[LogFile], boundary: int) -> list[LogFile]:
-    """Returns the files that no version from the boundary on needs, in the order in which they are removed: the oldest version first,
-    its commit last. Wherever the removal stops, what is left begins with a commit and has no gap."""
+    """Returns the files that no version from the boundary on needs, in the order in which they are
+    removed: the oldest version first, its commit last. Wherever the removal stops, the rest begins
+    with a commit and has no gap.
+    """
     gone = (file for file in files if file.last < boundary)
     return sorted(gone, key=lambda file: (file.last, _RANKS[file.kind], file.path))
 

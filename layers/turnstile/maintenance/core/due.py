@@ -1,4 +1,5 @@
-"""What is due on a table: checkpoints, log compaction files, and when to look again. Decided by versions, by no clock."""
+"""Due light work on a table: checkpoints, log compaction files, and the version of the next look.
+Decided by versions, by no clock."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import msgspec
 from turnstile.store.core.limits import growing_pause_ms
 
 STEP_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of the commits between two checkpoints that one is made from: what a worker holds grows with the file actions in them. A
-commit that is larger is on its own."""
+"""Bytes of the commits between two checkpoints that one is made from: a worker's memory grows with
+the file actions in them. A commit that is larger is on its own."""
 
 COMPACTED: Final = 10
 """Versions that one log compaction file stands for. The first is a multiple of it."""
@@ -21,10 +22,11 @@ LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
 
 
 class Due(msgspec.Struct, frozen=True):
-    """What is to be written.
+    """The files to write.
 
     Attributes:
-        checkpoints: their versions, ascending; all but the last are steps of a log that is too long for one.
+        checkpoints: their versions, ascending; all but the last are steps of a log that is too long
+            for one.
         compactions: first and last version of each log compaction file.
         next: floor from which on something is due again.
     """
@@ -37,14 +39,14 @@ class Due(msgspec.Struct, frozen=True):
 def due(
     floor: int, newest: int, interval: int, sizes: Mapping[int, int], compacted: Collection[tuple[int, int]] = ()
 ) -> Due:
-    """Returns what is due on a table.
+    """Returns the due files of a table.
 
     Args:
         floor: newest published version.
         newest: version of the newest complete checkpoint at or below it; -1 for none.
         interval: versions from one checkpoint to the next.
         sizes: bytes of the published commits, by version.
-        compacted: log compaction files that are there.
+        compacted: existing log compaction files.
     """
     checkpoints: tuple[int, ...] = ()
     if floor - max(newest, 0) >= interval:

@@ -36,7 +36,8 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def type_of(column: str) -> str:
-    """Returns a column's type without parameters: ``decimal``, also ``string`` for what is stored as text."""
+    """Returns a column's type without parameters: ``decimal``, also ``string`` for a type that is
+    stored as text."""
     name = column.partition("(")[0].strip()
     return "string" if name in ("char", "varchar") or column.startswith("string ") else name
 
@@ -56,7 +57,7 @@ def schema_of(metadata: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def indexed(metadata: dict[str, Any], upkeep: Upkeep) -> Group:
-    """Returns the columns that statistics are written of as structs: those that Delta collects them of."""
+    """Returns the columns with statistics as structs: those that Delta collects statistics of."""
     partitions = set(metadata.get("partitionColumns") or ())
     data = [column for column in schema_of(metadata) if column["name"] not in partitions]
     leaves = list(_leaves(data, (), ()))

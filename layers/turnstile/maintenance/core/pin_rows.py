@@ -1,11 +1,13 @@
-"""Writes of readers and vacuums to the row of a location's owner (``catalog.core.location_rows``, "marks"). Pure.
+"""Writes of readers and vacuums to the row of a location's owner (``catalog.core.location_rows``,
+"marks"). Pure.
 
     register, unregister    a reader needs some versions until a time, or needs them no more
-    mark                    a vacuum leaves these versions, and removes what only others need
+    mark                    a vacuum leaves these versions, and removes the files of no other ones
 
-All of them change ``revision``, and need it to be what they were computed from; so does everything that is decided by the marks. A
-vacuum also needs the clones to be those that it knew. Whichever comes first wins: a reader that registered before a vacuum's mark is
-among its pins, one that comes after is refused for versions below it (I10).
+All of them change ``revision``, and need it to be the one that they were computed from; so does
+every decision by the marks. A vacuum also needs the clones to be those that it knew. The first
+write wins: a reader that registered before a vacuum's mark is among its pins, a later one is
+refused for versions below it (I10).
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ MOST_TTL_MS: Final = 7 * 24 * 60 * MINUTE_MS
 
 READERS_MAX: Final = 30
 READERS_EACH: Final = 8
-"""Readers of one table, and those of one principal: each takes some hundred bytes of a row that loads read."""
+"""The limits of readers of one table, and of one principal: each takes some hundred bytes of a row
+that loads read."""
 
 _HOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,79}", re.ASCII)
 
@@ -46,11 +49,12 @@ def marks_in(owner: Location) -> Marks:
 
 
 def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Reader, ...]:
-    """Returns the readers of a row with ``reader``, in place of the one that its principal calls the same, and without those whose
-    time is over.
+    """Returns the readers of a row with ``reader`` added, in place of the reader of the same name
+    and principal, without expired ones.
 
     Raises:
-        StateConflict: ``VersionsGone``: a vacuum may have removed files that they need; ``TooManyReaders``.
+        StateConflict: ``VersionsGone``: a vacuum may have removed files that they need;
+            ``TooManyReaders``.
     """
     if not whole(owner, reader):
         problem = (
@@ -95,7 +99,8 @@ def set_readers(held: HeldLocation, owner: Location, readers: tuple[Reader, ...]
 
 
 def mark(held: HeldLocation, owner: Location, marks: Marks) -> Change:
-    """A vacuum begins that leaves what ``marks`` say; ``owner`` is the row from which its pins were read."""
+    """Begins a vacuum that leaves the versions of ``marks``; ``owner`` is the row from which its
+    pins were read."""
     clauses = (*holdable(held), same_clones(owner.clones), same_marks(owner.revision))
     kept: Action = Set(("kept",), {str(version) for version in marks.kept}) if marks.kept else Drop(("kept",))
     actions = (Set(("readable_from",), marks.readable_from), kept, Set(("revision",), owner.revision + 1))

@@ -1,16 +1,21 @@
-"""Pins: which versions of a Delta table must stay readable, for whom, until when (I10, ADR 30). Pure.
+"""Pins: the versions of a Delta table that must stay readable, with holder and end (I10, ADR 30).
+Pure.
 
-A version is readable while its commits (or a checkpoint and the commits after it) and the files that it names are there. What is
-pinned, and by what:
+A version is readable while its commits (or a checkpoint and the commits after it) and the files
+that it names are there. The pinned versions:
 
     latest        the latest version and all that follow
-    retention     every version that was the latest within ``delta.deletedFileRetentionDuration``: time travel
-    log           commits of ``delta.logRetentionDuration``: only the log, not the files that it names
-    moment        what the catalog's kept history shows: a clone can be made as of any of its moments
-    snapshot      the version that a named snapshot of the catalog recorded, or that the table had at its moment
+    retention     every version that was the latest within ``delta.deletedFileRetentionDuration``:
+                  time travel
+    log           commits of ``delta.logRetentionDuration``: only the log, not the files that it
+                  names
+    moment        the moments of the catalog's kept history: a clone can be made as of any of them
+    snapshot      the version that a named snapshot of the catalog recorded, or that the table had
+                  at its moment
     clone         the version that a pinned clone shows
-    transaction   what an announced transaction that is not settled has read, or is based on, and all that followed
-    reader        what a reader registered
+    transaction   the version that an unsettled announced transaction has read, or is based on, and
+                  all that followed
+    reader        the versions that a reader registered
 """
 
 from __future__ import annotations
@@ -28,9 +33,10 @@ class Pin(msgspec.Struct, frozen=True):
 
     Attributes:
         first, last: the versions, both included; ``last`` None: and all that follow.
-        holder: for whom: a uuid, the name of a snapshot, the id of a transaction, the name that a reader gave; empty for none.
-        until_ms: when it ends by itself; None: when it is taken away.
-        owner: the principal that holds it, where one does.
+        holder: a uuid, the name of a snapshot, the id of a transaction, the name of a reader; empty
+            for none.
+        until_ms: when it ends by itself; None: when it is removed.
+        owner: the principal that holds it, if one does.
     """
 
     first: int
@@ -46,12 +52,13 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def of_files(pins: Iterable[Pin]) -> tuple[Pin, ...]:
-    """The pins that need the files which versions name, too: all but those of the log."""
+    """The pins that need the data files of versions, too: all but those of the log."""
     return tuple(pin for pin in pins if pin.kind != "log")
 
 
 def lowest(pins: Iterable[Pin]) -> int:
-    """The lowest version that is pinned; a log that is kept from there on, with what its first version needs, has them all."""
+    """The lowest pinned version. A log from there on, with the files for its first version, has all
+    pinned versions."""
     return min(pin.first for pin in pins)
 
 
@@ -60,7 +67,8 @@ KEPT_MAX: Final = 200
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """The versions that a vacuum leaves whole: from ``readable_from`` on all, below it those in ``kept``."""
+    """The versions that a vacuum leaves whole: from ``readable_from`` on all, below it those in
+    ``kept``."""
 
     readable_from: int = 0
     kept: frozenset[int] = frozenset()
@@ -71,8 +79,8 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 def marks_of(pins: Iterable[Pin], before: Marks) -> Marks:
-    """Returns the marks of a vacuum that leaves all versions that are pinned, as far as they were whole ``before``: what an earlier
-    vacuum may have touched never counts as whole again.
+    """Returns the marks of a vacuum that leaves all pinned versions, as far as they were whole
+    ``before``: a version that an earlier vacuum may have touched never counts as whole again.
 
     Requires a pin without an end: the latest version's.
     """

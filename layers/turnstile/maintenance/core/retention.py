@@ -1,9 +1,10 @@
-"""For how long a table keeps what it was, by its properties, and which upkeep its clients may do. Pure.
+"""How long a table keeps its history, by its properties, and which upkeep its clients may do. Pure.
 
-OPTIMIZE is a commit like others, which an active table takes. VACUUM and the clean-up of the log remove files for good, so they are
-withheld where somebody needs what they may remove (``maintenance.pins``), and where the table keeps its own history for a shorter
-time than the catalog keeps its past. An engine does not ask for pins: it is told "yes" only where its own rule removes nothing that
-is pinned.
+OPTIMIZE is a commit like others, which an active table takes. VACUUM and the clean-up of the log
+remove files for good. So they are withheld if a pin needs files that they may remove
+(``maintenance.pins``), and if the table keeps its own history for a shorter time than the catalog
+keeps its past. An engine does not ask for pins: it may do them only if its own rule removes nothing
+that is pinned.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ _UNITS_MS: Final = {
 def allowed_maintenance(
     properties: Mapping[str, str], *, active: bool, files_needed: bool, history_ms: int
 ) -> list[str]:
-    """Returns the operations that clients may run on a table with these properties; its property ``POLICY`` names fewer.
+    """Returns the operations that clients may run on a table with these properties; its property
+    ``POLICY`` names fewer.
 
     Args:
         active: whether it takes commits.
-        files_needed: whether somebody holds a version of it (``pins.holders_of``).
+        files_needed: whether a pin holds a version of it (``pins.holders_of``).
         history_ms: for how long every version can be read through the catalog's past.
     """
     withheld = set[str]() if active else {*OPERATIONS}
@@ -65,7 +67,8 @@ def retention_ms(properties: Mapping[str, str], kept: Retention) -> int | None:
 
 
 def interval_ms(text: str) -> int | None:
-    """Returns the length of an interval as Delta writes it, ``interval 7 days``; None for what cannot be read."""
+    """Returns the length of an interval as Delta writes it, ``interval 7 days``; None for an
+    invalid text."""
     match = _INTERVAL.fullmatch(text)
     parts = [(int(count), _UNITS_MS.get(unit.lower().removesuffix("s"), 0)) for count, unit in _PART.findall(text)]
     if match is None or not all(unit for _, unit in parts):

@@ -1,8 +1,9 @@
-"""What a table's protocol and properties say about its checkpoints, and what of a state is kept in them.
+"""The settings of a table's checkpoints by its protocol and properties, and the parts of a state
+that go into them.
 
-Sources: Delta protocol, "Checkpoints", "Action Reconciliation", "Valid Feature Names in Table Features"; defaults of properties as
-Delta's ``DeltaConfigs`` has them, except that statistics as structs are written only where they are asked for, as the
-protocol says.
+Sources: Delta protocol, "Checkpoints", "Action Reconciliation", "Valid Feature Names in Table
+Features"; defaults of properties as Delta's ``DeltaConfigs`` has them, except that statistics as
+structs are written only where they are asked for, as the protocol says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CODEC: Final = "ZSTD"
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What is asked for.
+    """The settings.
 
     Attributes:
         interval: versions from one checkpoint to the next.
@@ -64,10 +65,12 @@ class Upkeep(msgspec.Struct, frozen=True):
 
 
 def upkeep_of(protocol: dict[str, Any], metadata: dict[str, Any]) -> Upkeep:
-    """Returns what a table asks for. A property that cannot be read counts as its default, one about time as "for ever".
+    """Returns the settings of a table. A property that cannot be read counts as its default, one
+    about time as "for ever".
 
     Raises:
-        UnsupportedTable: the table has a feature that is not known here, so its state may have more than is written here.
+        UnsupportedTable: the table has an unknown feature, so its state may have more than is
+            written here.
     """
     unknown, for_writers = unknown_features(protocol), as_features(protocol)[1]
     if unknown:

@@ -1,7 +1,8 @@
-"""What is known of a data file itself, as columns that predicates may name beside those of the table.
+"""Facts of a data file itself, as columns that predicates may name beside those of the table.
 
-A query for files (``/main/sales/orders/files[day = '2026-11-01' and size < 16mb]``) has one predicate over both. Of the table's columns it says which
-files may have rows that satisfy it; what is known of the file is one value, so it is decided exactly.
+A query for files (``/main/sales/orders/files[day = '2026-11-01' and size < 16mb]``) has one
+predicate over both. For the table's columns it decides which files may have rows that satisfy it; a
+fact of the file is one value, so it is decided exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def path_column() -> Column:
 
 
 class FileColumns(TableColumns):
-    """The columns of a table, and before them those of its files. A name in backquotes, or of several parts, is the table's."""
+    """The columns of a table, and before them those of its files. A name in backquotes, or of
+    several parts, is the table's."""
 
     def __init__(self, columns: TableColumns) -> None:
         self._columns, self.schema, self.generated = columns, columns.schema, columns.generated

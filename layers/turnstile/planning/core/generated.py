@@ -1,11 +1,16 @@
-"""What a predicate on a column says of a partition column that Delta generates from it. Pure.
+"""The consequence of a predicate on a column for a partition column that Delta generates from it.
+Pure.
 
-    with_generated(predicate, columns)        # ts >= '2026-11-01'  ->  ts >= '2026-11-01' AND (day IS NULL OR day >= DATE '2026-10-31')
+    with_generated(predicate, columns)        # ts >= '2026-11-01'  ->  ts >= '2026-11-01' AND (day
+                                                                        IS NULL OR day >= DATE
+                                                                        '2026-10-31')
 
-A row that satisfies the predicate satisfies what is added, so no file is left out that has one (I16). It is made for expressions that keep the order of their
-column: dates and years of a time, times that are cut off, formats from the year on, the beginning of a text, and the column itself. A TIMESTAMP is a day wider on
-either side, for the writer's time zone is not known; the partition column may be null, for a writer may have written it so. Source: Delta protocol,
-"Generated Columns"; Delta 4.4, ``OptimizablePartitionExpression``.
+A row that satisfies the predicate satisfies the added part, so no file is left out that has one
+(I16). It is made for expressions that keep the order of their column: dates and years of a time,
+times that are cut off, formats from the year on, the beginning of a text, and the column itself. A
+TIMESTAMP is a day wider on either side, for the writer's time zone is not known; the partition
+column may be null, for a writer may have written it so. Source: Delta protocol, "Generated
+Columns"; Delta 4.4, ``OptimizablePartitionExpression``.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ MAX_VALUES: Final = 100
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - of both kinds of times
 _DAY: Final = timedelta(days=1)
 _YEARS: Final = range(1000, 10_000)
-"""Whose texts have four digits."""
+"""Years whose texts have four digits."""
 
 _COLUMN: Final = r"(?P<column>\w+(?:\.\w+)*)"
 _EXPRESSIONS: Final = tuple(
@@ -67,7 +72,8 @@ class _Generated(NamedTuple):
 
 
 def with_generated(predicate: Predicate, columns: TableColumns) -> Predicate:
-    """Returns the predicate with what it says of generated partition columns; itself where it says nothing."""
+    """Returns the predicate with its consequences for generated partition columns; itself if there
+    are none."""
     generated = [_generated(name, text, columns) for name, text in columns.generated]
     derived = [part for each in generated if each and (part := _derived(predicate, each)) is not None]
     if not derived:
