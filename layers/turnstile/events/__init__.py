@@ -1,1 +1,2 @@
-"""Events of a catalog: what became of its tables and of itself, as a log that clients follow (ADR 26)."""
+"""Events of a catalog: changes of the catalog and of its tables, as a log that clients follow (ADR
+26)."""

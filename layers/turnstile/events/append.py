@@ -1,16 +1,20 @@
 """Appends the events of HEADs that changed to the logs of their catalogs (I13).
 
-    1  read the marks                    what the log says of each HEAD
-    2  read the HEADs                    after the marks: a HEAD that is older than its mark's would undo what the log says
+    1  read the marks                    the log's state of each HEAD
+    2  read the HEADs                    after the marks: a HEAD that is older than its mark's would
+                                         undo the log's state
     3  the difference is the events      (``events.core``)
-    4  a full chunk becomes an obj       under its number; its content does not change any more, so everybody writes the same
+    4  a full chunk becomes an obj       under its number; its content does not change any more, so
+                                         all writers write the same
     5  append                            the log's row and the marks, one transaction
 
-A table's runs of maintenance have events in the same way, from the row of their task (``events.core.run_events``).
+A table's runs of maintenance have events in the same way, from the row of their task
+(``events.core.run_events``).
 
-What names a HEAD is a hint, as for the publisher. A crash after any step leaves nothing but the obj of step 4, which the next
-append needs. Any number may append at once: each transaction is decided by the rows, and whoever lost begins at 1. So does
-one whose answer was lost; if its append arrives later, its marks are not what they were.
+The key of a HEAD is a hint, as for the publisher. A crash after any step leaves nothing but the obj
+of step 4, which the next append needs. Any number may append at once: each transaction is decided
+by the rows, and an appender that lost begins at 1. So does one whose answer was lost; if its append
+arrives later, its marks have changed.
 """
 
 from __future__ import annotations
@@ -53,22 +57,22 @@ _ATTEMPTS: Final = 50
 _BATCH: Final = TRANSACT_MAX - 1
 
 WATCHED: Final = ("table", "catalog", Updateable.kind, EventMark.kind, EventLog.kind)
-"""Kinds of rows that are looked at for what the stream lost."""
+"""Kinds of rows that a scan for lost changes reads."""
 
 Sights = Mapping[str, Mapping[int, Detail]]
 """Details of versions that were seen on the way, by the key of the HEAD."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A HEAD whose events could not be made, and why; the others were."""
+    """A HEAD whose events could not be made, and the reason; the others were."""
 
     key: str
     message: str
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """What one call did: ``events`` it appended to the logs of ``catalogs``, by ``writes`` transactions; ``left`` HEADs whose turn
-    time ended."""
+    """The result of one call: ``events`` it appended to the logs of ``catalogs``, by ``writes``
+    transactions; ``left`` HEADs whose turn time ended."""
 
     events: int = 0
     writes: int = 0
@@ -121,10 +125,12 @@ class Appender:
         return Appended(events, writes, tuple(unreadable), tuple(due), tuple(catalogs))
 
     def add(self, catalog: str, events: Iterable[Event]) -> bool:
-        """Appends events that no HEAD says (``events.fleet_log``); what the end of the log has is not appended again.
+        """Appends events without a HEAD (``events.fleet_log``); events at the end of the log are
+        not appended again.
 
         Returns:
-            False if others appended at the same time, or the answer was lost: the same events have to be added again.
+            False if others appended at the same time, or the answer was lost: the same events have
+                to be added again.
         """
         log = self._log(catalog)
         there = set() if log is None else {event.id for event in unpack(log.tail)}
@@ -134,7 +140,7 @@ class Appender:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _read(self, keys: Sequence[str], sights: Sights) -> tuple[list[_Change], list[Unreadable]]:
-        """What has no event yet of each HEAD, and the HEADs that cannot be read."""
+        """The missing events of each HEAD, and the HEADs that cannot be read."""
         space, refs = self._world.space, self._world.refs
         marks = refs.read_many([space.event_mark(key) for key in keys])
         self._faults("events.marks")
@@ -182,7 +188,8 @@ class Appender:
         return _Change(key, table.catalog.lower(), mark, changes)
 
     def _append(self, catalog: str, changes: Sequence[_Change]) -> bool:
-        """Appends the events of these changes; False if the log or a mark is not what was read, or the answer was lost."""
+        """Appends the events of these changes; False if the log or a mark has changed since it was
+        read, or the answer was lost."""
         events = [event for change in changes for event in change.changes.events]
         marks = [move_mark(change.mark, change.changes.mark) for change in changes if change.changes.mark is not None]
         return self._extend(catalog, self._log(catalog), events, marks)
@@ -225,7 +232,7 @@ class Appender:
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """What has no event yet of the HEAD under ``key``, whose mark was read as ``mark``."""
+    """The missing events of the HEAD under ``key``, whose mark was read as ``mark``."""
 
     key: str
     catalog: str
@@ -234,7 +241,8 @@ class _Change(msgspec.Struct, frozen=True):
 
 
 def runs_key(world: World, table_id: str) -> str:
-    """The key of the task of a table's runs of heavy work; with an empty id what the keys of all begin with."""
+    """The key of the task of a table's runs of heavy work; with an empty id the common prefix of
+    these keys."""
     return world.space.updateable(f"{TASK.name}/{runs_task(table_id)}")
 
 
@@ -266,9 +274,11 @@ def _fitting(changes: Iterable[_Change]) -> list[_Change]:
 
 
 def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) -> Iterator[str]:
-    """Yields the keys of HEADs that lack events, of ``rows`` of the kinds ``WATCHED``, or of all, by scans: for what no delivery named. Rows
-    may be some seconds old; what is missed is found when they are looked at again. Catalogs that are gone are found by their marks; a
-    log that is not on the list of logs is put there."""
+    """Yields the keys of HEADs that lack events, of ``rows`` of the kinds ``WATCHED``, or of all,
+    by scans: for changes that no delivery named. Rows may be some seconds old; a missed HEAD is
+    found by the next scan. Catalogs that are gone are found by their marks; a log that is not on
+    the list of logs is put there.
+    """
     if rows is None:
         rows = chain.from_iterable(world.refs.scan(kind, stale=True) for kind in WATCHED)
     space, runs = world.space, runs_key(world, "")

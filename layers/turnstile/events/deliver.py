@@ -1,16 +1,20 @@
-"""Sends the events of a catalog to a target, such as a webhook: at least once, in the log's order (I14).
+"""Sends the events of a catalog to a target, such as a webhook: at least once, in the log's order
+(I14).
 
     1  hold the target          one deliverer sends, the others leave it to that one
-    2  send a batch             what follows the target's place in the log
-    3  move the place           behind what it acknowledged; 2 and 3 again, to the end of the log
-    4  release the target       and look again: what was appended meanwhile was left to this deliverer
+    2  send a batch             the events after the target's place in the log
+    3  move the place           behind the acknowledged ones; 2 and 3 again, to the end of the log
+    4  release the target       and look again: events that were appended meanwhile were left to
+                                this deliverer
 
-A crash after any step, a lost answer and a target that fails leave the place where it is: what was sent and not acknowledged, or
-acknowledged and not noted, is sent again with the same ids. A deliverer that was frozen sends duplicates at most: it can move no
-place that another one has moved.
+A crash after any step, a lost answer and a target that fails leave the place unchanged: events that
+were sent and not acknowledged, or acknowledged and not recorded, are sent again with the same ids.
+A deliverer that was frozen sends duplicates at most: it can move no place that another one has
+moved.
 
-A target that has failed is left alone for a while, and one whose deliverer has died until it is held no longer. ``Delivered`` says until
-when: whoever called comes back then. A pass over all logs (``append.enlisted``) finds what nobody came back for.
+A target that has failed is left alone for a while, and one whose deliverer has died until its hold
+ends. ``Delivered`` says until when: the caller comes back then. A pass over all logs
+(``append.enlisted``) finds targets without such a caller.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ EVENTS_LOST: Final = "turnstile.events.lost"
 
 
 class NotDelivered(Exception):
-    """A target did not acknowledge a batch; the message says what it did instead."""
+    """A target did not acknowledge a batch; the message has its response."""
 
 
 class EventTarget(Protocol):
@@ -58,12 +62,12 @@ class EventTarget(Protocol):
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """What one call did.
+    """The result of one call.
 
     Attributes:
         sent: events that the target acknowledged.
         error: why it did not acknowledge the last batch of this call; empty if it did.
-        again_ms: when to call again (server clock), since something is left; 0: nothing is.
+        again_ms: when to call again (server clock), since events are left; 0: none are.
     """
 
     sent: int = 0
@@ -80,13 +84,14 @@ class Deliverer:
         self._reader = EventReader(world)
 
     def deliver(self, catalog: str, *, go_on: Callable[[], bool] = lambda: True) -> Delivered:
-        """Sends what the target lacks of the events of ``catalog``; a new target gets all that are kept.
+        """Sends the events of ``catalog`` that the target lacks; a new target gets all events in
+        the log.
 
         Args:
-            go_on: asked before each batch, which is not sent if it says no.
+            go_on: called before each batch, which is not sent if it returns False.
 
         Raises:
-            TurnstileError: the store cannot be asked, or does not answer.
+            TurnstileError: the store cannot be read, or does not answer.
         """
         key, sent = self._world.space.event_delivery(catalog, self.target.name), 0
         while True:
@@ -152,7 +157,7 @@ class Deliverer:
         return batch, behind
 
     def _change(self, before: EventDelivery | None, after: EventDelivery) -> bool:
-        """Whether the row is now ``after``; False also if nobody knows."""
+        """Whether the row is now ``after``; False also if that is unknown."""
         try:
             return isinstance(self._world.refs.write(change_delivery(before, after)), Accepted)
         except OutcomeUnknown:

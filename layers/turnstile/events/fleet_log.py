@@ -1,7 +1,8 @@
-"""The log of the fleet's events: a log like those of catalogs, which is read and sent to targets in the same way (I13, I14).
+"""The log of the fleet's events: a log like those of catalogs, which is read and sent to targets in
+the same way (I13, I14).
 
-Who wrote a transaction of the fleet appends its event after it. A crash between the two, or an answer of the transaction that was lost, leaves out that event; the rows of the
-fleet are right without it.
+The writer of a transaction of the fleet appends its event after it. A crash between the two, or a
+lost answer of the transaction, leaves out that event; the rows of the fleet are right without it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ class FleetLog:
         self._appender = Appender(world)
 
     def append(self, events: Sequence[Event]) -> bool:
-        """Appends events; what was appended just now is not appended twice.
+        """Appends events; events that were appended just now are not appended twice.
 
         Returns:
-            False if others appended at the same time, or the answer was lost: call again with the same events.
+            False if others appended at the same time, or the answer was lost: call again with the
+                same events.
 
         Raises:
             Throttled: the store does not answer.
@@ -39,7 +41,7 @@ def fleet_event(id: str, happening: Happening, by: str, names: Mapping[str, str]
 
     Args:
         id: of the event, never used again.
-        by: the id of the member whose process wrote what happened.
+        by: the id of the member whose process wrote the transaction.
         names: of members, by id, as far as it knows them.
         now: server clock (ms).
     """

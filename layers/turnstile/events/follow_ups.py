@@ -1,13 +1,18 @@
-"""Follow-ups: what a deployment's own actions do after a table was published, by the table's rules (ADR 37).
+"""Follow-ups: a deployment's own actions after a table was published, by the table's rules (ADR
+37).
 
-    1  the rules        the policy ``follow-ups`` of the table, its namespaces, its catalog; most tables end here
-    2  the row          what is due, by what every action has acknowledged; one write says that it is being asked for
+    1  the rules        the policy ``follow-ups`` of the table, its namespaces, its catalog; most
+                        tables end here
+    2  the row          the due actions, by the versions that each has acknowledged; one write says
+                        that they are being requested
     3  the actions      each gets one CloudEvent, with the versions that it is for
-    4  the row          what acknowledged is done; what did not is asked again, after a pause that grows
+    4  the row          acknowledged actions are done; the others are requested again, after a pause
+                        that grows
 
-At least once: a crash between 3 and 4 asks again, for the same versions, with the same id. Whoever was frozen between 2 and 4 may
-do so too, and changes nothing of what was noted since. A table that has a failing action is noted in one row for the whole realm, so
-that it is found again without a look at all tables.
+At least once: a crash between 3 and 4 repeats the request, for the same versions, with the same id.
+A process that was frozen between 2 and 4 may do so too, and changes nothing that was recorded
+since. A table that has a failing action is noted in one row for the whole realm, so that it is
+found again without a look at all tables.
 """
 
 from __future__ import annotations
@@ -45,7 +50,8 @@ Outcome = Literal["nothing due", "busy", "done", "failed"]
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """What one call did on a table: ``actions`` that acknowledged, and why others did not, by name."""
+    """The result of one call for a table: ``actions`` that acknowledged, and the failures of
+    others, by name."""
 
     table_id: str
     outcome: Outcome
@@ -74,7 +80,8 @@ class FollowUps:
         self._objects = Updateables(world)
 
     def follow(self, table_id: str) -> Followed:
-        """Does what is due on a table. A failure of an action is in the result. Raises what the store raises."""
+        """Does the due actions of a table. A failure of an action is in the result. Raises the
+        errors of the store."""
         try:
             head = read_head(self._world, table_id)
         except NotFound:
@@ -115,7 +122,7 @@ class FollowUps:
         return Followed(table_id, "failed" if failures else "done", done, failures)
 
     def state(self, table_id: str) -> FollowUpState:
-        """What is remembered of a table's actions."""
+        """The stored state of a table's actions."""
         row = self._objects.read(TASK.name, _row(table_id))
         return FollowUpState.unpack(row.payload if row is not None else b"")
 
@@ -125,14 +132,15 @@ class FollowUps:
         return () if row is None else tuple(_IDS.decode(row.payload))
 
     def forget(self, table_id: str) -> None:
-        """Removes what is remembered of a table that is gone."""
+        """Removes the stored state of a table that is gone."""
         row = self._objects.read(TASK.name, _row(table_id))
         if row is not None:
             self._objects.delete(row)
             self._note(table_id, failing=False)
 
     def _write(self, before: Updateable | None, table_id: str, state: FollowUpState) -> Updateable | None:
-        """The row with ``state``; None if it is not what was read: somebody else works on the table."""
+        """The row with ``state``; None if it has changed since it was read: another process works
+        on the table."""
         if before is None:
             written = self._objects.create(TASK.name, _row(table_id), state.pack())
         else:
@@ -140,8 +148,8 @@ class FollowUps:
         return written if isinstance(written, Updateable) else None
 
     def _note(self, table_id: str, *, failing: bool) -> None:
-        """Adds the table to those that have a failing action, or takes it away. Where all tries lose, the table's next publication
-        comes back to it."""
+        """Adds the table to those that have a failing action, or removes it. If all tries lose, the
+        table's next publication comes back to it."""
         for _ in range(_TRIES):
             row = self._objects.read(TASK.name, _FAILING)
             before: list[str] = [] if row is None else _IDS.decode(row.payload)
@@ -166,9 +174,10 @@ def _row(table_id: str) -> str:
 
 
 class FollowUpTarget:
-    """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is kept as those of targets are. It
-    acknowledges what was done and what failed: an action that fails is asked for again later (``FollowUps.failing``), and holds up no
-    other."""
+    """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is
+    stored like those of targets. It acknowledges done and failed actions: a failed action is
+    requested again later (``FollowUps.failing``), and does not delay the others.
+    """
 
     name: Final = TARGET
     most: Final = 100
@@ -179,12 +188,14 @@ class FollowUpTarget:
         record: Callable[[Followed], None] = lambda _: None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``record`` is told what became of each table; ``go_on`` is asked before each one."""
+        """``record`` is called with the result for each table; ``go_on`` is called before each one."""
         self._follow_ups, self._record, self.go_on = follow_ups, record, go_on
 
     def send(self, events: Sequence[CloudEvent]) -> None:
-        """Does what is due on the tables that the events say something was published of. Raises OutOfTime if not all had a turn,
-        NotDelivered where somebody else has one of them, and what the store raises."""
+        """Does the due actions of the tables with publications in the events. Raises OutOfTime if
+        not all had a turn, NotDelivered if another process has one of them, and the errors of the
+        store.
+        """
         tables: dict[str, None] = {}
         for event in events:
             if event.type in (TABLE_PUBLISHED, TABLE_DROPPED):

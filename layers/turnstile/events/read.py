@@ -18,7 +18,8 @@ from turnstile.store.core.rows import EVENTS
 from turnstile.store.ports import Obj, World
 
 CHUNKS: Final = 256
-"""Full chunks that one call looks at: a caller who may see few of the events gets a cursor further on, and asks again."""
+"""Full chunks that one call reads: a caller who may see few of the events gets a cursor further on,
+and asks again."""
 
 _AT_ONCE: Final = 64
 
@@ -34,8 +35,8 @@ class EventReader:
         return self._log(catalog) is not None
 
     def place(self, catalog: str, after: str | None) -> Place:
-        """Returns the place that a client's ``after`` names: a cursor, the end (``now``), or by default the oldest event that
-        is kept. Raises InvalidRequest for what is none of them."""
+        """Returns the place of a client's ``after``: a cursor, the end (``now``), or by default the
+        oldest event in the log. Raises InvalidRequest for any other text."""
         if after is not None and after != NOW:
             return decode_cursor(after, catalog)
         log = self._log(catalog)
@@ -46,10 +47,11 @@ class EventReader:
         return Place(catalog.lower(), log.log, log.chunk, len(unpack(log.tail)))
 
     def events(self, place: Place) -> Iterator[tuple[Event, Place]]:
-        """Yields events behind ``place``, each with the place behind it: in order, up to the end or ``CHUNKS`` chunks on.
+        """Yields events after ``place``, each with the place after it: in order, up to the end or
+        ``CHUNKS`` chunks on.
 
         Raises:
-            StateConflict: ``CursorExpired``; what follows the place is not kept any more.
+            StateConflict: ``CursorExpired``; the events after the place are gone.
         """
         log = self._log(place.catalog)
         if log is None:
@@ -111,7 +113,7 @@ def _from(place: Place, number: int, events: list[Event]) -> Iterator[tuple[Even
 
 
 def expired() -> StateConflict:
-    """The refusal of a cursor whose next event is not kept any more, or of a log that was begun anew."""
+    """The refusal of a cursor whose next event is gone, or of a log that was begun anew."""
     days = RETENTION_MS // 86_400_000
     return StateConflict(
         ErrorType.CURSOR_EXPIRED,

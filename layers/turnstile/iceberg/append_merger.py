@@ -53,7 +53,7 @@ Judge = Callable[[TableMetadata, str, Stat | None], None]
 
 
 class MergedAppend(msgspec.Struct, frozen=True):
-    """What to apply instead of the commit, and the path of the manifest list that was written for it."""
+    """The replacement of a commit, and the path of the manifest list that was written for it."""
 
     updates: tuple[u.TableUpdate, ...]
     manifest_list: str
@@ -72,8 +72,10 @@ class AppendMerger:
         updates: Sequence[u.TableUpdate],
         judge: Judge | None = None,
     ) -> MergedAppend | None:
-        """Returns the commit rebased onto ``base``, which it was not made for; None when it cannot be merged. Raises
-        StorageFault if the new manifest list cannot be written, and what ``judge`` does of the list that the commit names."""
+        """Returns the commit rebased onto ``base``, another version than the one it was made for;
+        None when it cannot be merged. Raises StorageFault if the new manifest list cannot be
+        written, and the errors of ``judge`` for the list that the commit names.
+        """
         append = _append(base, requirements, updates)
         current = base.snapshot(base.current_snapshot_id)
         if append is None or current is None:
@@ -107,8 +109,8 @@ class AppendMerger:
         return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
 
     def _added(self, base: TableMetadata, snapshot: Snapshot, entries: list[avro.Record]) -> list[avro.Record]:
-        """The manifests that ``snapshot``, whose list has ``entries``, adds to its parent's; raises _NotMergeable unless all are as
-        required above."""
+        """The manifests that ``snapshot``, whose list has ``entries``, adds to its parent's; raises
+        _NotMergeable unless all are as required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
         before = self._entries(base, parent.manifest_list) if parent is not None else []
         added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]
@@ -231,7 +233,8 @@ def _descends(base: TableMetadata, ancestor: int | None) -> bool:
 
 
 def _summary(snapshot: Snapshot, current: Snapshot) -> dict[str, str]:
-    """The summary with totals that continue those of ``current``; a total that cannot be computed is left out."""
+    """The summary with totals that continue those of ``current``; a total that cannot be computed
+    is left out."""
     summary = {name: value for name, value in snapshot.summary.items() if not name.startswith("total-")}
     summary |= {name: value for name, value in current.summary.items() if name.startswith("total-")}
     for what in _TOTALS:

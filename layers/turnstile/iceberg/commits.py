@@ -93,7 +93,8 @@ class Commits:
         return CatalogChange(run.change, run.on_rejected, settled)
 
     def _begin_turns(self, catalog: str, changes: Sequence[TableChange]) -> None:
-        """Gives a turn to the rewrites among ``changes``, which lost. What fails is left: the refusal is what counts."""
+        """Gives a turn to the rewrites among ``changes``, which lost. Failures are ignored: the
+        refusal is the answer."""
         now_ms = self._context.world.clock.now_ms()
 
         def change(view: View) -> Edit | None:
@@ -246,8 +247,8 @@ class _Run:
         return self._results[position]
 
     def _updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
-        """What to apply to ``base``, and the files that were written for that; raises CommitFailed, and InvalidRequest for a
-        snapshot whose files may be gone."""
+        """The update to apply to ``base``, and the files that were written for it; raises
+        CommitFailed, and InvalidRequest for a snapshot whose files may be gone."""
         try:
             for requirement in change.requirements:
                 check(requirement, base)

@@ -1,4 +1,4 @@
-"""The context of one request: who asks, by what rights, and what commits its changes."""
+"""The context of one request: its principal and rights, and the committer of its changes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from turnstile.store.retry import Pause, no_pause
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the operations of one request share: services with its rights, and a committer (with an idempotency key, of one
-    change). ``elsewhere`` raises PermissionDenied when it may not use locations that the catalog did not choose; ``as_of``
-    is what it reads, None for the present, the only state that can be changed; ``pause`` waits for what others do (s)."""
+    """The common state of one request's operations: services with its rights, and a committer (with
+    an idempotency key, of one change). ``elsewhere`` raises PermissionDenied when it may not use
+    locations that the catalog did not choose; ``as_of`` is the moment that it reads, None for the
+    present, the only state that can be changed; ``pause`` waits for other work (s).
+    """
 
     catalog: CatalogServices
     committer: Committer
@@ -45,7 +47,7 @@ class Context:
 
     @property
     def owned(self) -> Access:
-        """The rights of what the request creates: its principal owns it."""
+        """The rights on entities that the request creates: its principal owns them."""
         return Access(owner_for(self.principal))
 
     def view(self, catalog: str) -> View:

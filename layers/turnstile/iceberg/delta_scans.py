@@ -1,12 +1,15 @@
-"""Delta tables for Iceberg's clients: loaded as Iceberg tables that the catalog plans the scans of (ADR 43).
+"""Delta tables for Iceberg's clients: loaded as Iceberg tables whose scans the catalog plans (ADR
+43).
 
     scans = DeltaScans(world, metadata, lambda: planner)
-    shown = scans.load(entity)                       # metadata of the HEAD: one read; and one listing unless ``refs_only``
-    first = scans.plan(entity, request)              # a page of tasks, and the plan task that has the rest
+    shown = scans.load(entity)                       # metadata of the HEAD: one read; and one
+                                                     listing unless ``refs_only``
+    first = scans.plan(entity, request)              # a page of tasks, and the plan task that has
+                                                     the rest
     more = scans.resume(entity, first.plan_task)
 
-Nothing is kept for a scan: a plan task is an opaque text that says which version is planned, by which filter, and where to go on (ADR 44).
-So any server answers any request of a scan, and a scan that nobody goes on with costs nothing.
+A scan has no state: a plan task is an opaque text with the planned version, the filter, and the
+position (ADR 44). So any server answers any request of a scan, and an abandoned scan costs nothing.
 """
 
 from __future__ import annotations
@@ -52,8 +55,8 @@ PLAN_ID_CHARACTERS: Final = 4_000
 
 
 class PlanRequest(msgspec.Struct, frozen=True, rename="kebab"):
-    """What a client wants to scan. ``select``, ``stats_fields`` and ``min_rows_requested`` are hints: all files, without statistics
-    of columns, are a right answer to each."""
+    """A client's request for a scan. ``select``, ``stats_fields`` and ``min_rows_requested`` are
+    hints: all files, without statistics of columns, are a right answer to each."""
 
     snapshot_id: Int64 | None = None
     select: tuple[str, ...] = ()
@@ -95,7 +98,8 @@ class NotPlanned(TurnstileError):
 
 
 class _PlanTask(msgspec.Struct, frozen=True, array_like=True):
-    """Where a scan goes on: at ``page`` of the planner; ``filter`` is JSON, empty for none. ``after``: of what was appended after this version."""
+    """The position in a scan: at ``page`` of the planner; ``filter`` is JSON, empty for none.
+    ``after``: for appends after this version."""
 
     table_id: str
     version: int
@@ -124,11 +128,13 @@ class DeltaScans:
         self._world, self._metadata, self._planner = world, metadata, planner
 
     def load(self, entity: Table, *, refs_only: bool = False) -> LoadedDelta:
-        """Returns a table as of its HEAD, unpublished commits included (I6). With ``refs_only`` older versions are not listed.
+        """Returns a table as of its HEAD, unpublished commits included (I6). With ``refs_only``
+        older versions are not listed.
 
         Raises:
             NotFound: it was dropped meanwhile.
-            UnsupportedTable: it is a clone, or has what Iceberg's readers would read wrongly, which is named.
+            UnsupportedTable: it is a clone, or has a part that Iceberg's readers would read
+                wrongly, which is named.
         """
         head = self.head(entity)
         metadata = self._metadata.get(head.catalog, head.metadata)
@@ -150,8 +156,10 @@ class DeltaScans:
         return head
 
     def _versions(self, head: TableHead, *, refs_only: bool) -> list[tuple[int, int]]:
-        """Versions that may be read, each with a timestamp in ms, ascending. Those of the HEAD's tail have their in-commit
-        timestamp; older ones, in the log's listing, the time of their file."""
+        """Versions that may be read, each with a timestamp in ms, ascending. Those of the HEAD's
+        tail have their in-commit timestamp; older ones, in the log's listing, the time of their
+        file.
+        """
         versions = {place.version: place.ict for place in positioned(head)}
         versions[head.latest] = head.last_ict
         if not refs_only:
@@ -179,7 +187,8 @@ class DeltaScans:
         return msgspec.structs.replace(page, plan_id=plan_id_of(task) or "")
 
     def plan_id(self, entity: Table, request: PlanRequest) -> str | None:
-        """Returns what ``result`` plans the scan by, without planning it; None where the filter is too long for an id. Raises as ``plan``."""
+        """Returns the id of the plan for ``result``, without planning it; None if the filter is too
+        long for an id. Raises as ``plan``."""
         return plan_id_of(self._task(entity, request))
 
     def result(self, entity: Table, plan_id: str) -> PlannedPage:
@@ -235,7 +244,8 @@ class DeltaScans:
         return self._page(*self._opened(entity, plan_task, refusal))
 
     def _opened(self, entity: Table, text: str, refusal: TurnstileError) -> tuple[TableHead, _PlanTask]:
-        """The HEAD, and what a plan task or plan id names. Raises ``refusal`` for a text that was not given out for the table."""
+        """The HEAD, and the content of a plan task or plan id. Raises ``refusal`` for a text that
+        was not given out for the table."""
         try:
             task = unseal(text, _TASK, "plan task", characters=TASK_CHARACTERS)
         except Damaged:
@@ -324,7 +334,8 @@ def read_only(name: str) -> UnsupportedTable:
 
 
 def location_of(head: TableHead) -> str:
-    """Returns what stands for the metadata file of a version: clients take the metadata for another one when it changes."""
+    """Returns a name in place of a version's metadata file: clients take the metadata for another
+    one when it changes."""
     return f"{head.location}/{published_path(head.latest)}"
 
 
@@ -335,8 +346,8 @@ class _Window:
         self._storage, self._first = storage, first
 
     def readable(self, before: int) -> dict[int, int]:
-        """Versions less than ``before`` whose commits are all there, each with the time of its file (ms); where older commits are
-        missing, those from a checkpoint on."""
+        """Versions less than ``before`` whose commits are all there, each with the time of its file
+        (ms); if older commits are missing, those from a checkpoint on."""
         files = listed(self._storage, first=self._first)
         version = before
         while version - 1 in files.commits:

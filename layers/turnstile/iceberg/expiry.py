@@ -1,8 +1,9 @@
-"""Expiry of a table's snapshots as a change of the catalog: a new metadata file, and one swap of the HEAD.
+"""Expiry of a table's snapshots as a change of the catalog: a new metadata file, and one swap of
+the HEAD.
 
-What has expired is decided anew for each attempt, from the metadata that the attempt replaces: a tag made meanwhile, or a
-branch that went back to an old snapshot, keeps what it leads to. No other file is touched; what nothing names any more
-is for gc (``gc/kinds/iceberg_files.py``).
+The expired parts are computed anew for each attempt, from the metadata that the attempt replaces: a
+new tag, or a branch that went back to an old snapshot, keeps its snapshots. No other file is
+touched; gc removes files without a name (``gc/kinds/iceberg_files.py``).
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ class Expiry:
         self._world, self._committer, self._files = world, committer, files
 
     def due(self, table: IcebergTable) -> Expired:
-        """What has expired of ``table``; nothing if it does not ask for expiry. Changes nothing. One read, none when cached.
-        Raises as ``MetadataFiles.table``, and InvalidRequest for a property that is no number."""
+        """The expired parts of ``table``; none if it does not ask for expiry. Changes nothing. One
+        read, none when cached. Raises as ``MetadataFiles.table``, and InvalidRequest for a property
+        that is no number.
+        """
         metadata = self._files.table(table)
         return expired(metadata, self._world.clock.now_ms()) if expires(metadata.properties) else Expired()
 
     def expire(self, catalog: str, path: Path, table_id: str) -> Expired:
-        """Removes what has expired of the table ``table_id`` at ``path``, and returns it; nothing if another table is there by
-        now. Raises as ``due``, and as ``Committer.commit``."""
+        """Removes the expired parts of the table ``table_id`` at ``path``, and returns them; none
+        if another table is there by now. Raises as ``due``, and as ``Committer.commit``."""
         written: list[str] = []
         done = Expired()
 

@@ -1,7 +1,8 @@
 """Metadata files: each is written once under a new name, so that the cache stays valid.
 
-Whoever has keys for a table's location can overwrite its files. So an entity keeps the digest of the bytes that were
-judged when it got them, and other bytes are neither returned nor built upon.
+Every client with keys for a table's location can overwrite its files. So an entity keeps the digest
+of the bytes that were validated when it got them, and other bytes are neither returned nor built
+upon.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class MetadataFiles:
     def __init__(self, storages: Storages, ids: Ids, max_bytes: int | None = None) -> None:
         """
         Args:
-            max_bytes: the largest file that is written or registered; None: ``MAX_BYTES``, what an answer of Lambda carries.
+            max_bytes: the largest file that is written or registered; None: ``MAX_BYTES``, the
+                limit of an answer of Lambda.
         """
         self._storages, self._ids, self._limit = storages, ids, max_bytes
         self._cache: Lru[tuple[str, bytes], tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
@@ -127,8 +129,10 @@ class MetadataFiles:
         return StoredFile(path, digest), raw
 
     def any_table(self, path: str) -> TableMetadata | None:
-        """Returns what a table's metadata file holds, whoever wrote it and whether or not anything names it; None if it is
-        missing. One read; not cached. Raises InvalidRequest if it is no table metadata, TooLarge, and StorageFault."""
+        """Returns the content of a table's metadata file, whoever wrote it and whether or not
+        anything names it; None if it is missing. One read; not cached. Raises InvalidRequest if it
+        is no table metadata, TooLarge, and StorageFault.
+        """
         storage, name = self._at(path)
         file = storage.read(name, READ_BYTES + 1)
         if file is None:

@@ -36,7 +36,7 @@ class Names(msgspec.Struct, frozen=True):
 
 
 class Listing:
-    """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
+    """Lists the direct children of a namespace, or of the catalog's root (the empty path)."""
 
     def __init__(self, context: Context) -> None:
         self._catalog, self._as_of = context.catalog, context.as_of

@@ -1,8 +1,9 @@
 """Locations of tables and views, and the writes that claim, release and purge them (I10).
 
-Those that the catalog chooses, ``<lake root>/<catalog>/<namespace>/<uuid>``, have a staging row as for Delta tables: the
-transaction that creates the table or view claims it; gc collects it with its files if none does. Those that are requested
-are outside the lake root, and claimed with markers on every folder above them.
+Locations that the catalog chooses, ``<lake root>/<catalog>/<namespace>/<uuid>``, have a staging row
+as for Delta tables: the transaction that creates the table or view claims it; gc collects it with
+its files if none does. Requested locations are outside the lake root, and claimed with markers on
+every folder above them.
 """
 
 from __future__ import annotations
@@ -67,8 +68,10 @@ class LocationClaims:
     def choose(
         self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[LocationClaim], T]
     ) -> tuple[LocationClaim, T]:
-        """Returns a new location and what ``make`` returns for it. ``make`` runs before the staging row is written, so that
-        a request that it refuses leaves nothing. Two requests when warm. Raises NotFound, and AlreadyExists."""
+        """Returns a new location and the result of ``make`` for it. ``make`` runs before the
+        staging row is written, so that a request that it refuses leaves nothing. Two requests when
+        warm. Raises NotFound, and AlreadyExists.
+        """
         results: list[tuple[LocationClaim, T]] = []
 
         def check(table_id: str, location: str) -> None:

@@ -1,13 +1,16 @@
-"""The manifest lists of snapshots that a commit adds: there, and young enough that gc has removed nothing which they lead to (I10).
+"""Checks the manifest lists of snapshots that a commit adds: they exist, and are young enough that
+gc has removed none of their files (I10).
 
-gc removes files that no metadata file names after a grace. A writer that was frozen for longer names files that are gone, and its
-commit would leave a table that cannot be read. What can be trusted of a snapshot's age is when storage says that its list was
-written; ``timestamp-ms`` is of the writer's clock. Its other files were written before it, so half of the grace is a margin for them.
+gc removes files that no metadata file names after a grace. A writer that was frozen for longer
+names files that are gone, and its commit would leave a table that cannot be read. The reliable age
+of a snapshot is the storage's time of its list; ``timestamp-ms`` is of the writer's clock. Its
+other files were written before it, so half of the grace is a margin for them.
 
-The answer is 400, and it comes before any requirement is looked at. After 409 Iceberg's clients load the table again, write a new
-list, and name the old manifests in it (Java's ``SnapshotProducer`` retries ``CommitFailedException`` alone, PyIceberg's
-``Transaction`` likewise); that list is young. After 400 both give the commit up, so that what is run again writes all files again.
-A snapshot that the table has already is not looked at: after 400 Java deletes its files, which are in use then.
+The answer is 400, and it comes before any requirement is checked. After 409 Iceberg's clients load
+the table again, write a new list, and name the old manifests in it (Java's ``SnapshotProducer``
+retries ``CommitFailedException`` alone, PyIceberg's ``Transaction`` likewise); that list is young.
+After 400 both give the commit up, so that a second run writes all files again. A snapshot that the
+table has already is not checked: after 400 Java deletes its files, which are in use then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Small manifests of a table put together, as a change of the catalog: new manifests, a manifest list, a metadata file, and one
-swap of the HEAD. The snapshot is a ``replace`` of branch main, with the same data files.
+"""Puts small manifests of a table together, as a change of the catalog: new manifests, a manifest
+list, a metadata file, and one swap of the HEAD. The snapshot is a ``replace`` of branch main, with
+the same data files.
 
-It yields: what is replaced is decided anew for each attempt, from the list that the attempt replaces. New manifests are used again
-as long as the list still has all those that they stand for, and a writer whose append comes second is merged (``append_merger.py``).
-No file is removed; what nothing names any more is for gc.
+It yields to other writers: the replaced manifests are chosen anew for each attempt, from the list
+that the attempt replaces. New manifests are used again as long as the list still has all those that
+they replace, and a writer whose append comes second is merged (``append_merger.py``). No file is
+removed here; gc removes files without a name.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from turnstile.store.ports import Storages, World
 
 MAX_LIST_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 50_000
-"""Data files whose descriptions one commit copies; the next run goes on with the rest."""
+"""Data files whose descriptions one commit copies; the next run takes the rest."""
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 """Bytes of these descriptions, which are held in memory."""
@@ -53,7 +55,7 @@ class _Group(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """New manifests (records of the list to come), and the paths of those that they stand for."""
+    """New manifests (records of the list to come), and the paths of those that they replace."""
 
     snapshot_id: int
     records: tuple[avro.Record, ...]
@@ -108,8 +110,10 @@ class ManifestRewrite:
         return tuple(entry[manifests.PATH] for entry in listed)
 
     def rewrite(self, catalog: str, path: Path, table_id: str) -> Rewritten:
-        """Puts together what is due of the table ``table_id`` at ``path``, up to ``MAX_FILES`` and ``MAX_BYTES``, and returns it; nothing if
-        another table is there by now. Raises as ``due``, and as ``Committer.commit``."""
+        """Puts the due manifests of the table ``table_id`` at ``path`` together, up to
+        ``MAX_FILES`` and ``MAX_BYTES``, and returns them; none if another table is there by now.
+        Raises as ``due``, and as ``Committer.commit``.
+        """
         run = _Run(self._world, self._files, path, table_id)
         try:
             self._committer.commit(catalog, run.change)
@@ -133,9 +137,9 @@ class _Run:
     """The attempts of one commit.
 
     Attributes:
-        files: all that was written so far.
+        files: all files that were written so far.
         kept: those of them that the latest attempt leads to.
-        done: what the latest attempt replaced.
+        done: the replacement of the latest attempt.
     """
 
     def __init__(self, world: World, metadata_files: MetadataFiles, path: Path, table_id: str) -> None:
@@ -191,7 +195,8 @@ class _Run:
         return self._written
 
     def _groups(self, metadata: TableMetadata, chosen: tuple[avro.Record, ...]) -> list[_Group]:
-        """Reads manifests, as many as one commit may take. One whose entries cannot be written again is left out."""
+        """Reads manifests, as many as one commit may take. A manifest whose entries cannot be
+        written again is left out."""
         specs = {spec.spec_id: spec for spec in metadata.partition_specs}
         groups: dict[tuple[int, bytes], _Group] = {}
         files = size_bytes = 0
@@ -255,7 +260,8 @@ class _Run:
 
 
 def _current(metadata: TableMetadata) -> Snapshot | None:
-    """The snapshot whose manifests may be put together; None where the table does not ask for it, has none, or it is encrypted."""
+    """The snapshot whose manifests may be put together; None if the table does not ask for it, has
+    none, or it is encrypted."""
     current = metadata.snapshot(metadata.current_snapshot_id)
     if not manifest_rewrite.rewrites(metadata) or current is None or current.key_id is not None:
         return None
@@ -263,7 +269,7 @@ def _current(metadata: TableMetadata) -> Snapshot | None:
 
 
 def _main(snapshot: Snapshot, metadata: TableMetadata) -> u.SetSnapshotRef:
-    """The update that leads branch main to ``snapshot`` and leaves what the branch says of expiry."""
+    """The update that leads branch main to ``snapshot`` and keeps the branch's settings of expiry."""
     update, ref = u.SetSnapshotRef(MAIN, snapshot.snapshot_id, "branch"), metadata.refs[MAIN]
     return msgspec.structs.replace(
         update,

@@ -1,11 +1,14 @@
-"""Plans that take longer than a client should wait for one answer: they go on in this process, and their client asks again (ADR 49).
+"""Plans that take longer than a client should wait for one answer: they go on in this process, and
+their client polls (ADR 49).
 
     runs = PlanRuns()
-    page = runs.result(plan_id, lambda: scans.resume(entity, plan_id))   # None: still under way; ask again
+    page = runs.result(plan_id, lambda: scans.resume(entity, plan_id))   # None: still in progress;
+                                                                         ask again
     runs.cancel(plan_id)
 
-A plan id says all of what is planned, so it is no state: a process that does not know it begins with it. What is remembered here only saves work, and
-is bounded: plans under way, and results that nobody has fetched yet.
+A plan id holds the whole plan, so it is no state: a process that does not know it begins with it.
+The cache here only saves work, and is bounded: plans in progress, and results that were not fetched
+yet.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ WAIT_S: Final = 10.0
 RUNNING: Final = 4
 """Plans that are under way at once; others are put off."""
 KEPT: Final = 32
-"""Plans that are remembered, under way or done. Of the others those that were asked for last stay."""
+"""The limit of cached plans, in progress or done. Beyond it the least recently used ones are dropped."""
 
 Page = TypeVar("Page")
 
@@ -38,11 +41,12 @@ class PlanRuns(Generic[Page]):
         self._lock = threading.Lock()
 
     def result(self, plan_id: str, plan: Callable[[], Page]) -> Page | None:
-        """Returns what ``plan`` returned, which is called unless that is under way or done; None if it still is after some seconds. What it raises is
-        raised here. A result is returned once.
+        """Returns the result of ``plan``, which is called unless it is in progress or done; None if
+        it is still in progress after some seconds. Its errors are raised here. A result is returned
+        once.
 
         Raises:
-            Throttled: too many plans are under way.
+            Throttled: too many plans are in progress.
         """
         run = self._begun(plan_id, plan)
         try:

@@ -78,8 +78,8 @@ _TASK: Final = msgspec.msgpack.Decoder(_Task)
 
 
 class _Wanted:
-    """Members of a manifest's entries that are looked at: all but statistics, which only filters and ``stats-fields`` need, and
-    the values of partitions, whose ids are those of the specs."""
+    """Members of a manifest's entries that are read: all but statistics, which only filters and
+    ``stats-fields`` need, and the values of partitions, whose ids are those of the specs."""
 
     def __init__(self, *, statistics: bool) -> None:
         self._statistics = statistics
@@ -97,14 +97,16 @@ class TableScans:
     def plan(
         self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], request: PlanRequest
     ) -> PlannedPage:
-        """Returns the first tasks of a scan, or of what was appended between two snapshots. ``roots`` are the locations whose manifests
-        may be read.
+        """Returns the first tasks of a scan, or of a scan of the appends between two snapshots.
+        ``roots`` are the locations whose manifests may be read.
 
         Raises:
-            InvalidRequest: the filter is none, or contradicts the columns; there is no such snapshot, or the first is no ancestor
-                of the other.
-            TooLarge: there are too many delete files; or the filter is too long for the plan task that the rest needs.
-            UnsupportedTable: the table is encrypted, or a manifest is elsewhere, is missing, or cannot be read.
+            InvalidRequest: the filter is invalid, or contradicts the columns; there is no such
+                snapshot, or the first is no ancestor of the other.
+            TooLarge: there are too many delete files; or the filter is too long for the plan task
+                that the rest needs.
+            UnsupportedTable: the table is encrypted, or a manifest is elsewhere, is missing, or
+                cannot be read.
         """
         text = b"" if request.filter is None else msgspec.json.encode(request.filter)
         end = _end(metadata, request)
@@ -292,7 +294,7 @@ class _Scan:
 
 
 class _ListWanted:
-    """Members of a manifest list that are looked at, and those of the summaries in it."""
+    """Members of a manifest list that are read, and those of the summaries in it."""
 
     def __contains__(self, id: object) -> bool:
         return id in _LIST

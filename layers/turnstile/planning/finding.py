@@ -1,10 +1,14 @@
-"""Answers path queries that go down to files: ``/main/sales/[tier = "gold"]/files[day = '2026-11-01' and size < 16mb]``.
+"""Answers path queries that go down to files: ``/main/sales/[tier = "gold"]/files[day =
+'2026-11-01' and size < 16mb]``.
 
     1  the levels         as every path query, a page at a time (``turnstile.catalog.query``)
-    2  the Delta tables   among what they lead to, that the principal may read (I12); others have no files here
-    3  the files          of each, as the planner says them: those that may have rows for which the predicate holds (I16)
+    2  the Delta tables   among the matches, that the principal may read (I12); others have no files
+                          here
+    3  the files          of each, by the planner: those that may have rows for which the predicate
+                          holds (I16)
 
-A page ends after so many files, or so many tables. A table without a column of the predicate, or that cannot be planned, has no files and is named with the reason.
+A page ends after so many files, or so many tables. A table without a column of the predicate, or
+that cannot be planned, has no files and is named with the reason.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ class FilesOfTable(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A table whose files were not asked, and why."""
+    """A table whose files were not searched, and the reason."""
 
     name: str
     reason: str
@@ -68,7 +72,8 @@ _PLACE: Final = msgspec.msgpack.Decoder(_Place)
 
 
 class FileFinder:
-    """Answers one request's queries. ``finder`` sees what the principal may see; ``may_read``: whether it may read the table of a uuid."""
+    """Answers one request's queries. ``finder`` sees the entities that the principal may see;
+    ``may_read``: whether it may read the table of a uuid."""
 
     def __init__(
         self, finder: Finder, planner: ScanPlanner, head_of: Callable[[str], TableHead], may_read: Callable[[str], bool]

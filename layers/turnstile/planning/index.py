@@ -1,7 +1,9 @@
-"""Makes indexes: anew from checkpoint and log, or from the index before and what commits changed (``planning.upkeep`` says when).
+"""Makes indexes: anew from checkpoint and log, or from the index before and the changes of commits
+(``planning.upkeep`` decides when).
 
-Changes are put down first in a *delta*, one small file. When deltas hold too much, the leaves with the most changes are rewritten, a bounded number
-at a time, so that each change costs a bounded number of rewritten rows whatever the table's size. A file is never in two leaves: a row that
+Changes are written first into a *delta*, one small file. When deltas hold too much, the leaves with
+the most changes are rewritten, a bounded number at a time, so that each change costs a bounded
+number of rewritten rows whatever the table's size. A file is never in two leaves: a row that
 overrides another one goes to the leaf of that one.
 """
 
@@ -52,7 +54,7 @@ _CLUSTERING: Final = "delta.clustering"
 
 
 def read_leaf(storage: LogStorage, ref: LeafRef) -> Leaf:
-    """Returns a leaf. Raises StorageFault if it is gone or is not what the root says."""
+    """Returns a leaf. Raises StorageFault if it is gone or differs from the root's digest."""
     file = storage.read(f"{FOLDER}{ref.name}", ref.size + 1)
     if file is None or hashlib.blake2b(file[0], digest_size=16).digest() != ref.digest:
         problem = f"the file {ref.name} of the table's index is {'gone' if file is None else 'not what was written'}"
@@ -92,7 +94,7 @@ class Indexer:
     # -- from the commits since -----------------------------------------------------------------------------------------
 
     def forward(self, stored: StoredRoot, stamp: bytes) -> Root:
-        """The index ``stored``, with what was changed since."""
+        """The index ``stored``, with the changes since."""
         root = stored.root
         changes = changes_of(self._world, self._head, root.version + 1, self._head.floor, self.sizes.readers)
         metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
@@ -163,7 +165,8 @@ class _Drain:
     def run(
         self, leaves: list[LeafRef], deltas: list[LeafRef], newest: pa.Table
     ) -> tuple[list[LeafRef], list[LeafRef]]:
-        """Returns leaves and deltas after it: of ``deltas`` and the ``newest`` changes. Rounds of ``Sizes.rewrites`` leaves, until half of what may wait is left."""
+        """Returns leaves and deltas after it: of ``deltas`` and the ``newest`` changes. Rounds of
+        ``Sizes.rewrites`` leaves, until half of the allowed pending changes is left."""
         rows, overridden = self._merged(deltas, newest)
         self.totals.add(Leaf(rows), compute.invert(rows["removed"]))
         if not leaves:
@@ -229,14 +232,14 @@ class _Drain:
     def _rewritten(
         self, refs: list[LeafRef], rows: pa.Table, places: list[list[int]], dead: DeadPaths
     ) -> list[LeafRef]:
-        """Leaves that take the place of some, whose overridden rows are gone and which have the rows at ``places`` besides."""
+        """Leaves in place of some others: without overridden rows, and with the rows at ``places``."""
         tables = [rows.take(pa.array([row for of_leaf in places for row in of_leaf], pa.int64()))]
         tables += [self._maker.aligned(leaf).filter(leaf.alive(*dead)) for leaf in self._work.read(refs)]
         merged = pa.concat_tables(tables)
         return self._work.leaves_of(merged, self._cluster, len(self._columns)) if len(merged) else []
 
     def _waiting(self, rows: pa.Table, gone: set[Key]) -> list[LeafRef]:
-        """The delta of what still waits: added rows, and rows that leaves have which were not rewritten."""
+        """The delta of the pending changes: added rows, and rows of leaves that were not rewritten."""
         removes = sorted(gone - set(Leaf(rows).files()))
         if removes:
             rows = pa.concat_tables([rows, self._maker.table([], removes)])
@@ -273,7 +276,8 @@ def _retention_ms(metadata: dict[str, Any]) -> int:
 
 
 def _rebound(ref: LeafRef, root: Root, columns: Sequence[IndexedColumn], cluster: Sequence[int]) -> LeafRef:
-    """A reference whose bounds are of ``columns``; those of a column that the leaf does not have are not known."""
+    """A reference whose bounds are of ``columns``; bounds of columns that the leaf does not have
+    are unknown."""
     if tuple(columns) == root.columns:
         return ref
     bounds = tuple(

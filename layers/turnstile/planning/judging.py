@@ -1,11 +1,14 @@
-"""Judges a predicate for many files at once: the same rule as ``turnstile_predicates.predicates.outcomes``, on Arrow's columns.
+"""Evaluates a predicate for many files at once: the same rule as
+``turnstile_predicates.predicates.outcomes``, on Arrow's columns.
 
     bounds = Bounds(low, high, flags)                # of one column, a row for each file
-    mask = may_match(predicate, bounds_of, count)    # true where some row of the file may satisfy the predicate
+    mask = may_match(predicate, bounds_of, count)    # true where some row of the file may satisfy
+                                                     the predicate
 
-Values are kept so that their order is that of the column: integers, days, microseconds and booleans as 64-bit integers, decimals as
-integers of their scale (rounded outwards), floats as doubles, strings as they are. A string maximum that is cut off is replaced by the least
-string above all that begin with it. What cannot be kept so is null, which excludes nothing.
+Values are stored in the order of the column: integers, days, microseconds and booleans as 64-bit
+integers, decimals as integers of their scale (rounded outwards), floats as doubles, strings as they
+are. A string maximum that is cut off is replaced by the least string above all that begin with it.
+Other values are null, which excludes nothing.
 """
 
 from __future__ import annotations

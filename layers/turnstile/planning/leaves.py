@@ -1,12 +1,14 @@
-"""Leaves of the file index: a row for each data file, in Arrow's columns, kept as Parquet beside the table's log.
+"""Leaves of the file index: a row for each data file, in Arrow's columns, stored as Parquet beside
+the table's log.
 
     rows = LeafMaker(metadata, columns).table(adds, removes)        # rows of actions
     for ref, content in chunks(rows, ...): ...                      # files, clustered
     leaf = Leaf.of(content)                                         # read again
     leaf.bounds_of(schema)(("day",)), leaf.planned(rows, stats=True)
 
-A leaf is written once under a name of its own and never changed. What a column of it means is in the file: physical name and type; bounds of a
-column whose type has changed since are not used (``IndexedColumn.serves``).
+A leaf is written once under a name of its own and never changed. The file describes its columns:
+physical name and type; bounds of a column whose type has changed since are not used
+(``IndexedColumn.serves``).
 """
 
 from __future__ import annotations
@@ -185,7 +187,7 @@ def _summary(rows: pa.Table, at: int) -> Bound:
 
 
 class Leaf:
-    """A leaf that was read, or rows that are none yet. ``nbytes``: what it takes of memory."""
+    """A leaf that was read, or rows that are none yet. ``nbytes``: its size in memory."""
 
     def __init__(self, table: pa.Table, content: bytes | None = None) -> None:
         self.table, self._content = table, content
@@ -273,7 +275,7 @@ class Leaf:
         ]
 
     def aligned(self, schema: pa.Schema, columns: Sequence[IndexedColumn], partitions: Sequence[str]) -> pa.Table:
-        """Its rows with these columns; what it does not hold is not known."""
+        """Its rows with these columns; columns that it does not have are unknown."""
         arrays = [self._member(name) for name, _ in _BASE]
         if tuple(partitions) != self._partitions:
             position = {name: at for at, name in enumerate(self._partitions)}
@@ -361,11 +363,11 @@ def summaries_of(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]],
 
 
 _MEMBERS: Final = {"size": "size", "records": "records", "modified": "modification_ms", "path": "path"}
-"""In which column of a leaf what is known of a file is (``core.files``)."""
+"""The column of a leaf with a fact of the file (``core.files``)."""
 
 
 def _values_of(leaves: Sequence[Leaf], member: str) -> Bounds:
-    """What is known of each file, as bounds that are equal."""
+    """The facts of each file, as bounds that are equal."""
     values = pa.chunked_array([leaf.table[_MEMBERS[member]].combine_chunks() for leaf in leaves])
     flags = compute.if_else(
         compute.is_valid(values), pa.scalar(HAS_VALUES, pa.uint8()), pa.scalar(HAS_NULLS, pa.uint8())

@@ -1,9 +1,9 @@
-"""Pages of a plan: what is asked for, the files of one page, and the token of the next one.
+"""Pages of a plan: the question, the files of one page, and the token of the next one.
 
-question = Question(predicate, position_of(token), limit=100, stats=False, explain=False)
-digest, files = question.files(columns)
-files.take(leaves, alive, at, schema, row)          # of leaves in order, until ``files.full``
-token_of(source, version, digest, files.next)
+    question = Question(predicate, position_of(token), limit=100, stats=False, explain=False)
+    digest, files = question.files(columns)
+    files.take(leaves, alive, at, schema, row)          # of leaves in order, until ``files.full``
+    token_of(source, version, digest, files.next)
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from turnstile_predicates.file_stats import TableSchema
 
 
 def resolved(predicate: PredicateOf, columns: TableColumns) -> Predicate | None:
-    """Returns the predicate on a table's columns, with what it says of generated ones. Raises InvalidRequest for a column that is none."""
+    """Returns the predicate on a table's columns, with its consequences for generated ones. Raises
+    InvalidRequest for an unknown column."""
     bound = predicate(columns) if callable(predicate) else predicate
     return None if bound is None else with_generated(bound, columns)
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked for, and where the page begins."""
+    """The question, and the start of the page."""
 
     predicate: PredicateOf
     position: Position | None
@@ -52,7 +53,8 @@ class Question(msgspec.Struct, frozen=True):
         return digest, PageFiles(predicate, self)
 
     def resolved(self, columns: TableColumns) -> Predicate | None:
-        """The predicate on these columns, with what it says of generated ones. Raises InvalidRequest for a column that is none."""
+        """The predicate on these columns, with its consequences for generated ones. Raises
+        InvalidRequest for an unknown column."""
         return resolved(self.predicate, columns)
 
     @property
@@ -62,7 +64,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class PageFiles:
-    """The files of a page, as they are leaves, and what an explained plan counts."""
+    """The files of a page in the form of leaves, and the counts of an explained plan."""
 
     def __init__(self, predicate: Predicate | None, question: Question) -> None:
         self.predicate, self.explain = predicate, question.explain
@@ -81,7 +83,8 @@ class PageFiles:
     def take(
         self, leaves: Sequence[Leaf], alive: Sequence[Any], at: Sequence[int], schema: TableSchema, row: int
     ) -> None:
-        """Takes what may match of the leaves at positions ``at``, one at least, of the first from ``row`` on."""
+        """Takes the matching files of the leaves at positions ``at``, one at least, of the first
+        from ``row`` on."""
         of_column, ones = (
             bounds_of(leaves, schema),
             pa.repeat(pa.scalar(value=True), sum(map(len, leaves))),
@@ -115,7 +118,7 @@ class PageFiles:
         self._matched = [before + (value.as_py() or 0) for before, value in zip(self._matched, matched, strict=True)]
 
     def statistics(self, leaves: int, read: int, tail_versions: int, index_version: int) -> PlanStatistics:
-        """What was looked at."""
+        """The numbers of the plan."""
         if not self.explain:
             size = sum(file.size for file in self.files)
             return PlanStatistics(len(self.files), size, leaves, read, tail_versions, index_version)
@@ -138,12 +141,12 @@ class PageFiles:
 
 
 def digest_of(predicate: Predicate | None) -> str:
-    """What tells a predicate from others."""
+    """An identity of a predicate."""
     return hashlib.blake2b(repr(predicate).encode(errors="backslashreplace"), digest_size=8).hexdigest()
 
 
 def token_of(source: str, version: int, predicate: str, following: tuple[int, int] | None) -> str | None:
-    """Returns what names the page that begins at a leaf and a row; None where there is none."""
+    """Returns the name of the page that begins at a leaf and a row; None if there is none."""
     if following is None:
         return None
     packed = msgspec.msgpack.encode(Position(source, version, predicate, *following))

@@ -1,12 +1,15 @@
-"""Answers which files of a Delta table a scan needs, at a version: from the index, and the commits after it.
+"""Finds the files of a Delta table that a scan needs, at a version: from the index, and the commits
+after it.
 
     planner.plan(head, lambda columns: columns.named("day").compare("=", "2026-11-01")).files
 
-What is read, one after the other: the HEAD (by the caller), the newest root, then at once its deltas, the commits after its version, and the leaves that
-the root cannot exclude. Leaves and roots never change, so a process remembers them, and asks for the newest root only where a remembered one is far
-behind. An index is never believed to be of another history than the HEAD's: the root names a digest of its version's commit as it was published, and
-a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
-gone, the log is read (I16). What may be believed of the log is decided by ``turnstile.delta.core.soundness`` (I24).
+The reads, one after the other: the HEAD (by the caller), the newest root, then at once its deltas,
+the commits after its version, and the leaves that the root cannot exclude. Leaves and roots never
+change, so a process caches them, and reads the newest root only if the cached one is far behind. A
+root is used only if it belongs to the HEAD's history: it names a digest of its version's published
+commit, and a cached one is used while the HEAD shows the version that was last planned by it, with
+its time. Without an index, or if one of its files is gone, the log is read (I16).
+``turnstile.delta.core.soundness`` has the rules of a sound log (I24).
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from turnstile_predicates.file_stats import TableSchema
 CACHE_BYTES: Final = 256 * 1024 * 1024
 """Leaves that a process remembers."""
 VIEWS: Final = 64
-"""Versions of tables that a process remembers: roots, deltas and what came after them."""
+"""Versions of tables in a process's cache: roots, deltas and later changes."""
 TABLES: Final = 1_000
 """Tables of which a process remembers the root that they were last planned by."""
 READERS: Final = 32
@@ -61,7 +64,8 @@ _LOG_SOURCE: Final = re.compile(rf"{_LOG}:(\d{{1,18}}):[0-9a-f]+")
 
 
 class _View(msgspec.Struct):
-    """One version of a table, as leaves and what overrides them. ``masks``: by leaf, which of its rows are files."""
+    """One version of a table, as leaves and the rows that override them. ``masks``: by leaf, which
+    of its rows are files."""
 
     source: str
     root: Root | None
@@ -147,7 +151,8 @@ class Planner:
         return self._by_index(table, version, Question(predicate, None, limit=MAX_FILES, stats=False, explain=False))
 
     def leaves_of(self, table: TableHead, version: int) -> IndexedVersion | None:
-        """Returns all files of a version as leaves; None where no index serves. Raises StorageFault for a leaf that is gone or is not what was written."""
+        """Returns all files of a version as leaves; None without a usable index. Raises
+        StorageFault for a leaf that is gone or differs from its digest."""
         question = Question(None, None, limit=1, stats=False, explain=True)
         stored = self._remembered(table, version) or self._root(table, version, None)
         with suppress(TooMany, StorageFault, UnsupportedTable):
@@ -165,8 +170,10 @@ class Planner:
         return plan
 
     def _by_log(self, table: TableHead, version: int, question: Question) -> Plan:
-        """The page by checkpoint and log. A first page begins with the newest start that turns out to be whole, and the pages after it with the
-        same one, and with the state of the same version: what was published since is read as what was changed after it."""
+        """The page by checkpoint and log. A first page begins with the newest start that turns out
+        to be whole, and the pages after it with the same one, and with the state of the same
+        version: later publications are read as changes after it.
+        """
         storage, published = self._world.storages.open(table.location), min(version, table.floor)
         ratified = ratified_sizes(table)
         if question.position is not None:
@@ -206,8 +213,10 @@ class Planner:
     # -- the version as leaves ----------------------------------------------------------------------------------------
 
     def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> Plan | None:
-        """The page by an index; None if it does not serve: it is too far behind, of another history, or a file of it is gone or is not what was
-        written. Where a commit since is damaged a newer checkpoint may say the same: so the log decides, but for the pages after the first one."""
+        """The page by an index; None if it is not usable: it is too far behind, of another history,
+        or a file of it is gone or changed. If a commit since is damaged a newer checkpoint may hold
+        the same changes: so the log decides, except for the pages after the first one.
+        """
         try:
             view = self._view(table, stored, version, question)
             return None if view is None else _Page(self, table, view, version, question).plan()
@@ -289,8 +298,10 @@ class Planner:
         return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
 
     def _read_ahead(self, table: TableHead, root: Root, question: Question) -> None:
-        """Reads leaves at once with what decides which of them are needed: those that are by the root's own columns, which the commits since rarely change. What it does not read, or
-        cannot, is read when it is needed."""
+        """Reads leaves and their overriding rows at once: those that are needed by the root's own
+        columns, which the commits since rarely change. Leaves that it does not read, or cannot, are
+        read when they are needed.
+        """
         if question.explain:
             return
         with suppress(InvalidRequest, StorageFault):
@@ -301,7 +312,8 @@ class Planner:
             self.leaves(table, [root.leaves[at] for at in chosen[:most]])
 
     def _is_own(self, table: TableHead, storage: LogStorage, stored: StoredRoot) -> bool:
-        """Whether the root is of the history that the table has; a log whose commit was cleaned up cannot say so."""
+        """Whether the root belongs to the table's history; unknown if the commit of its version was
+        cleaned up."""
         key = (table.location, stored.id)
         if self._stamped.get(key) is None:
             if stored.root.version > table.floor or stamp_of(storage, stored.root.version) != stored.root.stamp:
@@ -346,8 +358,10 @@ class _Page:
         return Plan(self._version, files.files, statistics, token, view.protocol, view.metadata)
 
     def leaves(self, first: int = 0) -> Iterator[tuple[list[Leaf], list[Any], list[int]]]:
-        """Yields leaves from a position on, some at a time, with which of their rows are files and their positions: those that the predicate
-        does not exclude, and then what overrides them."""
+        """Yields leaves from a position on, some at a time, with the mask of their rows that are
+        files and their positions: those that the predicate does not exclude, and then the rows that
+        override them.
+        """
         view, refs, predicate = self._view, self._root.leaves, None if self._files.explain else self._files.predicate
         chosen = [at for at in _chosen(self._root, view.columns.schema, predicate) if at >= first]
         size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
@@ -367,7 +381,7 @@ class _Page:
             yield changed, alive, small
 
     def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
-        """Which rows of a leaf are files: those that nothing later overrides."""
+        """The rows of a leaf that are files: those without an overriding row."""
         mask = self._view.masks.get(name)
         if mask is None:
             later = self._view.overridden
@@ -403,7 +417,7 @@ class _LogPage:
     """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
 
     def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
-        """``changes``: what the versions after that of ``state``, up to ``version``, changed."""
+        """``changes``: those of the versions after that of ``state``, up to ``version``."""
         self._version, self._state, self._source, self._changes = version, state, source_of(state), changes
         if question.position is not None and question.position.source != self._source:
             raise expired()
@@ -430,7 +444,7 @@ class _LogPage:
         return Plan(self._version, self._files.files, statistics, token, self._protocol, self._metadata)
 
     def _leaves(self) -> Iterator[Leaf]:
-        """What is not published first, then the state, some files at a time."""
+        """The unpublished files first, then the state, some files at a time."""
         maker = LeafMaker(self._schema, columns_of_table(self._schema))
         yield Leaf(maker.table(self._changes.adds, self._changes.removes))
         for adds in batched(self._state.files(), ROW_BATCH):

@@ -68,12 +68,13 @@ class ReadInCommits:
         self._upto = after
 
     def change(self, head: TableHead, upto: int) -> ChangedRead | None:
-        """Returns what the versions after the one that was read, up to ``upto``, may have changed first; None for nothing. What was judged before changed nothing.
+        """Returns the first possible change by the versions after the one that was read, up to
+        ``upto``; None for none. Versions that were checked before changed nothing.
 
         Raises:
-            InvalidRequest: the predicate is none of the table's columns.
+            InvalidRequest: the predicate does not fit the table's columns.
             UnsupportedTable: a commit is missing, or cannot be read.
-            StorageFault: a commit's bytes are not what was ratified.
+            StorageFault: a commit's bytes are not the ratified ones.
         """
         if head.epoch > self._after:
             return ChangedRead(head.epoch, "it changed the table's definition or protocol")
@@ -125,22 +126,24 @@ def check_predicates(texts: Mapping[str, str]) -> None:
 
 
 def _action(line: bytes, where: str) -> dict[str, Any]:
-    """A line of a commit. Raises UnsupportedTable for one whose file action is none."""
+    """A line of a commit. Raises UnsupportedTable for an invalid file action."""
     actions_of_line(line, where)
     action: dict[str, Any] = msgspec.json.decode(line)
     return action
 
 
 class IndexedPlanner(Protocol):
-    """What is asked of a planner here (``turnstile.planning.planner.Planner``)."""
+    """The protocol of a planner (``turnstile.planning.planner.Planner``)."""
 
     def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
         """Returns the first files of a plan, as far as an index has them; None where none serves."""
 
 
 class IndexedFiles:
-    """What a table's file index says of the files that were there at a version: so a commit that removes files without their statistics matters
-    only if they had such rows. Without an index, or beyond ``MAX_LOOKED_UP`` files, every file may have had them."""
+    """Statistics of a table's file index for the files that were there at a version: so a commit
+    that removes files without their statistics matters only if they had such rows. Without an
+    index, or beyond ``MAX_LOOKED_UP`` files, every file may have had them.
+    """
 
     def __init__(self, planner: IndexedPlanner, head: TableHead, version: int) -> None:
         self._planner, self._head, self._version = planner, head, version

@@ -1,7 +1,8 @@
-"""What rewriting a table is worth, from its file index: without its checkpoint, and summed up in Arrow's columns (``maintenance.survey``).
+"""The benefit of rewriting a table, from its file index: without its checkpoint, and summed up in
+Arrow's columns (``maintenance.survey``).
 
-source = IndexedSurvey(planner)
-files = source(head, head.floor)          # None: no index serves
+    source = IndexedSurvey(planner)
+    files = source(head, head.floor)          # None: there is no usable index
 """
 
 from __future__ import annotations

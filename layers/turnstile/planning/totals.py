@@ -1,10 +1,12 @@
 """Totals of a table's files, as rows of an index are read: files, bytes, rows and partitions.
 
     totals = Totals()
-    totals.add(leaf, alive)      # for each leaf, once; ``alive``: which of its rows are files (``Leaf.alive``)
+    totals.add(leaf, alive)      # for each leaf, once; ``alive``: which of its rows are files
+                                 (``Leaf.alive``)
     totals.files, totals.partitions
 
-Deleted rows are those that deletion vectors name; rows of files without statistics are not known and counted as files of that kind.
+Deleted rows are rows in deletion vectors; rows of files without statistics are unknown, and such
+files are counted.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from turnstile.planning.core.roots import TableTotals
 from turnstile.planning.leaves import Leaf
 
 MAX_PARTITIONS: Final = 100_000
-"""Partitions that are told apart: what is held in memory. Of a table with more, their number is not known."""
+"""The limit of distinct partitions in memory. The number of partitions of a table with more is
+unknown."""
 _VECTOR: Final = msgspec.json.Decoder(DeletionVector)
 
 
@@ -29,8 +32,9 @@ class Totals:
 
     Attributes:
         files, bytes: of all files.
-        records: rows of the files whose statistics say it, deleted ones included; ``without_records`` files say nothing.
-        deleted_rows: rows that deletion vectors name.
+        records: rows of the files with statistics, deleted ones included; ``without_records``:
+            files without.
+        deleted_rows: rows in deletion vectors.
     """
 
     def __init__(self) -> None:

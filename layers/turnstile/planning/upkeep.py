@@ -1,12 +1,18 @@
-"""Keeps the file index of a table: light work, done after the checkpoint (``turnstile.maintenance.work.Following``).
+"""Keeps the file index of a table: light work, done after the checkpoint
+(``turnstile.maintenance.work.Following``).
 
-    1  the newest root      that is of the table's own history; if there is none, or it is too far behind, the index is built anew
+    1  the newest root      that is of the table's own history; if there is none, or it is too far
+                            behind, the index is built anew
     2  the leaves           that its successor needs and that are not there yet (``planning.index``)
-    3  the guard            the HEAD once more: a worker that was frozen must not write for a table that is gone (I10)
-    4  the root             an obj whose id follows from version and content; from then on planners see it
+    3  the guard            the HEAD once more: a worker that was frozen must not write for a table
+                            that is gone (I10)
+    4  the root             an obj whose id follows from version and content; from then on planners
+                            see it
 
-Anybody may do it at any time, also twice at once: leaves have names of their own, a root is a statement about a published version that stays true,
-and of two roots of one version either will do. A crash leaves leaves that no root names; gc removes them. Nothing is decided by an index (I16).
+Any process may do it at any time, also two at once: leaves have names of their own, a root is a
+statement about a published version that stays true, and of two roots of one version either is
+right. A crash leaves leaves that no root names; gc removes them. No decision depends on an index
+(I16).
 """
 
 from __future__ import annotations
@@ -88,8 +94,8 @@ class IndexUpkeep:
         return floor + self._sizes.every
 
     def _own(self, head: TableHead, storage: LogStorage) -> StoredRoot | None:
-        """The newest root, if it is of the history that the log shows. One that is not, because an operator chose the HEAD over the log, is
-        removed: it would hide what is made from now on."""
+        """The newest root, if it belongs to the history of the log. A root of another history,
+        because an operator chose the HEAD over the log, is removed: it would hide later ones."""
         for _ in range(MAX_STALE):
             stored = newest_root(self._world, head)
             if stored is None or stamp_of(storage, stored.root.version) == stored.root.stamp:

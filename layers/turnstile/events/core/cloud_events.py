@@ -1,4 +1,5 @@
-"""Events as CloudEvents 1.0 (https://github.com/cloudevents/spec): what readers of the log and targets of deliveries get."""
+"""Events as CloudEvents 1.0 (https://github.com/cloudevents/spec), for readers of the log and
+targets of deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from turnstile.events.core.events import Event
 
 FLEET: Final = "(fleet)"
-"""What the log of the fleet has in the place of a catalog's name. No catalog can be named so."""
+"""The log of the fleet has this in the place of a catalog's name. No catalog can have this name."""
 
 FLEET_SOURCE: Final = "/v1/fleet"
 
@@ -30,7 +31,8 @@ class CloudEvent(msgspec.Struct, frozen=True):
 
 
 def cloud_event(event: Event, catalog: str, *, named: bool = True) -> CloudEvent:
-    """Returns ``event`` of ``catalog``; without the full name, for who may not see it, unless ``named``."""
+    """Returns ``event`` of ``catalog``; without the full name, for principals that may not see it,
+    unless ``named``."""
     data = {"name": event.name, **event.data} if named else event.data
     source = FLEET_SOURCE if catalog == FLEET else f"/v1/catalogs/{catalog.lower()}"
     subject = event.subject or event.name

@@ -11,7 +11,7 @@ from turnstile.store.core.opaque import Damaged, unseal
 
 FIELD: Final = "after"
 NOW: Final = "now"
-"""What stands for the log's end."""
+"""The name of the log's end."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):

@@ -28,13 +28,13 @@ ERROR_CHARACTERS: Final = 300
 
 
 class EventDelivery(StoredRow, frozen=True):
-    """What one target has got of one catalog.
+    """The progress of one target in the log of one catalog.
 
     Attributes:
         catalog: the catalog's name.
         target: the target's name.
         count: how often the row was changed.
-        log, chunk, index: the place behind what the target acknowledged (``events.core.cursors``).
+        log, chunk, index: the place after the last acknowledged event (``events.core.cursors``).
         sent: events that it acknowledged, duplicates included.
         failures: attempts that failed since the last acknowledged one.
         error: why the last of them failed.
@@ -63,8 +63,10 @@ class EventDelivery(StoredRow, frozen=True):
         return Place(self.catalog, self.log, self.chunk, self.index)
 
     def due_ms(self, now: int, *, alone: bool) -> int:
-        """Returns from when on something may be sent (ms): no other deliverer has the target, which is only possible where the
-        caller is not ``alone``, and the pause after a failure is over. What a clock that was ahead has written counts as over."""
+        """Returns the time (ms) from which on events may be sent: no other deliverer has the
+        target, which is only possible if the caller is not ``alone``, and the pause after a failure
+        is over. A time that a clock which was ahead has written counts as over.
+        """
         pause_ms = 0 if is_over(self.pause_until_ms, now, LONGEST_PAUSE_MS) else self.pause_until_ms
         held_ms = 0 if alone or is_over(self.held_until_ms, now, HELD_MS) else self.held_until_ms
         return max(pause_ms, held_ms)
@@ -78,7 +80,7 @@ def begun(key: str, target: str, place: Place, now: int) -> EventDelivery:
 
 
 def held(delivery: EventDelivery, now: int) -> EventDelivery:
-    """Returns the delivery held by who found it due."""
+    """Returns the delivery, held by the deliverer that found it due."""
     return _changed(delivery, now, held_until_ms=now + HELD_MS)
 
 
@@ -100,7 +102,7 @@ def failed(delivery: EventDelivery, error: str, now: int) -> EventDelivery:
 
 
 def released(delivery: EventDelivery, now: int) -> EventDelivery:
-    """Returns the delivery that nobody holds."""
+    """Returns the delivery without a holder."""
     return _changed(delivery, now, held_until_ms=0)
 
 

@@ -1,11 +1,11 @@
 """From a HEAD and its mark to the events between them.
 
-The mark is what the log says of a HEAD, the HEAD what is true: their difference is what has no event yet. So it does not
-matter which deliveries of the stream were lost, repeated or late.
+The mark is the log's state of a HEAD, the HEAD is the true state: their difference is the missing
+events. So lost, repeated or late deliveries of the stream do not matter.
 
     versions      one event each, in order, without a gap
     floor         one event, which names the new floor: published is a prefix
-    state, name   one event, from what the log said to what is true now
+    state, name   one event, from the log's state to the true one
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def unpack(packed: bytes) -> list[Event]:
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """What is known of one version beyond its number, as long as its entry is in a tail."""
+    """Facts of one version beyond its number, as long as its entry is in a tail."""
 
     ict: int
     size: int
@@ -161,8 +161,8 @@ def table_changes(
 
 
 def _first(head: TableHead, now: int) -> int:
-    """The version after which a table that the log has not seen has events: the one that it was created with. Of one that was
-    there long before, those in the tail are told, and not its past."""
+    """The version after which a table that is new to the log has events: the one that it was
+    created with. For an older table events start with the commits in its tail."""
     before_tail = head.tail_from - 1
     is_new = now - head.created < NEW_MS and before_tail - head.first <= NEW_VERSIONS
     return min(head.first, before_tail) if is_new else before_tail
@@ -234,7 +234,8 @@ def _heads(head: CatalogHead, numbers: Iterable[int], name: str) -> Iterator[Eve
 
 
 def catalog_created(event: Event) -> int:
-    """Returns when the catalog was created whose event this is (ms): another one may have the name by now. It is a part of the id."""
+    """Returns when the catalog of this event was created (ms): another one may have the name by
+    now. It is a part of the id."""
     return int(event.id.rpartition("/")[2].partition(".")[0])
 
 

@@ -1,7 +1,8 @@
-"""What is due after a publication, and what is remembered of it: pure (ADR 37).
+"""Due actions after a publication, and their stored state: pure (ADR 37).
 
-The state of a table is one row. Before an action is asked for, the row says so, and up to which version (``pending``): whoever asks
-again, after a crash or a failure, asks for the same versions under the same id.
+The state of a table is one row. Before an action is requested, the row says so, and up to which
+version (``pending``): a repeated request, after a crash or a failure, is for the same versions
+under the same id.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from turnstile.store.core.terms import is_over
 FOLLOW_UP: Final = "turnstile.table.follow-up"
 
 HELD_MS: Final = 180_000
-"""How long whoever asks has the table to itself: longer than all of its actions may take to answer."""
+"""How long a process has the table to itself while it requests actions: longer than all of its
+actions may take to answer."""
 
 UNKNOWN: Final = "this deployment names no such action"
 
@@ -45,7 +47,8 @@ class ActionState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FollowUpState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of one table: its actions by name, and until when somebody asks for some of them (ms)."""
+    """The state of one table: its actions by name, and until when a process requests some of them
+    (ms)."""
 
     actions: dict[str, ActionState] = {}
     held_until_ms: int = 0
@@ -81,8 +84,8 @@ class Due(msgspec.Struct, frozen=True):
 
 
 def seen(state: FollowUpState, rules: Sequence[FollowUpRule], floor: int) -> FollowUpState:
-    """The state with all rules in it, and without those of actions that have none: an action that is new counts from the version that
-    was published last."""
+    """The state with all rules in it, and without those of actions that have none: a new action
+    counts from the version that was published last."""
     actions = {rule.action: state.actions.get(rule.action) or ActionState(floor - 1) for rule in rules}
     return msgspec.structs.replace(state, actions=actions)
 
@@ -90,8 +93,10 @@ def seen(state: FollowUpState, rules: Sequence[FollowUpRule], floor: int) -> Fol
 def due(
     state: FollowUpState, rules: Sequence[FollowUpRule], known: Collection[str], floor: int, now_ms: int
 ) -> list[Due]:
-    """Returns what is due at ``floor``: of the actions that the deployment knows, those whose rule is met or that were being asked for,
-    less those that have failed a moment ago. ``state`` is as ``seen`` returns it."""
+    """Returns the due jobs at ``floor``: of the actions that the deployment knows, those whose rule
+    is met or that were being requested, without those that have failed a moment ago. ``state`` is
+    as ``seen`` returns it.
+    """
     jobs = []
     for rule in rules:
         action = state.actions[rule.action]
@@ -124,7 +129,7 @@ def ended(state: FollowUpState, jobs: Sequence[Due], failures: Mapping[str, str]
 
 
 def request(head: TableHead, job: Due, now_ms: int) -> CloudEvent:
-    """What an action gets: which versions of which table it is for. The same job has the same id."""
+    """The input of an action: its table and versions. The same job has the same id."""
     id = f"{head.table_id}/follow-up/{job.action}/{job.first}-{job.last}"
     data: dict[str, Any] = {"action": job.action, "first_version": job.first, "version": job.last}
     return cloud_event(Event(id, FOLLOW_UP, head.table_id, head.name, now_ms, data), head.catalog)

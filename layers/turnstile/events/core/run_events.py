@@ -1,8 +1,9 @@
 """From the row of a table's runs of heavy work and its mark to the events between them (I13).
 
-The row is that of the coordinated task of which runs are the attempts (``maintenance.runs``); its mark has the newest attempt that
-the log has seen, and whether it was at work. Each attempt has an event when it starts and one when it is over. Of one that was over
-before anybody looked, and that another has followed, only the number is known.
+The row is that of the coordinated task, whose attempts are the runs (``maintenance.runs``); its
+mark has the newest attempt that the log has seen, and whether it was at work. Each attempt has an
+event when it starts and one when it is over. For an attempt that was over before its row was read,
+and that another has followed, only the number is known.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ATTEMPTS_MAX: Final = 50
 
 
 def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -> Changes:
-    """Returns the events between ``mark`` (None: the log has not seen the table's runs) and the task.
+    """Returns the events between ``mark`` (None: the log has not seen the table's runs) and the
+    task.
 
     Args:
         key: of the mark.
@@ -62,7 +64,7 @@ def state_of(task: Task) -> str:
 
 
 def _outcome(task: Task) -> dict[str, Any]:
-    """How the newest attempt ended, and what it did by each operation that it completed."""
+    """The end of the newest attempt, and its results by completed operation."""
     history = RunHistory.unpack(task.result)
     if task.failure or history.failures:
         return {"outcome": "failed", "reason": task.failure or history.reason}

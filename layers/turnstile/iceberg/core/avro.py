@@ -82,7 +82,7 @@ def with_content(raw: bytes, wanted: Container[int], member: int) -> Iterator[tu
 
 @contextmanager
 def _judged() -> Iterator[None]:
-    """Raises Unreadable for what else is raised by bytes that are no such file."""
+    """Raises Unreadable for other exceptions that invalid bytes cause."""
     try:
         yield
     except (IndexError, KeyError, TypeError, AttributeError, UnicodeError, RecursionError, struct.error) as error:
@@ -178,7 +178,7 @@ class _Source:
 
 
 def _value(source: _Source, schema: Any, *, keep: bool = True) -> Any:  # noqa: C901 - one case for each type
-    """A value; with ``keep`` False it is passed over, and what is returned means nothing."""
+    """A value; with ``keep`` False it is skipped, and the result is meaningless."""
     if isinstance(schema, list):
         branch = source.long()
         if not 0 <= branch < len(schema):
@@ -252,8 +252,8 @@ def _selected_with_content(source: _Source, schema: Any, wanted: Container[int],
 
 
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
-    """Returns a file of ``records`` in one deflated block, whose end the 16 bytes ``sync`` mark. Members that a record lacks
-    are null; ``header`` has further members of the file's metadata."""
+    """Returns a file of ``records`` in one deflated block, whose end the 16 bytes ``sync`` mark.
+    Members that a record lacks are null; ``header`` has further members of the file's metadata."""
     members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
     file = bytearray(MAGIC + _long(len(members)))
     for name, value in members.items():

@@ -1,11 +1,14 @@
-"""Data and delete files of an Iceberg table as the tasks of a scan, and which delete files belong to a data file. Pure.
+"""Data and delete files of an Iceberg table as the tasks of a scan, and the delete files of each
+data file. Pure.
 
-A delete file belongs to a data file by the table specification's rules ("Scan Planning"): position deletes to files that are not newer, and
-equality deletes to older ones, of the same partition or, without a partition, of all; a deletion vector to the one file that it names,
-which no other position deletes then belong to.
+A delete file belongs to a data file by the table specification's rules ("Scan Planning"): position
+deletes to files that are not newer, and equality deletes to older ones, of the same partition or,
+without a partition, of all; a deletion vector to the one file that it names, which no other
+position deletes then belong to.
 
-Sources: table specification, "Manifests", "Sequence Number Inheritance", "First Row ID Inheritance", "Deletion Vectors"; REST
-specification, ``ContentFile`` and what is made of it; Java's ``DeleteFileIndex`` and ``ContentFileUtil``.
+Sources: table specification, "Manifests", "Sequence Number Inheritance", "First Row ID
+Inheritance", "Deletion Vectors"; REST specification, ``ContentFile`` and types derived from it;
+Java's ``DeleteFileIndex`` and ``ContentFileUtil``.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ class ContentFile(msgspec.Struct, frozen=True):
 
     @property
     def partition(self) -> tuple[int, tuple[tuple[int, Any], ...]]:
-        """What is equal for files of the same partition."""
+        """A key that is equal for files of the same partition."""
         values = self.record.get(manifests.PARTITION) or {}
         return self.spec_id, tuple(sorted(values.items()))
 
@@ -161,7 +164,8 @@ class DeleteFiles:
 
 
 class FileTasks:
-    """Writes tasks of one scan. ``stats_ids`` are the columns whose counts clients want, ``residual`` is the filter in JSON, or True."""
+    """Writes tasks of one scan. ``stats_ids`` are the columns whose counts clients want,
+    ``residual`` is the filter in JSON, or True."""
 
     def __init__(self, metadata: TableMetadata, residual: Any, stats_ids: frozenset[int] = frozenset()) -> None:
         self._residual, self._stats_ids = residual, stats_ids

@@ -1,17 +1,22 @@
-"""A Delta table as Iceberg's metadata: what clients of the REST catalog load before the catalog plans their scans (ADR 43). Pure.
+"""A Delta table as Iceberg's metadata: clients of the REST catalog load it before the catalog plans
+their scans (ADR 43). Pure.
 
-    shown = iceberg_metadata(DeltaSource(...))         # schema, partition spec, snapshots, name mapping; or a refusal by name
+    shown = iceberg_metadata(DeltaSource(...))         # schema, partition spec, snapshots, name
+                                                       mapping; or a refusal by name
 
-Column ids are those of column mapping; without it columns are numbered in the order of the schema, and the property
-``schema.name-mapping.default`` leads readers from the names in the files to them. Ids matter to one client with one metadata
-only: plans name columns by name. Partition columns are not in Delta's files; by Iceberg's rules a reader takes the partition's value for
-an identity partition.
+Column ids are those of column mapping; without it columns are numbered in the order of the schema,
+and the property ``schema.name-mapping.default`` leads readers from the names in the files to them.
+Ids matter to one client with one metadata only: plans name columns by name. Partition columns are
+not in Delta's files; by Iceberg's rules a reader takes the partition's value for an identity
+partition.
 
-A snapshot is a version: its id and its sequence number are the version and one, since Iceberg's begin with 1, and 0 is said by Delta's own
-client for the current one. There are no manifests: the manifest list has a name that says so.
+A snapshot is a version: its id and its sequence number are the version and one, since Iceberg's
+begin with 1, and Delta's own client uses 0 for the current one. There are no manifests: the name of
+the manifest list says so.
 
-Sources: Iceberg's table specification, "Column Projection", "Name Mapping Serialization", appendix D ("JSON single-value
-serialization"); Delta protocol, "Column Mapping", "Table Features", "Partition Value Serialization".
+Sources: Iceberg's table specification, "Column Projection", "Name Mapping Serialization", appendix
+D ("JSON single-value serialization"); Delta protocol, "Column Mapping", "Table Features",
+"Partition Value Serialization".
 """
 
 from __future__ import annotations
@@ -42,7 +47,8 @@ SERVED_FEATURES: Final = frozenset({
     "columnMapping", DELETION_VECTORS, "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "catalogManaged",
     "catalogOwned-preview", "typeWidening",
 })  # fmt: skip
-"""Features of readers that change nothing of what a data file says, or that have a counterpart in Iceberg."""
+"""Features of readers that do not change the meaning of a data file, or that have a counterpart in
+Iceberg."""
 
 _TYPES: Final = {
     "string": "string", "long": "long", "integer": "int", "short": "int", "byte": "int", "float": "float",
@@ -60,8 +66,10 @@ _NO_VALUE: Final = "no value that Iceberg's JSON can carry"
 
 
 class DeltaSource(msgspec.Struct, frozen=True):
-    """A Delta table: ``protocol`` and ``metadata`` as of ``version``; ``versions`` that may be read, ascending, each with its timestamp
-    (ms); ``certain_from`` the first of them whose timestamp is the in-commit one; ``epoch`` the version that changed metadata last."""
+    """A Delta table: ``protocol`` and ``metadata`` as of ``version``; ``versions`` that may be
+    read, ascending, each with its timestamp (ms); ``certain_from`` the first of them whose
+    timestamp is the in-commit one; ``epoch`` the version that changed metadata last.
+    """
 
     table_id: str
     location: str
@@ -110,8 +118,8 @@ def format_version(protocol: Mapping[str, Any]) -> int:
 
 
 def iceberg_metadata(source: DeltaSource) -> TableMetadata:
-    """Returns the metadata that clients load. Raises UnsupportedTable, naming what would be read wrongly: a table feature, a
-    type or a column without a counterpart."""
+    """Returns the metadata that clients load. Raises UnsupportedTable, naming the part that would
+    be read wrongly: a table feature, a type or a column without a counterpart."""
     check_features(source.protocol)
     columns = _Columns(source.metadata)
     schema, partitions = columns.schema(), columns.partitions()
@@ -161,7 +169,7 @@ def iceberg_metadata(source: DeltaSource) -> TableMetadata:
 
 
 def _snapshot(source: DeltaSource, version: int, at_ms: int) -> Snapshot:
-    """A version as a snapshot. The schema is said of those that are known to have the current one."""
+    """A version as a snapshot. Only versions that are known to have the current schema name it."""
     id = snapshot_id(version)
     return Snapshot(
         snapshot_id=id,
@@ -174,8 +182,10 @@ def _snapshot(source: DeltaSource, version: int, at_ms: int) -> Snapshot:
 
 
 def check_same_columns(past: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises UnsupportedTable unless a client that has the columns of the metadata ``now`` reads a version with those of ``then`` by them: each
-    column of the version is there, with its place in the files and its type."""
+    """Raises UnsupportedTable unless a client that has the columns of the metadata ``now`` reads a
+    version with those of ``then`` by them: each column of the version is there, with its place in
+    the files and its type.
+    """
     before, after = (_Columns(metadata) for metadata in (past, now))
     places = [[(column.physical, column.delta_type) for column in each.partitions()] for each in (before, after)]
     if places[0] != places[1]:
@@ -243,7 +253,7 @@ class _Columns:
         return columns
 
     def name_mapping(self) -> list[dict[str, Any]]:
-        """What leads from names in files to ids."""
+        """The mapping from names in files to ids."""
         return [self._mapping(field, typed) for field, typed in zip(self.fields, self.schema().fields, strict=True)]
 
     def _mapping(self, field: Mapping[str, Any], typed: Field) -> dict[str, Any]:
@@ -384,7 +394,8 @@ def _boolean(text: str, _: str) -> bool:
 
 
 def _moment(text: str, kind: str) -> str:
-    """A time with its six digits. Of a moment (``timestamptz``) the zone has to be said: without, it is its writer's, which nobody knows."""
+    """A time with its six digits. A moment (``timestamptz``) needs a zone: without, it is in its
+    writer's zone, which is unknown."""
     moment = datetime.fromisoformat(text)
     if (moment.tzinfo is None) == (kind == "timestamptz"):
         raise ValueError

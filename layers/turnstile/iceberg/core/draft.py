@@ -51,7 +51,7 @@ FORMAT_VERSION: Final = "format-version"
 
 @dataclass
 class Draft:
-    """Mutable metadata. ``added_*`` is what the updates added last."""
+    """Mutable metadata. ``added_*``: the last additions of the updates."""
 
     now_ms: int
     base: TableMetadata | None = None
@@ -171,11 +171,12 @@ class Draft:
             raise bad_update("the commit leaves the table without schema, spec or sort order")
 
     def _clean_log(self) -> tuple[SnapshotLogEntry, ...]:
-        """The snapshot log without snapshots that never were current after a commit, and without the history before a
-        removed snapshot, where time travel would be wrong.
+        """The snapshot log without snapshots that never were current after a commit, and without
+        the history before a removed snapshot, where time travel would be wrong.
 
-        No entry is older than the one before it: a writer whose clock is behind cannot repair that by a retry, and its
-        snapshot did not become current before its predecessor. The snapshot keeps its writer's time.
+        No entry is older than the one before it: a writer whose clock is behind cannot repair that
+        by a retry, and its snapshot did not become current before its predecessor. The snapshot
+        keeps its writer's time.
         """
         kept: list[SnapshotLogEntry] = []
         for entry in self.log:
@@ -289,7 +290,8 @@ def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
 
 
 def chosen(id: int, added: int | None, ids: Container[int], what: str) -> int:
-    """Returns ``id``, or what was ``added`` last in place of ``LAST_ADDED``; raises InvalidRequest unless it is in ``ids``."""
+    """Returns ``id``, or the last ``added`` one in place of ``LAST_ADDED``; raises InvalidRequest
+    unless it is in ``ids``."""
     if id == LAST_ADDED:
         if added is None:
             raise bad_update(f"no {what} was added before")

@@ -1,16 +1,22 @@
-"""Which snapshots, branches and tags of a table have expired. Pure.
+"""The snapshots, branches, tags and schemas of a table that have expired. Pure.
 
-    branch main       never goes
-    other references  go when their snapshot is older than ``max-ref-age-ms``
-    of a branch       its newest ``min-snapshots-to-keep`` ancestors stay, and those before them that are younger than
+    branch main       never expires
+    other references  expire when their snapshot is older than ``max-ref-age-ms``
+    of a branch       its newest ``min-snapshots-to-keep`` ancestors stay, and those before them
+                      that are younger than
                       ``max-snapshot-age-ms``, up to the first that is neither
     of a tag          its one snapshot stays
-    others            snapshots that are in no branch and under no tag stay while they are younger than the table's age
-    schemas           those that no snapshot which stays was written with, less the current one and the newest ``SPARE_SCHEMAS``
+    others            snapshots that are in no branch and under no tag stay while they are younger
+                      than the table's age
+    schemas           expire if no remaining snapshot was written with them, except the current one
+                      and the newest
+                      ``SPARE_SCHEMAS``
 
-What a reference does not say itself, the table's properties say (``history.expire.*``), else the defaults below.
+Members that a reference lacks come from the table's properties (``history.expire.*``), else from
+the defaults below.
 
-Source: table specification, "Snapshot Retention Policy"; Java's ``RemoveSnapshots`` for what it leaves open.
+Source: table specification, "Snapshot Retention Policy"; Java's ``RemoveSnapshots`` for points that
+it leaves open.
 """
 
 from __future__ import annotations
@@ -47,7 +53,7 @@ SPARE_SCHEMAS: Final = 10
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """What a table's properties say of references that do not say it themselves."""
+    """A table's properties for references without members of their own."""
 
     max_snapshot_age_ms: int = DEFAULT_AGE_MS
     min_snapshots: int = DEFAULT_SNAPSHOTS
@@ -64,7 +70,8 @@ class Retention(msgspec.Struct, frozen=True):
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """What is to go: names of references, and ids of snapshots and schemas in the order of the metadata."""
+    """The expired parts: names of references, and ids of snapshots and schemas in the order of the
+    metadata."""
 
     refs: tuple[str, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
@@ -85,13 +92,16 @@ def expires(properties: Mapping[str, str]) -> bool:
 
 
 def removes(properties: Mapping[str, str]) -> bool:
-    """Whether a table with these ``properties`` asks the catalog to remove what no metadata file names."""
+    """Whether a table with these ``properties`` asks the catalog to remove files that no metadata
+    file names."""
     return _asks(properties, REMOVE)
 
 
 def may_be_collected(age_ms: int, unnamed_ms: int) -> bool:
-    """Whether gc, which leaves files that nothing names for ``unnamed_ms``, may have removed what was written before a file that is
-    ``age_ms`` old. The other half of the time is a margin: for how long a writer was at work until then, and for clocks."""
+    """Whether gc, which leaves unnamed files for ``unnamed_ms``, may have removed files that were
+    written before a file that is ``age_ms`` old. The other half of the time is a margin, for the
+    duration of the writer's work until then, and for clocks.
+    """
     return age_ms > unnamed_ms // 2
 
 
@@ -102,7 +112,7 @@ def _asks(properties: Mapping[str, str], name: str) -> bool:
 
 
 def expired(metadata: TableMetadata, now_ms: int) -> Expired:
-    """Returns what has expired at ``now_ms``; raises InvalidRequest as ``Retention.of``."""
+    """Returns the parts that have expired at ``now_ms``; raises InvalidRequest as ``Retention.of``."""
     retention = Retention.of(metadata.properties)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if _stays(name, ref, snapshots, retention, now_ms)}

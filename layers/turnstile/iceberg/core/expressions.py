@@ -1,19 +1,20 @@
-"""Filters of Iceberg's clients as predicates over the columns of a Delta table: sound, never complete.
+"""Filters of Iceberg's clients as predicates over the columns of a Delta table: sound, never
+complete.
 
     filters = parse(body.filter, TableColumns(metadata), case_sensitive=True)
     outcomes(filters.inclusive, range_of) & TRUE       # some row of the file may satisfy the filter
     outcomes(filters.strict, range_of) == TRUE         # every row of the file satisfies it
 
-A filter is two predicates because null is not the same thing everywhere. Iceberg's own evaluation knows true and false only: ``eq`` of null
-is false, so ``not-eq`` of null is true. Engines evaluate what they sent as SQL, where both are null. ``inclusive`` is true wherever
-either of the two says true; ``strict`` is true only where both do: what is true in three-valued logic stays true whatever null is
-replaced by.
+A filter is two predicates because null has two meanings. Iceberg's own evaluation knows true and
+false only: ``eq`` of null is false, so ``not-eq`` of null is true. Engines evaluate their filters
+as SQL, where both are null. ``inclusive`` is true wherever one of the two is true; ``strict`` is
+true only where both are: a true value in three-valued logic stays true whatever replaces null.
 
-What is not understood (a transform, a column that is not there, an operation of a later version, more values than are looked at)
-is ``UNKNOWN``, which excludes no file.
+An unsupported part (a transform, a missing column, an operation of a later version, too many
+values) is ``UNKNOWN``, which excludes no file.
 
-Sources: REST specification, ``Expression``; Java's ``ExpressionParser`` and ``Evaluator``: dates may come as days, timestamps as
-microseconds since 1970, decimals as texts.
+Sources: REST specification, ``Expression``; Java's ``ExpressionParser`` and ``Evaluator``: dates
+may come as days, timestamps as microseconds since 1970, decimals as texts.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 def parse(expression: Any, columns: TableColumns, *, case_sensitive: bool = True) -> Filter:
-    """Returns the filter that ``expression``, decoded JSON, is for the table of ``columns``.
+    """Returns the filter in ``expression``, decoded JSON, for the table of ``columns``.
 
     Raises:
-        InvalidRequest: it is no expression of the specification's form, too deep, or compares a column with what is no
-            value of its type.
+        InvalidRequest: it is no expression of the specification's form, too deep, or compares a
+            column with a value of another type.
     """
     inclusive = _Reader(columns, case_sensitive=case_sensitive).read(expression, 0)
     strict = _Reader(columns, case_sensitive=case_sensitive, null_is_false=False).read(expression, 0)
@@ -103,7 +104,8 @@ class _Reader:
         return self._leaf(kind, node)
 
     def _leaf(self, kind: str, node: Any) -> Predicate:
-        """The predicate of a column. What excludes nothing must do so under NOT as well: ``UNKNOWN`` does."""
+        """The predicate of a column. A part that excludes nothing must do so under NOT as well:
+        ``UNKNOWN`` does."""
         read = _LEAVES.get(kind)
         if read is None:
             return UNKNOWN

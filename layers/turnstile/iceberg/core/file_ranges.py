@@ -1,14 +1,18 @@
-"""What manifests and data files of an Iceberg table say about the values of its columns. Pure.
+"""Bounds on the values of an Iceberg table's columns, from manifests and data files. Pure.
 
     columns = ScanColumns(metadata, schema)
-    filters = parse(expression, columns.table, case_sensitive=True)                      # iceberg.core.expressions
-    outcomes(filters.inclusive, columns.ranges_of_file(file, spec)) & TRUE               # some row may satisfy the filter
+    filters = parse(expression, columns.table, case_sensitive=True)                      #
+    iceberg.core.expressions
+    outcomes(filters.inclusive, columns.ranges_of_file(file, spec)) & TRUE               # some row
+    may satisfy the filter
 
-Whatever is missing, or of another form than the column's type has, says nothing: any value may be there. Of structs' fields numbers of
-nulls are not looked at, since writers count rows without the struct differently.
+A value that is missing, or of another form than the column's type has, gives no bound: any value
+may be there. Numbers of nulls in structs' fields are not used, since writers count rows without the
+struct differently.
 
-Sources: table specification, "Partition Transforms", "Scan Planning", appendix D "Binary single-value serialization" and "Schema
-Evolution"; Java's ``InclusiveMetricsEvaluator`` and ``ProjectionUtil``.
+Sources: table specification, "Partition Transforms", "Scan Planning", appendix D "Binary
+single-value serialization" and "Schema Evolution"; Java's ``InclusiveMetricsEvaluator`` and
+``ProjectionUtil``.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ _KINDS: Final[dict[str, Kind]] = {
 """How values of a type compare; of other types nothing is known."""
 
 _DELTA_TYPES: Final = {"int": "integer", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
-"""Types that Delta, whose names ``TableColumns`` reads, calls otherwise."""
+"""Types with other names in Delta, whose names ``TableColumns`` reads."""
 
 #: As many digits as a decimal can have. Python's usual 28 would round a bound.
 _DIGITS: Final = Context(prec=40)
@@ -181,7 +185,8 @@ def _folded(path: Column) -> Column:
 
 
 def _delta(field: Field, above: Column, certain: set[Column]) -> dict[str, Any]:
-    """A field in the form that ``TableColumns`` reads. What has no order there is binary, which compares with nothing."""
+    """A field in the form that ``TableColumns`` reads. Types without an order there become binary,
+    which compares with nothing."""
     path = (*above, field.name)
     kind: Any = {"type": "array", "elementType": "binary", "containsNull": True}
     if isinstance(field.type, StructType):
@@ -198,7 +203,7 @@ def _bound(column: _Column, raw: Any) -> Any:
 
 
 def _of_summary(column: _Column, transform: str, summary: Record) -> Range:
-    """What the summary of a partition field says about the field's source."""
+    """The bounds on a partition field's source, from the field's summary."""
     type = column.type if transform == "identity" else "int"
     low, high = (
         single_value(type, raw) if isinstance(raw, bytes) else None
@@ -214,8 +219,8 @@ def _of_summary(column: _Column, transform: str, summary: Record) -> Range:
 def _of_transform(
     column: _Column, transform: str, low: Any, high: Any, *, has_nulls: bool, has_nan: bool = False
 ) -> Range:
-    """What partition values from ``low`` to ``high`` say about their source; None for null. Times of an identity partition say
-    nothing: a column that was once a date has days there."""
+    """The bounds on the source of partition values from ``low`` to ``high``; None for null. Times
+    of an identity partition give no bound: a column that was once a date has days there."""
     kind = column.kind
     if low is None:
         is_injective = transform == "identity" or (
@@ -273,7 +278,7 @@ def _is_of(kind: Kind | None, value: Any) -> bool:
 
 
 def _both(first: Range, second: Range) -> Range:
-    """What two ranges of the same values say together; if they contradict each other, nothing."""
+    """The intersection of two ranges of the same values; no bound if they contradict each other."""
     if first is ANYTHING:
         return second
     low = max((each.low for each in (first, second) if each.low is not None), default=None)

@@ -1,13 +1,17 @@
-"""Many small manifests of a table put together into few, in the order of their partitions. Pure.
+"""Puts many small manifests of a table together into few, in the order of their partitions. Pure.
 
-    which     data manifests below half of ``commit.manifest.target-size-bytes``, of a partition spec that has
+    which     data manifests below half of ``commit.manifest.target-size-bytes``, of a partition
+              spec that has
               ``commit.manifest.min-count-to-merge`` of them
-    together  those whose entries have the same Avro schema: the description of a data file is copied byte by byte, with every
+    together  those whose entries have the same Avro schema: the description of a data file is
+              copied byte by byte, with every
               member that its writer gave it
-    entries   files that are there, as ``EXISTING``, with the snapshot and the sequence numbers that they inherited; the note that a
-              file was removed is of its own snapshot and left out
+    entries   existing files, as ``EXISTING``, with the snapshot and the sequence numbers that they
+              inherited; entries of
+              removed files belong to their own snapshot and are left out
 
-Source: table specification, "Manifests", "Sequence Number Inheritance" and "Manifest Lists"; Java's ``BaseRewriteManifests``.
+Source: table specification, "Manifests", "Sequence Number Inheritance" and "Manifest Lists"; Java's
+``BaseRewriteManifests``.
 """
 
 from __future__ import annotations
@@ -40,15 +44,15 @@ MAX_TARGET_BYTES: Final = 32 * 1024 * 1024
 DEFAULT_COUNT: Final = 100
 
 FORMAT: Final = 2
-"""The format version whose manifests are put together: those of version 1 have no sequence numbers, those of version 3 give rows
-their ids."""
+"""The format version whose manifests are put together: those of version 1 have no sequence numbers,
+those of version 3 give rows their ids."""
 
 _NUMBERS: Final = (manifests.ENTRY_SNAPSHOT, manifests.ENTRY_SEQUENCE, manifests.ENTRY_FILE_SEQUENCE)
 _ENTRY: Final = {manifests.STATUS, *_NUMBERS, manifests.DATA_FILE}
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What a table's properties say of its manifests."""
+    """A table's properties for its manifests."""
 
     target_bytes: int = DEFAULT_TARGET_BYTES
     min_count: int = DEFAULT_COUNT
@@ -64,14 +68,16 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 def rewrites(metadata: TableMetadata) -> bool:
-    """Whether a table asks the catalog to put its manifests together, and is of a format whose manifests can be."""
+    """Whether a table asks the catalog to put its manifests together, and is of a format whose
+    manifests can be."""
     return metadata.format_version == FORMAT and metadata.properties.get(REWRITE, "false").lower() == "true"
 
 
 def candidates(listed: Iterable[avro.Record], metadata: TableMetadata) -> tuple[avro.Record, ...]:
-    """Returns those entries of the current manifest list whose manifests are to be put together, in the list's order; none where too
-    few are small. A manifest outside the table's location is another table's, from which a clone was made, and stays.
-    Raises InvalidRequest as ``Sizes.of``."""
+    """Returns those entries of the current manifest list whose manifests are to be put together, in
+    the list's order; none if too few are small. A manifest outside the table's location belongs to
+    another table, from which a clone was made, and stays. Raises InvalidRequest as ``Sizes.of``.
+    """
     sizes = Sizes.of(metadata.properties)
     root, specs = f"{normalise(metadata.location)}/", {spec.spec_id for spec in metadata.partition_specs}
     by_spec = defaultdict[int, list[avro.Record]](list)
@@ -84,7 +90,8 @@ def candidates(listed: Iterable[avro.Record], metadata: TableMetadata) -> tuple[
 
 
 class LiveFile(NamedTuple):
-    """A data file that a manifest has, with what it inherited. ``content`` is its description in the manifest's own schema."""
+    """A data file of a manifest, with its inherited members. ``content`` is its description in the
+    manifest's own schema."""
 
     partition: tuple[Any, ...]
     snapshot_id: int
@@ -187,8 +194,10 @@ def listed_manifest(
 
 
 def summaries(partitions: Sequence[tuple[Any, ...]], types: Sequence[Any]) -> list[avro.Record] | None:
-    """Returns what a manifest list says of the partition values of one manifest, by which readers pass it over; None where a type has no
-    bounds here (floats, uuids, fixed): readers then look into the manifest."""
+    """Returns a manifest list's summary of the partition values of one manifest, by which readers
+    skip it; None for a type without bounds here (floats, uuids, fixed): readers then read the
+    manifest.
+    """
     records = list[avro.Record]()
     for position, kind in enumerate(types):
         values = [partition[position] for partition in partitions]

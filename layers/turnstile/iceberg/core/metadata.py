@@ -1,8 +1,10 @@
-"""A table's metadata, and its JSON in format versions 1 to 3 (table specification, "Table Metadata").
+"""A table's metadata, and its JSON in format versions 1 to 3 (table specification, "Table
+Metadata").
 
-In memory there is one form for all versions; members that no version up to 3 has are not kept. ``check_readable`` is for
-files before they are written or registered, since one that cannot be read again would be the end of its table. Its rules
-are those of Java's ``TableMetadata``, the strictest of the readers; updates are checked where they are applied.
+In memory there is one form for all versions; members that no version up to 3 has are dropped.
+``check_readable`` is for files before they are written or registered, since an unreadable file
+would be the end of its table. Its rules are those of Java's ``TableMetadata``, the strictest of the
+readers; updates are checked where they are applied.
 """
 
 from __future__ import annotations
@@ -147,8 +149,10 @@ def parse(raw: bytes) -> TableMetadata:
 
 
 def _supply_defaults(members: dict[str, Any]) -> None:
-    """Adds what a writer of version 1 may leave out. Ids are those that every reader assigns; the uuid is derived from the
-    location, so that it stays the same until a commit writes it."""
+    """Adds members that a writer of version 1 may leave out. Ids are those that every reader
+    assigns; the uuid is derived from the location, so that it stays the same until a commit writes
+    it.
+    """
     members.setdefault("table-uuid", str(uuid.uuid5(uuid.NAMESPACE_URL, members["location"])))
     if "schemas" not in members:
         schema = {"schema-id": 0, **members["schema"]}
@@ -184,7 +188,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def check_references(metadata: TableMetadata) -> None:
-    """Raises InvalidRequest if something refers to what is missing."""
+    """Raises InvalidRequest if a member refers to a missing one."""
     snapshot_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     if metadata.current_schema_id not in {schema.schema_id for schema in metadata.schemas}:
         raise _bad(f"schema {metadata.current_schema_id} is missing")
@@ -211,7 +215,8 @@ def check_foreign(metadata: TableMetadata) -> None:
 
 
 def check_readable(metadata: TableMetadata) -> None:
-    """Raises InvalidRequest if not every client can read ``metadata``, whose schemas were checked when they were added."""
+    """Raises InvalidRequest if not every client can read ``metadata``, whose schemas were checked
+    when they were added."""
     check_references(metadata)
     _check_uuid(metadata.table_uuid)
     for spec in metadata.partition_specs:

@@ -1,5 +1,7 @@
-"""What a commit requires of the metadata that it changes (REST specification, ``TableRequirement``). Refusals have the
-words of Java's ``UpdateRequirement``, since clients and their tests look for them."""
+"""The requirements of a commit on the metadata that it changes (REST specification,
+``TableRequirement``). Refusals have the words of Java's ``UpdateRequirement``, since clients and
+their tests look for them.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """Files of a Delta table as tasks of an Iceberg scan. Pure.
 
-A deletion vector of Delta is, byte for byte, what a blob ``deletion-vector-v1`` of Iceberg is: a length, the same magic number, the same
-roaring bitmap, a checksum. Delta's offset is that of the length, and its size leaves out length and checksum, four bytes each. Only the
-file around it is another one, without Puffin's footer: readers that go by offset and size, as Java's does, need none.
+A deletion vector of Delta is, byte for byte, a blob ``deletion-vector-v1`` of Iceberg: a length,
+the same magic number, the same roaring bitmap, a checksum. Delta's offset is that of the length,
+and its size leaves out length and checksum, four bytes each. Only the file around it is another
+one, without Puffin's footer: readers that go by offset and size, as Java's does, need none.
 
-Sources: REST specification, ``FileScanTask``, ``DataFile``, ``PositionDeleteFile``; table specification, "Deletion Vectors"; Puffin
-specification, ``deletion-vector-v1``; Delta protocol, "Deletion Vector Format".
+Sources: REST specification, ``FileScanTask``, ``DataFile``, ``PositionDeleteFile``; table
+specification, "Deletion Vectors"; Puffin specification, ``deletion-vector-v1``; Delta protocol,
+"Deletion Vector Format".
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
 
 
 class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """A branch or a tag, and what expiry has to keep for it."""
+    """A branch or a tag, and its settings for expiry."""
 
     snapshot_id: Int64
     type: Literal["branch", "tag"]

@@ -1,10 +1,12 @@
 """Views of Unity Catalog as views of Iceberg: one entity, which all three APIs show. Pure.
 
-    VIEW          its SQL is the representation of the dialect ``spark``, which Spark's lake and Iceberg's clients read, too
+    VIEW          its SQL is the representation of the dialect ``spark``, which Spark's lake and
+                  Iceberg's clients read, too
     METRIC_VIEW   its definition (YAML) has the dialect ``metric-view``, which no SQL engine reads
 
-What Iceberg's metadata have no member for is in the summary of the view's version: the columns as Unity's client spelled them, and what
-the view depends on. A view that another API made or replaced has the columns of its schema.
+Members without a place in Iceberg's metadata are in the summary of the view's version: the columns
+as Unity's client spelled them, and the view's dependencies. A view that another API made or
+replaced has the columns of its schema.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def _fields(metadata: ViewMetadata, version: ViewVersion) -> list[dict[str, Any]
 
 
 def _decoded(text: str) -> Any:
-    """What a JSON text in a summary holds; None for one that is no JSON: other clients may write there, too."""
+    """The value of a JSON text in a summary; None for a text that is no JSON: other clients may
+    write there, too."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -17,7 +17,7 @@ from turnstile.store.core.limits import Int32, Int64, Positive32, Positive64
 
 
 class Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
-    """One change of metadata. The id -1 is that of what the same commit added last."""
+    """One change of metadata. The id -1 stands for the last addition of the same commit."""
 
 
 class AssignUuid(Update, frozen=True, tag="assign-uuid"):

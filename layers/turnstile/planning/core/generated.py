@@ -100,7 +100,7 @@ def _generated(name: str, expression: str, columns: TableColumns) -> _Generated 
 
 
 def _derived(predicate: Predicate, generated: _Generated) -> Predicate | None:
-    """What a predicate says of the partition column; None for nothing."""
+    """The consequence of a predicate for the partition column; None for none."""
     match predicate:
         case And(parts):
             bounding = [each for part in parts if (each := _derived(part, generated)) is not None]

@@ -1,4 +1,4 @@
-"""Plans as values: what is asked of a planner, and what it answers."""
+"""Plans as values: the question to a planner, and its answer."""
 
 from __future__ import annotations
 
@@ -37,16 +37,20 @@ class PlannedFile(msgspec.Struct, frozen=True):
 
 
 class PlanStatistics(msgspec.Struct, frozen=True):
-    """What a plan looked at.
+    """The numbers of a plan.
 
     Attributes:
         files, bytes: that may match: of this page, and of an explained plan all of them.
         leaves, leaves_read: of the index, and how many of them the predicate could not exclude.
-        index_version: the version that the index is of, -1 for none: the log was read. ``tail_versions`` commits after it were applied.
-        total_files, total_bytes, total_records: of the table, if the plan is explained; records as far as statistics say them.
-        files_without_records: files whose statistics do not say it; total_deleted_rows: rows that deletion vectors name; total_partitions:
-            different partition values, None for too many to tell: of the table, if the plan is explained.
-        dropped: by part of the predicate (of AND's parts), how many files that part alone excludes, if the plan is explained.
+        index_version: the version that the index is of, -1 for none: the log was read.
+            ``tail_versions`` commits after it were applied.
+        total_files, total_bytes, total_records: of the table, if the plan is explained; records as
+            far as statistics have them.
+        files_without_records: files whose statistics have no number; total_deleted_rows: rows in
+            deletion vectors; total_partitions: different partition values, None for too many to
+            count: of the table, if the plan is explained.
+        dropped: by part of the predicate (of AND's parts), how many files that part alone excludes,
+            if the plan is explained.
     """
 
     files: int
@@ -77,11 +81,13 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 PredicateOf = Predicate | Callable[[TableColumns], Predicate] | None
-"""A predicate, or what makes one of the table's columns as of the version that is planned; None: all files."""
+"""A predicate, or a function that makes one of the table's columns as of the planned version; None:
+all files."""
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page begins: what the plan is made from (``source``), of which version, for which predicate, at which leaf and row."""
+    """The start of a page: the data behind the plan (``source``), its version and predicate, and
+    the leaf and row."""
 
     source: str
     version: int

@@ -1,16 +1,22 @@
-"""Predicates over the columns of a Delta table: built here from names and plain values, judged by ``turnstile_predicates``.
+"""Predicates over the columns of a Delta table: built here from names and plain values, evaluated
+by ``turnstile_predicates``.
 
     columns = TableColumns(metadata)                            # the ``metaData`` action
-    day = columns.named("day")                                  # or ("address", "city"); case does not count unless asked
+    day = columns.named("day")                                  # or ("address", "city"); case does
+                                                                not count unless asked
     predicate = And((day.compare("=", "2026-11-01"), Not(columns.named("id").is_null())))
-    outcomes(predicate, range_of) & TRUE                        # some row of the file may satisfy it
+    outcomes(predicate, range_of) & TRUE                        # some row of the file may satisfy
+                                                                it
 
-The tree is that of ``turnstile_predicates.predicates``, by which transactions are judged as well: ``Comparison``, ``In``, ``IsNull``,
-``StartsWith``, ``And``, ``Or``, ``Not``, ``UNKNOWN``. It is three-valued: ``!=`` is ``Not`` of ``=``, so null is neither. A value
-becomes a literal in the type of its column; one which the column's type cannot hold exactly becomes what is surely right: a number
-between two integers stays a decimal, a number that no FLOAT is equal to makes the comparison ``UNKNOWN``, which excludes nothing.
+The tree is that of ``turnstile_predicates.predicates``, which conflict checks of transactions use
+as well: ``Comparison``, ``In``, ``IsNull``, ``StartsWith``, ``And``, ``Or``, ``Not``, ``UNKNOWN``.
+It is three-valued: ``!=`` is ``Not`` of ``=``, so null is neither. A value becomes a literal in the
+type of its column. A value that the column's type cannot hold exactly becomes a sound replacement:
+a number between two integers stays a decimal, a number that no FLOAT is equal to makes the
+comparison ``UNKNOWN``, which excludes nothing.
 
-Times: a TIMESTAMP column takes texts with a zone; one without counts as UTC. A TIMESTAMP_NTZ column takes texts without.
+Times: a TIMESTAMP column takes texts with a zone; one without counts as UTC. A TIMESTAMP_NTZ column
+takes texts without.
 """
 
 from __future__ import annotations
@@ -51,7 +57,7 @@ __all__ = [
 
 Operator = Literal["=", "!=", "<=>", "<", "<=", ">", ">="]
 Plain = str | int | float | bool | Decimal | date | datetime | None
-"""What a value may come as: of JSON, or of a parser of SQL."""
+"""The types of a value: of JSON, or of a parser of SQL."""
 
 MAX_VALUES: Final = 10_000
 """Values of one IN."""
@@ -104,8 +110,8 @@ class TypedColumn(msgspec.Struct, frozen=True):
         return StartsWith(self.name, prefix)
 
     def like(self, pattern: str) -> Predicate:
-        """Returns ``column LIKE pattern``, as far as it can be judged: by what comes before the first wildcard. Raises as
-        ``starts_with``."""
+        """Returns ``column LIKE pattern``, as far as bounds can decide it: by the part before the
+        first wildcard. Raises as ``starts_with``."""
         wildcard = _WILDCARDS.search(pattern)
         prefix = self.starts_with(pattern if wildcard is None else pattern[: wildcard.start()])
         if wildcard is None:
@@ -115,7 +121,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The name as text; of what is known of a file (``core.files``) without the part that is no name."""
+        """The name as text; for facts of a file (``core.files``) without the part that is no name."""
         return ".".join(self.name).lstrip("\0.")
 
     def _literal(self, value: Plain) -> Value | None:
@@ -134,8 +140,10 @@ class TypedColumn(msgspec.Struct, frozen=True):
 
 
 class TableColumns:
-    """The columns of a table, by name. ``schema`` says what partition values and statistics of a file mean (``ranges_of``); ``generated``: partition columns
-    with the expressions that their values are made by."""
+    """The columns of a table, by name. ``schema`` interprets partition values and statistics of a
+    file (``ranges_of``); ``generated``: partition columns with the expressions that their values
+    are made by.
+    """
 
     generated: Sequence[tuple[str, str]] = ()
 

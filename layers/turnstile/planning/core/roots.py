@@ -1,8 +1,11 @@
-"""The root of a table's file index, as a value: which leaves make it, what each may hold, and which earlier roots are kept.
+"""The root of a table's file index, as a value: its leaves, their limits, and the earlier roots
+that are kept.
 
-A root is of one published version. It names *leaves*, immutable files of up to ``Sizes.leaf_rows`` data files each, clustered by partition and one
-more column, and *deltas*: small ones of what was changed since, in the order of the changes. A delta's rows, added or removed, override rows of
-the same logical file in everything before it. Sources: TreeCat, section 4 (leaves and roots); Delta's proposal of an adaptive metadata tree.
+A root is of one published version. It names *leaves*, immutable files of up to ``Sizes.leaf_rows``
+data files each, clustered by partition and one more column, and *deltas*: small files of the
+changes since, in their order. A delta's rows, added or removed, override rows of the same logical
+file in everything before it. Sources: TreeCat, section 4 (leaves and roots); Delta's proposal of an
+adaptive metadata tree.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from turnstile_predicates.file_stats import TableSchema
 
 FORMAT: Final = 1
 FOLDER: Final = f"{LOG}_turnstile_index/"
-"""Where leaves are, below the table's location; like every folder whose name begins with an underscore it is none of Delta's."""
+"""The folder of leaves, below the table's location; like every folder whose name begins with an
+underscore it is none of Delta's."""
 MAX_BEHIND: Final = 500
 """Versions that an index is brought forward by; one that is further behind is built anew."""
 MAX_COLUMNS: Final = 64
@@ -33,12 +37,13 @@ Key = tuple[str, str]
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How large the parts of an index are. Tests take smaller ones.
+    """The sizes of the parts of an index. Tests take smaller ones.
 
     Attributes:
         every: published versions from one root to the next.
         leaf_rows: data files of one leaf.
-        run_rows: data files that are sorted at once when an index is built: what a worker holds. Leaves of different runs may overlap.
+        run_rows: data files that are sorted at once when an index is built: a worker's memory.
+            Leaves of different runs may overlap.
         deltas: deltas of one root.
         pending: changes that deltas may hold in a small table; in a large one a share of its files.
         rewrites: leaves that one round rewrites: those with the most changes.
@@ -59,7 +64,8 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 class IndexedColumn(msgspec.Struct, frozen=True, array_like=True):
-    """A column whose bounds a leaf holds: physical name, type in Delta's words, and whether it is a partition column."""
+    """A column whose bounds a leaf holds: physical name, type in Delta's words, and whether it is a
+    partition column."""
 
     physical: tuple[str, ...]
     type: str
@@ -79,7 +85,7 @@ Bound = tuple[Any, Any, int]
 
 
 class LeafRef(msgspec.Struct, frozen=True, array_like=True):
-    """A leaf or a delta: its file, what its bytes are, and its rows.
+    """A leaf or a delta: its file, the digest and size of its bytes, and its rows.
 
     Attributes:
         first: the cluster key of its first row.
@@ -103,7 +109,7 @@ class Earlier(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TableTotals(msgspec.Struct, frozen=True):
-    """What the files of a version sum up to, as ``turnstile.planning.totals`` counts them."""
+    """The totals of a version's files, as ``turnstile.planning.totals`` counts them."""
 
     version: int
     files: int
@@ -121,7 +127,8 @@ class Root(msgspec.Struct, frozen=True):
         stamp: a digest of the version's commit, as it was published.
         columns: those that ``LeafRef.bounds`` are of.
         cluster: positions among the columns by whose least values leaves are sorted.
-        totals: of the last version at which all leaves were looked at; None in a root of an earlier release.
+        totals: of the last version at which all leaves were read; None in a root of an earlier
+            release.
     """
 
     version: int
@@ -172,7 +179,8 @@ def version_of(id: str) -> int:
 
 
 def columns_of_table(schema: TableSchema) -> tuple[IndexedColumn, ...]:
-    """Returns the columns that are indexed: partition columns, then those whose values have an order, in the schema's order."""
+    """Returns the columns that are indexed: partition columns, then those whose values have an
+    order, in the schema's order."""
     partitions, others = list[IndexedColumn](), list[IndexedColumn]()
     for name, field in schema.fields.items():
         if field.kind is not None or (len(name) == 1 and name[0] in schema.partitions):
@@ -197,8 +205,8 @@ def sort_key(values: Iterable[Any]) -> tuple[tuple[bool, Any], ...]:
 
 
 def kept_roots(earlier: Sequence[Earlier], now_ms: int, retention_ms: int) -> tuple[Earlier, ...]:
-    """Returns which earlier roots stay: those of the last hour, one of each hour of the last day, and one of each day of the retention, at
-    most a hundred. ``earlier`` is ascending."""
+    """Returns the earlier roots that stay: those of the last hour, one of each hour of the last
+    day, and one of each day of the retention, at most a hundred. ``earlier`` is ascending."""
     kept, periods = list[Earlier](), set[tuple[str, int]]()
     for root in reversed(earlier):
         age_ms = now_ms - root.created_ms

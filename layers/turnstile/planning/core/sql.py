@@ -2,9 +2,10 @@
 
     parsed("day = '2026-11-01' AND (size > 10 OR name LIKE 'a%')")(columns)
 
-What is understood: comparisons of a column (or field of a struct) with a literal in either order, ``<=>``, ``IN``, ``BETWEEN``, ``IS NULL``,
-``LIKE``, ``TRUE``, ``FALSE``, with ``AND``, ``OR``, ``NOT`` and parentheses; literals are texts, numbers, booleans, ``NULL``, ``DATE '...'``
-and ``TIMESTAMP '...'``. Anything else is refused by its name: nobody is to believe that it was looked at.
+Supported: comparisons of a column (or field of a struct) with a literal in either order, ``<=>``,
+``IN``, ``BETWEEN``, ``IS NULL``, ``LIKE``, ``TRUE``, ``FALSE``, with ``AND``, ``OR``, ``NOT`` and
+parentheses; literals are texts, numbers, booleans, ``NULL``, ``DATE '...'`` and ``TIMESTAMP
+'...'``. Anything else is refused by its name, and never silently ignored.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ _COMPARISONS: Final[dict[type[exp.Expression], tuple[Operator, Operator]]] = {
     exp.GT: (">", "<"),
     exp.GTE: (">=", "<="),
 }
-"""Operators, and what each is when its sides are exchanged."""
+"""Operators, and the operator with exchanged sides."""
 _ARGUMENTS: Final = frozenset(("this", "expression", "expressions", "low", "high"))
-"""What is looked at of an expression. One that has anything else, as BETWEEN SYMMETRIC does, means something else."""
+"""The members of an expression that are read. An expression with other members, as BETWEEN
+SYMMETRIC, has another meaning."""
 _TIMES: Final = (
     exp.DataType.Type.DATE,
     exp.DataType.Type.TIMESTAMP,
@@ -61,8 +63,10 @@ _TIMES: Final = (
 
 
 def parsed(text: str) -> Callable[[TableColumns], Predicate]:
-    """Returns what makes the predicate of a table's columns; that raises InvalidRequest for a column that is none. Raises InvalidRequest for a
-    text that is no predicate, or has a part that is not understood."""
+    """Returns a function that makes the predicate of a table's columns; it raises InvalidRequest
+    for an unknown column. Raises InvalidRequest for a text that is no predicate, or has an
+    unsupported part.
+    """
     if len(text) > MAX_CHARACTERS:
         raise _refused(f"the predicate has {len(text)} characters", f"use at most {MAX_CHARACTERS}")
     tree = _tree(text)
@@ -94,7 +98,8 @@ class _Parser(SparkParser):
 
 
 def _tree(text: str) -> exp.Expression:
-    """Returns the expression that ``text`` is; raises InvalidRequest. Whatever the parser raises is the text's fault."""
+    """Returns the expression of ``text``; raises InvalidRequest. Every error of the parser is the
+    text's fault."""
     try:
         tokens = _SPARK.tokenize(text)
         (tree,) = _Parser(dialect=_SPARK).parse_into(exp.Condition, tokens, text)
@@ -114,14 +119,16 @@ def _tree(text: str) -> exp.Expression:
 
 
 def _reason(error: Exception) -> str:
-    """What the parser says of a text, where that is about the text; empty for what it says of itself."""
+    """The parser's message, if it is about the text; empty if it is about the parser."""
     reason = str(error).partition("\n")[0][:200] if isinstance(error, SqlglotError | ValueError) else ""
     return re.sub(r"^Failed to parse (.*) into <class .*$", r"\1 is no condition", reason)
 
 
 def parsed_of_files(text: str) -> Callable[[TableColumns], Predicate]:
-    """Returns the same of a predicate over files: names that are not in backquotes are first those of what is known of each file (``core.files``), and
-    numbers may have units: ``size < 16mb``. Raises as ``parsed``, and for a part that no table's columns could make a predicate of."""
+    """Returns the same for a predicate over files: names that are not in backquotes are first facts
+    of each file (``core.files``), and numbers may have units: ``size < 16mb``. Raises as
+    ``parsed``, and for a part that no table's columns could make a predicate of.
+    """
     make = parsed(_WITH_UNIT.sub(_in_bytes, text))
     make(AnyColumns())
     return lambda columns: make(FileColumns(columns))
