@@ -1,1 +1,1 @@
-"""Access control (I12): who asks, what was granted, what a request needs."""
+"""Access control (I12): principals, grants, and the needs of requests."""

@@ -39,7 +39,8 @@ from turnstile.store.ports import BATCH_GET_MAX, World
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What an operation is about: a full name as the request wrote it. The metastore is the catalog ``.``."""
+    """The subject of an operation: a full name as the request wrote it. The metastore is the
+    catalog ``.``."""
 
     catalog: str
     namespace: Path = ()
@@ -142,7 +143,7 @@ class Guard:
         self._inside = False
 
     def may(self, rule: Rule) -> bool:
-        """Whether an authorized request may also do what ``rule`` says, with what its first need is about."""
+        """Whether an authorized request also passes ``rule`` on the subject of its first need."""
         return self.principal.admin or (self.chain is not None and permitted(rule, self.principal, self.chain))
 
     def authorize(self, tree: Tree) -> None:
@@ -157,7 +158,8 @@ class Guard:
             self._check(position, need, self._source.chain(tree, need.target))
 
     def authorize_missing(self, catalog: str) -> None:
-        """Check a request for a catalog that does not exist. Raises PermissionDenied to those who may not create it."""
+        """Checks a request for a catalog that does not exist. Raises PermissionDenied for
+        principals that may not create it."""
         if self.principal.admin or permitted(create_catalog, self.principal, self._source.metastore()):
             return
         needs = [need for need in self._needs if _is_about(need, catalog)]
@@ -177,8 +179,10 @@ class Guard:
                 self._check(position, need, self._source.chain(tree, need.target))
 
     def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
-        """Returns which of these children of ``parent`` may be listed, by their rights in ``now``, the present tree. What is
-        no longer there is not listed, nor an entity whose name has passed to another one, which these rights are on."""
+        """Returns which of these children of ``parent`` may be listed, by their rights in ``now``,
+        the present tree. Entities that are gone, or whose name now belongs to another entity, are
+        not listed.
+        """
         if self.principal.admin:
             return [True] * len(entities)
         above = self._source.chain(now, Target(now.catalog, parent))
@@ -205,8 +209,8 @@ class Guard:
 
 
 def authorize_in(view: View, principal: Principal, needs: Sequence[Need]) -> None:
-    """Checks needs in a tree that nobody has seen yet, as changes before them leave it. Raises PermissionDenied, also where
-    none is about its catalog."""
+    """Checks needs in a future tree, as the changes before them leave it. Raises PermissionDenied,
+    also if none is about its catalog."""
     if principal.admin:
         return
     if not any(_is_about(need, view.tree.catalog) for need in needs):

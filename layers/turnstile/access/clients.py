@@ -1,8 +1,10 @@
-"""Registered clients: services that get access tokens for an id and a secret (OAuth 2.0 client credentials).
+"""Registered clients: services that get access tokens for an id and a secret (OAuth 2.0 client
+credentials).
 
-A secret is shown once, when it is created. Kept is its hash, ``scrypt$<log2 n>$<r>$<p>$<salt>$<hash>`` (hex). A secret is
-256 random bits, which cannot be guessed however fast the hash is; the cost is moderate because anyone may call the token
-endpoint, which must not become a way to use up processor time and memory. The caller decides who may manage clients (I12).
+A secret is shown once, when it is created. Its hash is stored, ``scrypt$<log2
+n>$<r>$<p>$<salt>$<hash>`` (hex). A secret is 256 random bits, which cannot be guessed however fast
+the hash is; the cost is moderate because anyone may call the token endpoint, which must not become
+a way to use up processor time and memory. The caller decides who may manage clients (I12).
 """
 
 from __future__ import annotations

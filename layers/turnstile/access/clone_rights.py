@@ -1,7 +1,8 @@
-"""Rights to clone (I12): to read everything that is cloned, and to create the clone.
+"""Rights to clone (I12): to read every source, and to create the clone.
 
-Reading a namespace with all that is below is one rule, on rights that hold for what is below as well. So a refusal says
-nothing about what is there. The catalog's past is for its owner, as its log and its snapshots are.
+Reading a namespace with everything below it is one rule, on rights that hold for everything below
+as well. So a refusal reveals nothing about the entities there. The catalog's past is for its owner,
+like its log and its snapshots.
 """
 
 from __future__ import annotations
@@ -58,17 +59,21 @@ class CloneRights:
 
 
 class SourceRights:
-    """Rights to the files that a clone shares with its source. Credentials open a whole folder, with what was written there
-    since. So they need the right to read the source, for as long as there is one (I12). The files that a dropped source left
-    belong to its clones. ``reader``, which caches entities, must have no authorizer of its own."""
+    """Rights to the files that a clone shares with its source. Credentials open a whole folder,
+    with files that were written there since. So they need the right to read the source, for as long
+    as there is one (I12). The files of a dropped source belong to its clones. ``reader``, which
+    caches entities, must have no authorizer of its own.
+    """
 
     def __init__(self, world: World, authorizer: Authorizer, reader: CatalogReader) -> None:
         self._world, self._authorizer, self._reader = world, authorizer, reader
 
     def may_read(self, principal: Principal, held: HeldLocation) -> bool:
-        """Whether ``principal`` may read the Iceberg table whose location a clone needs. For all but admins the table is
-        searched for by its location among all Iceberg tables of the catalog, a hundred a request where they are not cached: a
-        registered file may have any table's uuid."""
+        """Whether ``principal`` may read the Iceberg table whose location a clone needs. For all
+        but admins the table is searched for by its location among all Iceberg tables of the
+        catalog, a hundred a request where they are not cached: a registered file may have any
+        table's uuid.
+        """
         if principal.admin:
             return True
         owner = self._world.refs.read(self._world.space.location(held.location))

@@ -22,7 +22,7 @@ EDIT: Final[dict[Securable, Rule]] = {
     Securable.SCHEMA: edit_schema,
     Securable.TABLE: edit_table,
 }
-"""What it takes to change the rights of a securable, and to see all of them."""
+"""The rules for changing the rights of a securable, and for seeing all of them."""
 
 
 class Grants:
@@ -33,8 +33,9 @@ class Grants:
         self._services, self._authorizer = services, authorizer
 
     def show(self, securable: Securable, target: Target, principal: Principal) -> Access:
-        """Returns the rights of ``target``: all of them if ``principal`` may change them, else only its own. Everybody may ask
-        for those, so the request's guard is not used. What ``principal`` may not know of looks as if it had no rights.
+        """Returns the rights of ``target``: all of them if ``principal`` may change them, else only
+        its own. Every principal may ask for its own, so the request's guard is not used. An entity
+        that ``principal`` may not see looks as if it had no rights.
 
         Raises:
             NotFound: it does not exist, and the principal would see all, or may create it.

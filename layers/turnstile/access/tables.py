@@ -1,13 +1,14 @@
 """Rights on a table that is named by its uuid: the hot path, where a commit is one request (I12).
 
-The uuid leads to the catalog, which never changes; the catalog's HEAD leads to the rights. That HEAD is read when this
-sandbox has not read it for ``STALE_MS``: one request for all tables of a catalog, none for admins. So a right that was
-revoked may serve for ``STALE_MS`` more, counted from the response to that read. What was granted or created serves at once:
-a refusal never comes from a cached HEAD. Credentials outlive their request, so they never come from one either (``fresh``).
+The uuid leads to the catalog, which never changes; the catalog's HEAD leads to the rights. That
+HEAD is read when this sandbox has not read it for ``STALE_MS``: one request for all tables of a
+catalog, none for admins. So a right that was revoked may serve for ``STALE_MS`` more, counted from
+the response to that read. A new grant or table serves at once: a refusal never comes from a cached
+HEAD. Credentials outlive their request, so they never come from one either (``fresh``).
 
-The name of a uuid is looked up by the name it had before, then by the one in the table's own row, which changes in one
-transaction with the catalog. Only registered tables without a HEAD are searched for in the whole index, once a sandbox and
-after a rename.
+The name of a uuid is looked up by the name it had before, then by the one in the table's own row,
+which changes in one transaction with the catalog. Only registered tables without a HEAD are
+searched for in the whole index, once a sandbox and after a rename.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class TableAuthorizer:
     def authorize(
         self, principal: Principal, rules: Sequence[Rule], table_id: str, *, fresh: bool = False
     ) -> Chain | None:
-        """Returns the rights along the table's name if every rule permits ``principal`` on it (None: it is an admin).
+        """Returns the rights along the table's name if every rule permits ``principal`` on it
+        (None: it is an admin).
 
         Args:
-            fresh: use the HEAD as it is now, whatever is cached.
+            fresh: use the present HEAD, and no cached one.
 
         Raises:
             NotFound: no name leads to this uuid. A uuid cannot be guessed, so this reveals nothing.
@@ -69,7 +71,8 @@ class TableAuthorizer:
         return chain
 
     def _shown(self, principal: Principal, chain: Chain, table_id: str) -> str:
-        """The table's full name for who may see it, else its uuid, which the request had (I12)."""
+        """The table's full name for principals that may see it, else its uuid, which the request
+        had (I12)."""
         name = self._names.get(table_id)
         if name is None or not name.path or not permitted(see_table, principal, chain):
             return table_id

@@ -1,7 +1,9 @@
-"""Storage credentials for clients: sessions of a role narrowed by a policy (STS), static credentials for S3-compatible
-stores without STS, none for local files. A session policy only narrows what the role may do. READ cannot write.
-READ_WRITE may create files below the prefix, ``_delta_log`` included, because Delta publishes there too; that it never
-replaces a version is ensured by the bucket policy (conditional writes). It may not delete anything of the log."""
+"""Storage credentials for clients: sessions of a role narrowed by a policy (STS), static
+credentials for S3-compatible stores without STS, none for local files. A session policy only
+narrows the rights of the role. READ cannot write. READ_WRITE may create files below the prefix,
+``_delta_log`` included, because Delta publishes there too; the bucket policy (conditional writes)
+ensures that it never replaces a version. It may not delete anything of the log.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ _REFUSED: Final = ("AccessDenied", "AccessDeniedException")
 _POLICY_TOO_LARGE: Final = "PackedPolicyTooLarge"
 
 _RENEWED: Final = 4
-"""A cached session is not used in the last quarter of its life: clients need time to use credentials, and those that ask
-again before the end (Java's do five minutes before) must get new ones."""
+"""A cached session is not used in the last quarter of its life: clients need time to use
+credentials, and those that ask again before the end (Java's do five minutes before) must get new
+ones.
+"""
 _SESSIONS: Final = 1000
 
 SESSION_CHARACTERS: Final = 64
@@ -41,7 +45,7 @@ _NOT_IN_SESSIONS: Final = re.compile(r"[^A-Za-z0-9_=,.@-]")
 _OURS: Final = "turnstile-"
 CLIENT_ENDPOINT: Final = "TURNSTILE_CLIENT_S3_ENDPOINT"
 _ANY_REGION: Final = "us-east-1"
-"""What clients sign with for a store that has no regions."""
+"""The region in signatures for a store that has no regions."""
 
 
 def open_credential_vendor(
@@ -53,8 +57,8 @@ def open_credential_vendor(
     static: StaticCredentials | None = None,
     who: Callable[[], str] = str,
 ) -> VendorByLocation:
-    """Returns the vendor that a deployment's settings ask for: a ``role``, whose sessions may use the KMS ``key``, or
-    ``static`` credentials, or none. ``who``: the name of the principal that asks."""
+    """Returns the vendor for a deployment's settings: a ``role``, whose sessions may use the KMS
+    ``key``, or ``static`` credentials, or none. ``who``: the name of the principal that asks."""
     place = place_of_s3(os.environ)
     if role:
         from turnstile.adapters.opening import sts
@@ -131,9 +135,11 @@ class StaticCredentialVendor:
 
 
 class StsCredentialVendor:
-    """One session of ``role`` (an ARN) for each principal, location, operation and scope of files, kept for three quarters of its life. ``key`` is the
-    ARN of the KMS key that the lake is encrypted with; empty: none of the customer's. A session is named for the principal, so that what it does with
-    files is found by its name in the store's audit (CloudTrail, server access logs)."""
+    """One session of ``role`` (an ARN) for each principal, location, operation and scope of files,
+    cached for three quarters of its life. ``key`` is the ARN of the KMS key that the lake is
+    encrypted with; empty: none of the customer's. A session is named for the principal, so that the
+    store's audit (CloudTrail, server access logs) has that name at each access to files.
+    """
 
     def __init__(
         self,
@@ -226,12 +232,15 @@ def _config(id: str, secret: str, token: str) -> dict[str, str]:
 
 
 def session_policy(location: str, operation: Operation, partition: str = "aws", key: str = "") -> dict[str, Any]:
-    """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``.
+    """The rights of one session, as an IAM policy. ``location`` is normalised:
+    ``s3://bucket/prefix``.
 
-    The folder's own key may be read, besides what is below it: Hadoop's S3A asks for it before it lists, and S3 answers
-    that nothing is there only to a caller that may read it. The listed prefix ends with a slash: ``a/t`` without one
-    would list ``a/t2`` as well. Deleting from a log is denied anywhere in the bucket; naming less than the whole
-    location keeps the policy short. The KMS ``key`` (an ARN, if there is one) may only be used by way of S3."""
+    The folder's own key may be read, besides the keys below it: Hadoop's S3A asks for it before it
+    lists, and S3 answers "not found" only to a caller that may read it. The listed prefix ends with
+    a slash: ``a/t`` without one would list ``a/t2`` as well. Deleting from a log is denied anywhere
+    in the bucket; naming less than the whole location keeps the policy short. The KMS ``key`` (an
+    ARN, if there is one) may only be used by way of S3.
+    """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     bucket, prefix = _literal(bucket), _literal(prefix)
     arn = f"arn:{partition}:s3:::{bucket}"

@@ -22,7 +22,7 @@ from turnstile.store.ports import Clock
 
 BUS: Final = "eventbridge:"
 BUS_ENTRIES: Final = 10
-"""What one PutEvents takes at most."""
+"""The limit of one PutEvents."""
 
 WEBHOOK_EVENTS: Final = 100
 CONNECT_S: Final = 5.0
@@ -44,12 +44,12 @@ class BadTarget(ValueError):
 def open_targets(
     description: str, secret: str, clock: Clock, more: Mapping[str, Callable[[str, str], EventTarget]] | None = None
 ) -> list[EventTarget]:
-    """Returns the targets of ``NAME=URL NAME=URL ...``: a URL of http or https is a webhook's, ``eventbridge:BUS`` names a bus or its
-    ARN. Raises BadTarget.
+    """Returns the targets of ``NAME=URL NAME=URL ...``: a URL of http or https is a webhook's,
+    ``eventbridge:BUS`` names a bus or its ARN. Raises BadTarget.
 
     Args:
-        secret: signs what webhooks get (Standard Webhooks: ``whsec_`` and base64).
-        more: further kinds, by what their URLs begin with: from name and URL to the target.
+        secret: signs the requests to webhooks (Standard Webhooks: ``whsec_`` and base64).
+        more: further kinds, by the beginning of their URLs: from name and URL to the target.
     """
     targets: dict[str, EventTarget] = {}
     for part in description.split():
@@ -92,7 +92,7 @@ def key_of(secret: str) -> bytes:
 
 @contextmanager
 def acknowledged() -> Iterator[None]:
-    """Raises NotDelivered for what a client of AWS raises inside."""
+    """Raises NotDelivered for an error that a client of AWS raises inside."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

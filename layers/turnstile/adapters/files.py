@@ -258,8 +258,8 @@ def _holds_files(folder: str) -> bool:
 
 
 def _remove_tree(root: str) -> None:
-    """Remove the folders of a table without files, with what writers that crashed long ago left in them. Other files
-    stay, and so does a file that is being written, with its folder."""
+    """Removes the folders of a table without files, with remains of writers that crashed long ago.
+    Other files stay, and so does a file that is being written, with its folder."""
     for folder, _, names in os.walk(root, topdown=False):
         for path in (os.path.join(folder, name) for name in names):
             with suppress(OSError):
@@ -270,7 +270,8 @@ def _remove_tree(root: str) -> None:
 
 
 def _remove_parents(root: str) -> None:
-    """Remove the folders of a managed table's namespace and catalog, if they are empty; never those above."""
+    """Removes the folders of a managed table's namespace and catalog, if they are empty; never
+    those above."""
     if os.path.exists(root) or not _UUID.fullmatch(os.path.basename(root)):
         return
     namespace = os.path.dirname(root)
@@ -287,7 +288,8 @@ def _is_left_over(path: str) -> bool:
 
 
 def _sync(path: str) -> None:
-    """Makes a file's content, or a folder's names, durable: a crash of the machine must not undo what was acknowledged (I5)."""
+    """Makes a file's content, or a folder's names, durable: a crash of the machine must not undo an
+    acknowledged write (I5)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

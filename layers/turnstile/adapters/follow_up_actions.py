@@ -1,6 +1,8 @@
-"""Actions of follow-ups: what a deployment names, and the rules of tables may ask for (``turnstile.events.follow_ups``).
+"""Actions of follow-ups: a deployment names them, and the rules of tables may request them
+(``turnstile.events.follow_ups``).
 
-Each is a target that takes one event at once. Webhooks and buses are those of ``event_targets``; functions and Spark jobs are here.
+Each is a target that takes one event at once. Webhooks and buses are those of ``event_targets``;
+functions and Spark jobs are here.
 """
 
 from __future__ import annotations

@@ -41,9 +41,11 @@ _STATIC_KEYS: Final = {
 
 
 def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:
-    """Returns the ports on DynamoDB, S3 and the local file system. Nothing is sent. Clients are cached per process; S3's is
-    built when a table on S3 is opened first. Every key starts with ``realm``, the tenant; ``endpoint_url`` is where an
-    emulator listens (None: AWS, or what AWS_ENDPOINT_URL says)."""
+    """Returns the ports on DynamoDB, S3 and the local file system. Sends no request. Clients are
+    cached per process; S3's is built when a table on S3 is opened first. Every key starts with
+    ``realm``, the tenant; ``endpoint_url`` is the address of an emulator (None: AWS, or the one in
+    AWS_ENDPOINT_URL).
+    """
     from turnstile.adapters.dynamo.objs import DynamoObjs
     from turnstile.adapters.dynamo.refs import DynamoRefs
 
@@ -88,21 +90,24 @@ class SystemClock:
 
 
 JITTER_MS: Final = 60_000
-"""How far clocks may be apart (docs/invariants.md: what is assumed)."""
+"""The largest allowed difference of clocks (docs/invariants.md: assumptions)."""
 
 BELIEVED_MS: Final = 24 * 3_600_000
 """A clock that was set forward is believed after so long: then it was wrong before, and is right now."""
 
 
 def _elapsed_ms() -> int:
-    """Time that passes whatever the wall clock is set to, also while the machine sleeps, where the system has such a clock."""
+    """Time that passes independently of the wall clock, also while the machine sleeps, if the
+    system has such a clock."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if boot is None else time.clock_gettime_ns(boot)) // 1_000_000
 
 
 def clock_ahead_ms(world: World) -> int:
-    """By how much this machine's clock is ahead of what can be compared with it: the store's own, where it has one, and the time that
-    has passed since the process began; 0: it is not, or there is nothing to compare it with."""
+    """By how much this machine's clock is ahead of two references: the store's own clock, if it has
+    one, and the time that has passed since the process began; 0: it is not, or there is no
+    reference.
+    """
     store_ms = world.refs.clock_ms()
     ahead_ms = 0 if store_ms is None else world.clock.now_ms() - store_ms
     jumped_ms = world.clock.jumped_ms() if isinstance(world.clock, SystemClock) and store_ms is None else 0
@@ -119,8 +124,10 @@ class RandomIds:
         return str(uuid.uuid4())
 
     def obj_id(self) -> str:
-        """32 hex digits: 48 bits of milliseconds, then 80 random bits, as in a version 7 uuid without its tag bits. Those of
-        one process strictly increase, also within a millisecond, so ``Objs.newest`` is the latest one."""
+        """32 hex digits: 48 bits of milliseconds, then 80 random bits, as in a version 7 uuid
+        without its tag bits. Those of one process strictly increase, also within a millisecond, so
+        ``Objs.newest`` is the latest one.
+        """
         fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
         with self._lock:
             self._last = max(fresh, self._last + 1)
@@ -147,8 +154,10 @@ def _client(
 
 @cache
 def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
-    """The DynamoDB client. What botocore would do again for every request is left out: validation (the models serialise),
-    composing the name of the agent; and the rest that ``transport`` takes over."""
+    """The DynamoDB client. It leaves out work that botocore would repeat for every request:
+    validation (the models serialise), composing the name of the agent; and the parts that
+    ``transport`` replaces.
+    """
     from botocore import __version__
 
     from turnstile.adapters.dynamo.transport import install
@@ -208,9 +217,11 @@ def forget_clients() -> None:
 
 
 def read_secret(arn: str) -> str:
-    """The value of a secret of Secrets Manager, or of a parameter of Systems Manager's Parameter Store, deciphered. A parameter of the
-    deployment's own account (``TURNSTILE_ACCOUNT``) is asked for by its name, as emulators know it; one of another by its whole ARN, since its
-    name would be that of a parameter here. Raises what botocore raises."""
+    """The value of a secret of Secrets Manager, or of a parameter of Systems Manager's Parameter
+    Store, deciphered. A parameter of the deployment's own account (``TURNSTILE_ACCOUNT``) is read
+    by its name, as emulators know it; one of another account by its whole ARN, since its name would
+    be that of a parameter here. Raises the errors of botocore.
+    """
     parts = arn.split(":")
     if parts[2:3] == ["ssm"]:
         is_own = parts[4:5] == [os.environ.get("TURNSTILE_ACCOUNT", "")]

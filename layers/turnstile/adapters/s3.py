@@ -56,7 +56,7 @@ def _transient(error: Exception) -> bool:
 
 
 def _remedy(error: Exception) -> str:
-    """What to do about an error that did not go away."""
+    """The remedy for an error that did not go away."""
     code = code_of(error) if isinstance(error, ClientError) else ""
     return _REMEDIES.get(
         code, "try again later" if _transient(error) else "look at the service's rights and settings of S3"
@@ -64,8 +64,8 @@ def _remedy(error: Exception) -> str:
 
 
 def patiently(what: str, attempt: Callable[[], T], patience: Patience | None = None) -> T:
-    """Returns what ``attempt()`` returns, trying again within ``patience`` (``PATIENCE``). Raises StorageFault when time is
-    up, or for an error that does not go away."""
+    """Returns the result of ``attempt()``, with retries within ``patience`` (``PATIENCE``). Raises
+    StorageFault when time is up, or for an error that does not go away."""
     retries = Retries(patience or PATIENCE, now=time.monotonic, sleep=time.sleep, jitter=random.random)
     while True:
         try:

@@ -1,8 +1,9 @@
-"""The secrets of a process: members of secrets in AWS Secrets Manager or Systems Manager's Parameter Store, whose ARNs are in the
-environment, else variables of the environment, as a server has them (ADR 56).
+"""The secrets of a process: members of secrets in AWS Secrets Manager or Systems Manager's
+Parameter Store, whose ARNs are in the environment, else variables of the environment, as a server
+has them (ADR 56).
 
-The value of a secret is a JSON object. It is read when a process starts, and again when it is five minutes old or an unknown token
-comes, so that another value needs no deployment.
+The value of a secret is a JSON object. It is read when a process starts, and again when it is five
+minutes old or an unknown token comes, so that another value needs no deployment.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ MEMBERS: Final = {
 need no more than the keys of the lake."""
 
 FRESH_MS: Final = 300_000
-"""A value that was read so long ago is read again before it is used: what was taken out of the secret ends so soon."""
+"""A value of this age is read again before it is used: so a removed token stops working after that
+time."""
 USABLE_MS: Final = 3_600_000
 """A value that cannot be read again is used so long: an outage of the store of secrets is none of ours."""
 AGAIN_MS: Final = 10_000
-"""So long after an attempt nobody makes another: wrong tokens cost one read in that time, not one each."""
+"""Minimum time between refreshes, so that wrong tokens cannot cause a read each."""
 
 
 class Secret:
@@ -89,7 +91,8 @@ def text(variable: str) -> str:
 
 
 def deployed(named: str = TOKENS) -> Secret | None:
-    """The secret whose ARN is in this variable; None where there is none, and secrets are in the environment."""
+    """The secret whose ARN is in this variable; None if there is none, and secrets are in the
+    environment."""
     arn = os.environ.get(named, "")
     return _secret(named, arn) if arn else None
 

@@ -1,4 +1,5 @@
-"""The lease of an attempt at a task, renewed by its own work: short, so that what a kill interrupted is taken over within minutes."""
+"""The lease of an attempt at a task, renewed by its own work: short, so that another process takes
+over a killed one's work within minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class Heartbeat:
     def __init__(self, tasks: Tasks, attempt: Attempt, clock: Clock, lease_ms: int = LEASE_MS) -> None:
         self._tasks, self._clock, self._lease_ms = tasks, clock, lease_ms
         self.attempt = attempt
-        """As it was renewed last; what finishes the task."""
+        """The last renewed attempt, which finishes the task."""
 
     def beat(self) -> bool:
         """Returns whether the attempt still has the task; renews its lease where that is due: one write. Where the answer is lost,

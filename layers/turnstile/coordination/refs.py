@@ -22,7 +22,8 @@ _ROUNDS: Final = 8
 
 
 class WriteResult(msgspec.Struct, frozen=True):
-    """What a request wrote (``entry.value`` None: it deleted), now (applied) or when it was sent before (replayed)."""
+    """The write of a request (``entry.value`` None: a deletion), now (applied) or when it was sent
+    before (replayed)."""
 
     outcome: Literal["applied", "replayed"]
     name: str
@@ -30,8 +31,10 @@ class WriteResult(msgspec.Struct, frozen=True):
 
 
 class NamedRefs:
-    """The references of one realm, in a key space of their own, for ``principal``, which owns what it creates.
-    ``may_create``: whether it may be told that a reference does not exist; called only when one does not."""
+    """The references of one realm, in a key space of their own, for ``principal``, which owns the
+    references that it creates. ``may_create``: whether it may learn that a reference does not
+    exist; called only when one does not.
+    """
 
     def __init__(
         self, world: World, principal: Principal = OPERATOR, may_create: Callable[[], bool] = lambda: False
@@ -91,8 +94,10 @@ class NamedRefs:
         return self._replace(name, token, None, request_id, OWN)
 
     def rights(self, name: str) -> Access:
-        """Owner and grants: all of them for the owner; for others what they and their roles have, also where there is no
-        such reference. Raises NotFound if there is none, for those who may create it."""
+        """Owner and grants: all of them for the owner; for others their own and their roles', also
+        if there is no such reference. Raises NotFound if there is none, for those who may create
+        it.
+        """
         ref, principal = self._read(name), self._principal
         if ref is None or ref.state == DELETED:
             if principal.admin or self._may_create():

@@ -91,8 +91,8 @@ class Updateables:
         return _object_of(self._refs.read(self._key(type, id)))
 
     def read_many(self, type: str, ids: Sequence[str]) -> dict[str, Updateable]:
-        """Objects by id; those that are not there, and damaged ones, are left out: ``read`` tells them apart. One request for every
-        100."""
+        """Objects by id; missing and damaged ones are left out: ``read`` tells them apart. One
+        request for every 100."""
         keys = {self._key(type, id): id for id in ids}
         rows = chain.from_iterable(self._refs.read_many(some).items() for some in batched(keys, BATCH_GET_MAX))
         return {keys[key]: Updateable.from_row(row) for key, row in rows if not is_damaged(row)}
@@ -145,9 +145,11 @@ class Busy(msgspec.Struct, frozen=True):
 
 
 class Tasks:
-    """Coordinated tasks of one realm. For rare work: every step is a write on one row. At most one attempt runs *by the
-    clock of the process that begins*: choose terms longer than clocks are apart, end before the lease does, and fence
-    with ``task.attempt`` what must never be written twice."""
+    """Coordinated tasks of one realm. For rare work: every step is a write on one row. At most one
+    attempt runs *by the clock of the process that begins*: choose terms longer than clocks are
+    apart, end before the lease does, and fence writes that must never be made twice with
+    ``task.attempt``.
+    """
 
     def __init__(self, world: World) -> None:
         self._objects, self._clock = Updateables(world), world.clock
@@ -157,7 +159,8 @@ class Tasks:
         return _task_of(self._objects.read(TASK.name, name))
 
     def last_of(self, names: Sequence[str]) -> dict[str, Task]:
-        """The tasks as they are now, by name; those that were never begun are left out. One request for every 100."""
+        """The present tasks, by name; those that were never begun are left out. One request for
+        every 100."""
         objects = self._objects.read_many(TASK.name, names)
         return {name: Task.unpack(each.payload) for name, each in objects.items()}
 
@@ -179,8 +182,10 @@ class Tasks:
         return Busy(other.until, other.attempt)
 
     def held(self, name: str, attempt: int) -> Attempt | None:
-        """The running attempt of that number, for a process that knows no more of it: one read. None when it has ended, or another
-        attempt was begun. One whose lease is over is still there, as long as nobody took it over."""
+        """The running attempt of that number, for a process that knows no more of it: one read.
+        None when it has ended, or another attempt was begun. One whose lease is over is still
+        there, until it is taken over.
+        """
         row = self._objects.read(TASK.name, name)
         task = _task_of(row)
         if row is None or task is None or task.attempt != attempt or not task.until:
@@ -192,7 +197,8 @@ class Tasks:
         return self._update(attempt, attempt.task.renew(self._clock.now_ms() + term_ms))
 
     def finish(self, attempt: Attempt, result: bytes = b"") -> bool:
-        """The task is done and leaves ``result``; False when another process took it over, whose result counts."""
+        """The task is done with ``result``; False when another process took it over, whose result
+        counts."""
         return self._update(attempt, attempt.task.finish(result, self._clock.now_ms())) is not None
 
     def fail(self, attempt: Attempt, reason: str) -> bool:
@@ -200,14 +206,16 @@ class Tasks:
         return self._update(attempt, attempt.task.fail(reason, self._clock.now_ms())) is not None
 
     def forget(self, name: str) -> None:
-        """Removes what is known of the task, unless it runs: its subject is gone."""
+        """Removes the row of the task, unless it runs: its subject is gone."""
         before = self._objects.read(TASK.name, name)
         if before is not None and not Task.unpack(before.payload).running(self._clock.now_ms()):
             self._objects.delete(before)
 
     def run(self, name: str, term_ms: int, work: Callable[[Attempt], bytes]) -> Task | Busy:
-        """Begin, do ``work``, and finish with what it returns, or fail as it does. ``work`` must end within the term.
-        Returns the task as this attempt left it, or, when it took too long and was taken over, as it was begun."""
+        """Begins, does ``work``, and finishes with its result, or fails as it does. ``work`` must
+        end within the term. Returns the task as this attempt left it, or, when it took too long and
+        was taken over, as it was begun.
+        """
         attempt = self.begin(name, term_ms)
         if isinstance(attempt, Busy):
             return attempt

@@ -1,1 +1,2 @@
-"""Garbage collection (design 2.6, I10): ``collector`` runs the scanners in ``kinds``; ``core`` decides what may go."""
+"""Garbage collection (design 2.6, I10): ``collector`` runs the scanners in ``kinds``; ``core`` has
+the rules of removal."""

@@ -1,4 +1,5 @@
-"""Garbage collection: finds what has been unreachable for long enough, and removes it or only reports it."""
+"""Garbage collection: finds rows, objs and files that have been unreachable for long enough, and
+removes or reports them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ IDLE_MAX: Final = 512
 """Rows that a scheduled run passes beside these to look at idle tables."""
 
 IDLE_KIND: Final[Kind] = "staged"
-"""What comes to be although nothing changes a table: files of writers that died before they proposed them."""
+"""Garbage of tables that do not change: files of writers that died before they proposed them."""
 
 AHEAD_MS: Final = 5 * 60_000
 """A run whose clock is further ahead removes nothing (ADR 64)."""
@@ -39,8 +40,8 @@ _PAGE: Final = 512
 
 
 LEASE_MS: Final = 8 * 60_000
-"""The term of a run's lease, which the run renews: a server looks whether gc is due ten minutes after its start, and what a kill has
-interrupted is taken over then."""
+"""The term of a run's lease, which the run renews: a server checks whether gc is due ten minutes
+after its start, and takes over a run that a kill interrupted then."""
 
 Beat = Callable[[], bool]
 
@@ -50,8 +51,10 @@ def _no_beat() -> bool:
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a run found and removed: ``bytes`` is the sum over ``items``, ``deleted`` how many of them are gone and ``freed``
-    their bytes (0 in a dry run); ``complete`` is False when time or ``most`` ended the run early."""
+    """The findings and removals of a run: ``bytes`` is the sum over ``items``, ``deleted`` how many
+    of them are gone and ``freed`` their bytes (0 in a dry run); ``complete`` is False when time or
+    ``most`` ended the run early.
+    """
 
     dry_run: bool
     items: tuple[Item, ...]
@@ -75,7 +78,8 @@ def totals(report: Report) -> dict[str, int]:
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where a run was cut off: behind the row with the key ``after`` (empty: at the first) of those that ``kind`` scans."""
+    """The position at which a run was cut off: behind the row with the key ``after`` (empty: at the
+    first) of those that ``kind`` scans."""
 
     kind: Kind
     after: str = ""
@@ -120,15 +124,17 @@ class Collector:
         imported: Iterable[str] = (),
         beat: Beat = _no_beat,
     ) -> tuple[Report, Cursor | None]:
-        """One run over ``kinds`` that begins at ``cursor`` and goes round; also returns where it was cut off, if it was.
-        Every run that gets at least one row done ends at another place than it began, even if that row never gets done
-        in time. So several runs reach everything, however little time each has.
+        """One run over ``kinds`` that begins at ``cursor`` and goes round; also returns the
+        position at which it was cut off, if it was. Every run that gets at least one row done ends
+        at another place than it began, even if that row never gets done in time. So several runs
+        reach everything, however little time each has.
 
         Args:
             cursor: where an earlier run was cut off; ignored if its kind is not among ``kinds``.
             until_ms: nothing more is begun after that time, or after ``most`` items.
-            imported: ids of imported tables whose files are to be purged like those of managed ones.
-            beat: called wherever the run may end, which it does if the answer is no.
+            imported: ids of imported tables whose files are to be purged like those of managed
+                ones.
+            beat: called wherever the run may end; if it returns False, the run ends.
         """
         clock = self._world.clock
         run = _Run(
@@ -158,9 +164,12 @@ class Collector:
         imported: Iterable[str] = (),
         beat: Beat = _no_beat,
     ) -> tuple[Report, Place]:
-        """One run over a part of the rows, of all kinds at once, so that what a day costs does not grow with the number of tables
-        (decision 60): ``ROWS_MAX`` rows behind ``place``, without tables that are idle (``core.idle_since``), and of those the next few.
-        Arguments else as for ``go_on``. Also returns where the next run begins; that is another place if one row was done."""
+        """One run over a part of the rows, of all kinds at once, so that the cost of a day does not
+        grow with the number of tables (decision 60): ``ROWS_MAX`` rows behind ``place``, without
+        tables that are idle (``core.idle_since``), and of those the next few. Other arguments as
+        for ``go_on``. Also returns where the next run begins; that is another place if one row was
+        done.
+        """
         clock, place = self._world.clock, place.begun(self._world.clock.now_ms())
         run = _Run(False, most, time_is_up=lambda: not beat() or clock.now_ms() >= until_ms)
         context = GcContext(
@@ -173,8 +182,10 @@ class Collector:
         idle_ms = idle_since(place, self._grace)
 
         def look(after: str, by: Mapping[str, list[tuple[Kind, Scanner]]], rows_max: int, *, idle: bool) -> str:
-            """Looks at the next rows, those of idle tables or the others; returns the key up to which it came, empty: to the end. A
-            row that is not done when the run ends has another turn, unless it was the first."""
+            """Scans the next rows, those of idle tables or the others; returns the last key, empty:
+            the end. A row that is not done when the run ends has another turn, unless it was the
+            first.
+            """
             done_any = False
             for passed in range(0, rows_max, _PAGE):
                 rows, reached = self._world.refs.scan_part(by, after=after, limit=min(_PAGE, rows_max - passed))
@@ -220,8 +231,10 @@ def _is_idle(row: Row, idle_ms: int) -> bool:
 
 
 def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str, str]]:
-    """The kinds in the order of a run that begins at ``cursor``, each with the keys to begin behind and to end at. What
-    is before the cursor comes last: a kind that takes more than one run must not keep the others from theirs."""
+    """The kinds in the order of a run that begins at ``cursor``, each with the keys to begin behind
+    and to end at. The part before the cursor comes last: a kind that takes more than one run must
+    not keep the others from theirs.
+    """
     if cursor is None or cursor.kind not in kinds:
         return [(kind, "", "") for kind in kinds]
     first = kinds.index(cursor.kind)
@@ -276,7 +289,8 @@ class CollectTask:
     beginning."""
 
     def __init__(self, world: World, collector: Collector, *, ahead_ms: Callable[[], int] = lambda: 0) -> None:
-        """``ahead_ms`` says how far this process's clock is ahead of others; such a clock takes what is young for old."""
+        """``ahead_ms``: how far this process's clock is ahead of others; such a clock takes young
+        files and rows for old ones."""
         self._tasks, self._collector, self._ahead_ms = Tasks(world), collector, ahead_ms
         self._clock = world.clock
 
@@ -345,7 +359,7 @@ class CollectTask:
 
 
 def _result(result: bytes) -> _Result:
-    """What the last run left; nothing also for results of other versions that are not understood."""
+    """The result of the last run; empty also for results of other versions that are not understood."""
     try:
         return msgspec.json.decode(result, type=_Result) if result else _Result()
     except msgspec.DecodeError:

@@ -1,6 +1,8 @@
-"""What gc may remove, and since when it has been unreachable (design 2.6, I10). Pure. An item is removed when it has
-been unreachable for longer than the grace period of its kind, never because it is old. Where the time at which it
-became unreachable is not known exactly, a later one is taken."""
+"""The rules of gc: items that may be removed, and since when they have been unreachable (design
+2.6, I10). Pure. An item is removed when it has been unreachable for longer than the grace period of
+its kind, never because it is old. If the time at which it became unreachable is not known exactly,
+a later one is taken.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 HOUR_MS: Final = 3_600_000
 
 SETTLED_MS: Final = HOUR_MS
-"""Longer than a write can be in flight plus the difference between clocks. The HEAD that a catalog had this long before
-its kept history begins, and what was written by then, do not change any more."""
+"""Longer than a write can be in flight plus the difference between clocks. The HEAD that a catalog
+had this long before its kept history begins, and objs that were written by then, do not change any
+more.
+"""
 
 
 class Grace(msgspec.Struct, frozen=True):
@@ -82,8 +86,10 @@ class Place(msgspec.Struct, frozen=True):
     idle_after: str = ""
 
     def begun(self, now: int) -> Place:
-        """The place as a run at ``now`` finds it: in the midst of a round, or in a new one. What a clock that was ahead has written
-        counts as unknown: tables would be taken for idle until then."""
+        """The place for a run at ``now``: in the midst of a round, or in a new one. A time that a
+        clock which was ahead has written counts as unknown: tables would be taken for idle until
+        then.
+        """
         began_ms, before_ms = (0 if ms > latest_ms(now, 0) else ms for ms in (self.began_ms, self.before_ms))
         return (
             Place(self.after, began_ms, before_ms, self.idle_after)
@@ -93,14 +99,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def idle_since(place: Place, grace: Grace) -> int:
-    """Until when (ms) a table was changed last that is idle: the round before this one looked at it when all that a change leaves
-    was due. A staged file whose writer died comes to be without a change: it is found by the turns of idle tables."""
+    """Tables not changed since this time (ms) are idle: the previous round scanned them after every
+    grace period had passed. A staged file of a dead writer changes no HEAD, so idle tables are
+    scanned too, a few per run.
+    """
     longest = max(grace.staged_ms, grace.objs_ms, grace.history_ms, grace.files_ms, LOG_RETENTION_MS)
     return place.before_ms - longest
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to remove. ``id`` names it within its kind; ``bytes`` is what its removal frees; times in ms."""
+    """One item to remove. ``id`` names it within its kind; ``bytes`` is the size that its removal
+    frees; times in ms."""
 
     kind: Kind
     id: str
@@ -166,9 +175,11 @@ _PROBES: Final = 7
 
 
 class BloomFilter:
-    """A set of texts in bounded memory that never denies a member, and rarely claims a text that is none (Bloom, 1970): at
-    ten ``bits`` a member one in a hundred, at twenty one in ten thousand; which, the ``seed`` decides. gc marks reachable
-    objs with it: what is wrongly taken for reachable stays until the next run, whose seed differs."""
+    """A set of texts in bounded memory that never denies a member, and rarely claims a text that is
+    none (Bloom, 1970): at ten ``bits`` a member one in a hundred, at twenty one in ten thousand;
+    the ``seed`` decides which. gc marks reachable objs with it: an obj that is wrongly taken for
+    reachable stays until the next run, which has another seed.
+    """
 
     __slots__ = ("_array", "_bits", "_seed")
 

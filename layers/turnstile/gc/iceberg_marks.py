@@ -33,12 +33,12 @@ _ENTRY: Final = frozenset((manifests.STATUS, manifests.DATA_FILE, manifests.FILE
 
 
 class NotKnown(Exception):
-    """What the metadata name cannot be found out, so nothing may be removed. The message says why."""
+    """The files that the metadata name are unknown, so nothing may be removed. The message says why."""
 
 
 class Marks:
-    """What is named by the metadata that were added. ``roots`` are the locations below which manifests may lie; ``seed``
-    decides about which names the filter is wrong."""
+    """The files that the added metadata name. ``roots`` are the locations below which manifests may
+    lie; ``seed`` decides about which names the filter is wrong."""
 
     def __init__(self, storages: Storages, roots: frozenset[str], seed: int) -> None:
         self._storages, self._roots = storages, roots
@@ -48,10 +48,12 @@ class Marks:
         return _name(path) in self._names
 
     def add(self, metadata: TableMetadata, *, present: bool) -> None:
-        """Marks what ``metadata`` name. One read for each manifest list and manifest that was not read before.
+        """Marks the files that ``metadata`` name. One read for each manifest list and manifest that
+        was not read before.
 
-        Raises NotKnown for a manifest that cannot be read, is encrypted, lies outside the roots, or is missing. Of metadata
-        that are not ``present`` it may be missing: an engine has removed it, and what only it named can be found no more.
+        Raises NotKnown for a manifest that cannot be read, is encrypted, lies outside the roots, or
+        is missing. Manifests of metadata that are not ``present`` may be missing: an engine has
+        removed the metadata, and files that only they named can be found no more.
         """
         for path in (
             *(file.statistics_path for file in metadata.statistics),

@@ -1,4 +1,5 @@
-"""What the kinds of garbage of Iceberg tables and views share: their entities in a tree, with who owns their locations."""
+"""Common parts of the kinds of garbage of Iceberg tables and views: their entities in a tree, with
+the owners of their locations."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class IcebergScan:
 def entities_of(
     reader: CatalogReader, tree: Tree, kinds: Collection[str], *, unlike: Tree | None = None
 ) -> Iterator[IcebergEntity]:
-    """Yields the Iceberg tables and views of ``tree`` whose kind is one of ``kinds``, without those that are the same in ``unlike``."""
+    """Yields the Iceberg tables and views of ``tree`` whose kind is one of ``kinds``, without those
+    that are the same in ``unlike``."""
     entries = (
         entry.obj
         for key, entry in tree.subtree(())

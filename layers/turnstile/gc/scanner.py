@@ -1,4 +1,5 @@
-"""What all kinds of garbage share: the ``Scanner`` that each implements, and the removal of files and objs."""
+"""Common parts of all kinds of garbage: the ``Scanner`` that each implements, and the removal of
+files and objs."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ _BATCH: Final = 200
 _PASSES: Final = 3
 
 FILES_MAX: Final = 20_000
-"""Files of one table that a run judges: whoever may write there can make any number, and the other tables have to be judged in
-the same run. The next run goes on with the rest."""
+"""Files of one table that a run checks: a writer of the table can make any number, and the other
+tables have to be checked in the same run. The next run takes the rest."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -51,8 +52,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class GcContext:
-    """What scanners need. ``time_is_up`` ends a run; ``imported`` holds ids of imported tables whose files are purged
-    like those of managed ones; changes of a catalog ``pause`` between attempts."""
+    """The settings and ports of scanners. ``time_is_up`` ends a run; ``imported`` holds ids of
+    imported tables whose files are purged like those of managed ones; changes of a catalog
+    ``pause`` between attempts.
+    """
 
     world: World
     grace: Grace
@@ -82,8 +85,9 @@ class GcContext:
             list(pool.map(delete, paths))
 
     def delete_all_files(self, storage: LogStorage, check: Callable[[], None]) -> None:
-        """Delete every file of a table, also those that are written meanwhile. A file system's folders go with the
-        last file. ``check`` is called before every few hundred files, and may raise NotNow.
+        """Deletes every file of a table, also those that are written meanwhile. A file system's
+        folders go with the last file. ``check`` is called before every few hundred files, and may
+        raise NotNow.
 
         Raises:
             NotNow: as ``check``; the time is up, or files keep appearing.
@@ -112,13 +116,14 @@ class Scanner(ABC):
 
     @abstractmethod
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        """What is to be removed at ``now`` (ms). Changes nothing."""
+        """The items to remove at ``now`` (ms). Changes nothing."""
 
 
 def batches(
     items: Iterable[Item | None], remove: Callable[[tuple[Item, ...]], None], size: int = _BATCH
 ) -> Iterator[Batch]:
-    """``items``, without those that are not due (None), in batches of ``size``, each to be removed by ``remove``."""
+    """``items``, without those that are not due (None), in batches of ``size``, each to be removed
+    by ``remove``."""
     for some in batched((item for item in items if item is not None), size):
         yield Batch(some, partial(remove, some))
 
@@ -148,9 +153,10 @@ def bytes_of(storage: LogStorage) -> int:
 
 
 def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) -> dict[str, int]:
-    """When each of ``identities`` was about to leave its table's tail (ms); those that are not remembered are left out.
-    The publisher writes the index just before it evicts, so readers were given an entry at that time for the last
-    time."""
+    """When each of ``identities`` was about to leave its table's tail (ms); expired identities are
+    left out. The publisher writes the index just before it evicts, so readers were given an entry
+    at that time for the last time.
+    """
     space = world.space.objs(catalog)
     times: dict[str, int] = {}
     for some in batched(identities, BATCH_GET_MAX // 2):

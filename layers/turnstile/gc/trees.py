@@ -1,4 +1,5 @@
-"""The trees of a catalog that gc keeps, and the fence that keeps others from bringing back what it removes (ADR 15)."""
+"""The trees of a catalog that gc keeps, and the fence that keeps others from bringing back removed
+ones (ADR 15)."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ from turnstile.store.ports import Accepted, World
 
 @dataclass(frozen=True, slots=True)
 class KeptTrees:
-    """The trees of one catalog, as of one read of its row: the present one, that of the ``edge`` (current when the kept
-    history ``began``, ms), and ``others``. Every tree between edge and current leads to what one of these leads to, or to
-    what was written since."""
+    """The trees of one catalog, as of one read of its row: the present one, that of the ``edge``
+    (current when the kept history ``began``, ms), and ``others``. Every tree between edge and
+    current leads to objs that one of these leads to, or to objs that were written since.
+    """
 
     head: CatalogHead
     current: Tree
@@ -45,7 +47,8 @@ class KeptTrees:
         return cls(head, reader.store.tree(head.name, head.head), edge, began, reader)
 
     def others(self) -> Iterator[Tree]:
-        """Recent HEADs, trees that brought in what was older, those with a name; one may come several times."""
+        """Recent HEADs, trees that brought in older objs, those with a name; one may come several
+        times."""
         return chain(self._recent(), self._restoring(), self._named())
 
     def _recent(self) -> Iterator[Tree]:
@@ -54,7 +57,7 @@ class KeptTrees:
         return (tree for tree in trees if tree is not None)
 
     def _restoring(self) -> Iterator[Tree]:
-        """Commits since the edge that brought in what was not there before them."""
+        """Commits since the edge that brought in objs which were not there before them."""
         id = self.current.commit.restored_by
         while id:
             tree = self.reader.store.find_tree(self.current.catalog, id)
@@ -80,14 +83,16 @@ def require_same(world: World, head: CatalogHead) -> CatalogHead:
 
 
 class Fence:
-    """Stands between gc and what brings the past back: a reset, or a name for a HEAD of the past. One for each scan of a
-    catalog.
+    """Stands between gc and changes that bring the past back: a reset, or a name for a HEAD of the
+    past. One for each scan of a catalog.
 
-    The writer that brings a tree back without a name has read the clock, and may then be held up for hours (a frozen
-    sandbox) while gc removes the tree. So gc first writes into the catalog's row from when on it keeps everything; a swap
-    that brings back what was replaced before is refused from then on (``catalog/core/rows.py``). What came back before
-    the fence is in the row by then: gc's marks are too old, and the next run makes better ones (I9, I10). They are too old
-    as well when a change has landed that was in flight for longer than the kept history: it has no marks and looks old.
+    The writer that brings a tree back without a name has read the clock, and may then be held up
+    for hours (a frozen sandbox) while gc removes the tree. So gc first writes into the catalog's
+    row from when on it keeps everything; a swap that brings back earlier objs is refused from then
+    on (``catalog/core/rows.py``). Objs that came back before the fence are in the row by then: gc's
+    marks are too old, and the next run makes better ones (I9, I10). They are too old as well when a
+    change has landed that was in flight for longer than the kept history: it has no marks and looks
+    old.
     """
 
     def __init__(self, world: World, kept: KeptTrees) -> None:
@@ -112,8 +117,10 @@ class Fence:
         self._mark = present.swept
 
     def _begin(self) -> CatalogHead:
-        """Writes the mark; returns the catalog's row with it. A mark that is later than the kept history begins, and was there
-        when the catalog was read, was taken back (``end_sweep``), and keeps out what this run's own would."""
+        """Writes the mark; returns the catalog's row with it. A mark that is later than the kept
+        history begins, and was there when the catalog was read, was taken back (``end_sweep``), and
+        keeps out this run's own mark.
+        """
         head, refs = self._kept.head, self._world.refs
         response = refs.write(begin_sweep(head.key, head.created, self._kept.began))
         if response.row is None or response.row["created"] != head.created:
@@ -134,8 +141,10 @@ class Fence:
         return present
 
     def _require_new(self, present: CatalogHead) -> None:
-        """Raises NotNow unless all that has become reachable since the marks were made was written within the kept
-        history: nothing came back, and the first commit since then, whose time is the earliest, was not frozen."""
+        """Raises NotNow unless every obj that has become reachable since the marks were made was
+        written within the kept history: no obj came back, and the first commit since then, whose
+        time is the earliest, was not frozen.
+        """
         head, reader = self._kept.head, self._kept.reader
         commit = reader.store.find_commit(head.name, present.head)
         if commit is None or _restoring(present.head, commit) != _restoring(head.head, self._kept.current.commit):

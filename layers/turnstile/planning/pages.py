@@ -1,9 +1,9 @@
 """Pages of a plan: the question, the files of one page, and the token of the next one.
 
-    question = Question(predicate, position_of(token), limit=100, stats=False, explain=False)
-    digest, files = question.files(columns)
-    files.take(leaves, alive, at, schema, row)          # of leaves in order, until ``files.full``
-    token_of(source, version, digest, files.next)
+question = Question(predicate, position_of(token), limit=100, stats=False, explain=False)
+digest, files = question.files(columns)
+files.take(leaves, alive, at, schema, row)          # of leaves in order, until ``files.full``
+token_of(source, version, digest, files.next)
 """
 
 from __future__ import annotations

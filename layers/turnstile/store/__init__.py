@@ -1,1 +1,2 @@
-"""What everything is kept in: rows of refs, objs, log storage. Ports, and the language in which writes are described."""
+"""The storage of everything: rows of refs, objs, log storage. Ports, and the language in which
+writes are described."""

@@ -1,8 +1,9 @@
-"""Named fault points: where a test may stop, delay or kill a service, to show that it recovers from a crash there.
+"""Named fault points: places at which a test may stop, delay or kill a service, to show that it
+recovers from a crash there.
 
-Services call ``faults(point)`` between the steps whose order matters; in production that is a no-op. A function started
-with ``TURNSTILE_FAULT_POINT=<point>`` or ``<point>:<n>`` dies, without any clean-up, when it comes to that point (for the
-n-th time), as if its machine failed.
+Services call ``faults(point)`` between the steps whose order matters; in production that is a
+no-op. A function started with ``TURNSTILE_FAULT_POINT=<point>`` or ``<point>:<n>`` dies, without
+any clean-up, when it comes to that point (for the n-th time), as if its machine failed.
 """
 
 from __future__ import annotations

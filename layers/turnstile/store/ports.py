@@ -1,4 +1,4 @@
-"""What the services need of the outside. A new backend implements these and passes ``tests/contract``."""
+"""The ports of the services. A new backend implements these and passes ``tests/contract``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ BATCH_GET_MAX: Final = 100
 """Rows or objs that one request reads: DynamoDB's limit for BatchGetItem."""
 
 PIECE_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a large file that are held at once: what reads a file piece by piece, or writes one, needs memory for two pieces."""
+"""Bytes of a large file in memory at once: a reader or writer of a file in pieces needs memory for
+two pieces."""
 
 TRANSACT_MAX: Final = 100
 """Writes that one transaction holds, and rows that one cut does: DynamoDB's limit for TransactWriteItems and
@@ -51,9 +52,11 @@ class AllAccepted(msgspec.Struct, frozen=True):
 
 
 class SomeRejected(msgspec.Struct, frozen=True):
-    """The transaction was not applied. ``failed`` maps the position of each write whose clauses did not hold to the
-    row they were evaluated on (None: no row). ``uncertain`` as of ``Rejected``: the token keeps the same transaction from
-    being applied twice, but not a late copy of a refused one from being applied once."""
+    """The transaction was not applied. ``failed`` maps the position of each write whose clauses did
+    not hold to the row they were evaluated on (None: no row). ``uncertain`` as of ``Rejected``: the
+    token keeps the same transaction from being applied twice, but not a late copy of a refused one
+    from being applied once.
+    """
 
     failed: Mapping[int, Row | None]
     uncertain: bool = False
@@ -69,9 +72,10 @@ class Refs(Protocol):
         """Rows by key, each strongly consistent, in one request per ``BATCH_GET_MAX``; missing ones are left out."""
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
-        """Rows by key as of one moment between the call and its return, in one request: of every write and transaction, the
-        rows show all or nothing (I8). Missing ones are left out. Costs twice what ``read_many`` does, and is put off while
-        one of the rows is being changed, which is retried inside until the deadline.
+        """Rows by key as of one moment between the call and its return, in one request: of every
+        write and transaction, the rows show all or nothing (I8). Missing ones are left out. Costs
+        twice as much as ``read_many``, and is put off while one of the rows is being changed, which
+        is retried inside until the deadline.
 
         Raises:
             ValueError: more than ``TRANSACT_MAX`` different keys.
@@ -93,16 +97,18 @@ class Refs(Protocol):
         Raises as ``write``."""
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
-        """Every row of a kind behind the key ``after``, whose row may be gone; rows written during the scan may be missed.
-        The order is the store's own, the same in every scan. ``stale``: rows may be some seconds old, at half the price."""
+        """Every row of a kind behind the key ``after``, whose row may be gone; rows written during
+        the scan may be missed. The order is the store's own, the same in every scan. ``stale``:
+        rows may be some seconds old, at half the price.
+        """
 
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
         """Rows of these kinds among the next ``limit`` rows behind the key ``after``, and the key up to which they were looked at, which
         may be that of another kind's row; empty when there is nothing behind it. One request; rows may be some seconds old."""
 
     def clock_ms(self) -> int | None:
-        """What the store's own clock says now, by the last answer that it gave; None before the first, and for a store that has no
-        clock but this machine's. No request."""
+        """The store's own clock, by its last answer; None before the first, and for a store that
+        has no clock but this machine's. No request."""
 
 
 class Obj(msgspec.Struct, frozen=True):
@@ -117,7 +123,8 @@ class Obj(msgspec.Struct, frozen=True):
     expires_s: int | None = None
 
     def decoded(self, decode: Callable[[bytes], T]) -> T:
-        """Returns what ``decode`` makes of the payload. Raises UnreadableObj where the payload is damaged."""
+        """Returns the result of ``decode`` for the payload. Raises UnreadableObj for a damaged
+        payload."""
         try:
             return decode(self.payload)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError, zlib.error, struct.error) as error:
@@ -127,9 +134,9 @@ class Obj(msgspec.Struct, frozen=True):
 class Objs(Protocol):
     """The write-once table of immutable objs; cacheable for ever without invalidation.
 
-    Types are those of ``core.rows``. A payload of up to 350,000 bytes is one row and one request; a larger one is
-    stored in parts and read back whole (``store.stored_objs``), for a few requests more. An obj is there entirely or not
-    at all.
+    Types are those of ``core.rows``. A payload of up to 350,000 bytes is one row and one request; a
+    larger one is stored in parts and read back whole (``store.stored_objs``), for a few requests
+    more. An obj is there entirely or not at all.
     """
 
     def put(self, obj: Obj) -> None:
@@ -179,21 +186,25 @@ class LogStorage(Protocol):
         """Size and time without the content."""
 
     def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
-        """Creates the file with exactly ``content``, atomically; False when it exists already (whatever it holds). After a
-        StorageFault it is unknown whether the file was created; call again to find out. Content in pieces is never held as a
-        whole; what is raised while they are taken is raised on, and there is no file then."""
+        """Creates the file with exactly ``content``, atomically; False when it exists already, with
+        any content. After a StorageFault it is unknown whether the file was created; call again to
+        find out. Content in pieces is never in memory as a whole; errors of its source are raised,
+        and there is no file then.
+        """
 
     def replace(self, path: str, content: bytes) -> None:
-        """Creates the file, or puts ``content`` in the place of what it holds; readers see the one or the other, whole. For hints
-        only: nothing says which of two writers is the last."""
+        """Creates the file, or replaces its content by ``content``; readers see the one or the
+        other, whole. For hints only: it is unknown which of two writers is the last."""
 
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
-        """Creates the files one after the other, each as ``put_if_absent`` does, up to the first whose name is taken; returns
-        how many it created. Nobody sees a file before those that precede it. After a StorageFault it is unknown how many
-        there are."""
+        """Creates the files one after the other, each as ``put_if_absent`` does, up to the first
+        whose name is taken; returns how many it created. A file is visible only after those that
+        precede it. After a StorageFault it is unknown how many there are.
+        """
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
-        """Files whose path starts with ``prefix`` (not recursive below the next slash), ascending, after ``after``."""
+        """Files whose path starts with ``prefix`` (not recursive below the next slash), ascending,
+        after ``after``."""
 
     def list_all(self) -> Iterator[Stat]:
         """Every file of the table."""

@@ -1,12 +1,15 @@
-"""Requests of one process that wait to change the same row: they form a line, and whoever is first in it leads and writes for several of them.
+"""A queue for requests of one process that change the same row: they form a line, and the first one
+leads and writes for several of them.
 
     a request comes    1  it joins the line of its row
                        2  the first of the line leads; the others wait, and find their outcome there
     the leader         1  takes the requests that wait, up to a limit
-                       2  applies what it can of them together, and gives each its outcome; whoever has none stays in the line
+                       2  applies as many of them together as it can, and gives each its outcome;
+                          the others stay in the line
                        3  when its own request has an outcome, the next of the line leads
 
-What is applied together, and what each request is told, is for the callers to say: ``catalog.group_commit`` and ``delta.shared_commits``.
+The callers decide which requests are applied together, and the answers: ``catalog.group_commit``
+and ``delta.shared_commits``.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class LeftLine(Exception):
 
 
 def copy_of(error: Exception) -> Exception:
-    """Returns the same error for another request: whoever gets it may add to it."""
+    """Returns the same error for another request, whose caller may add to it."""
     twin = type(error).__new__(type(error), *error.args)
     twin.__dict__.update(error.__dict__)
     return twin
@@ -71,8 +74,8 @@ W = TypeVar("W", bound=Waiting)  # type: ignore[type-arg]
 
 
 class Line(Generic[W]):
-    """The requests for one row that wait, in the order in which they came. ``row``: as the last write left it, which may be old by now;
-    None where nobody knows it."""
+    """The requests for one row that wait, in order of arrival. ``row``: as the last write left it,
+    which may be old by now; None if it is unknown."""
 
     def __init__(self) -> None:
         self.waiting: list[W] = []
@@ -84,7 +87,7 @@ class WaitingQueue(Generic[W]):
 
     Args:
         group: how many requests a leader takes at most.
-        what: what waits, for the error that says that too many do.
+        what: the kind of requests, for the error that too many wait.
     """
 
     def __init__(self, group: int, what: str, most: int = WAITING_MOST) -> None:
@@ -93,12 +96,13 @@ class WaitingQueue(Generic[W]):
         self._leading = threading.local()
 
     def apply(self, name: str, waiting: W, lead: Callable[[Line[W]], None], patience_ms: int) -> None:
-        """Waits in a line until ``waiting`` has an outcome; ``lead`` is called in this thread if that is its part.
+        """Waits in a line until ``waiting`` has an outcome; ``lead`` is called in this thread if
+        that is its part.
 
         Raises:
             Throttled: too many requests wait.
             LeftLine: the line did not move for ``patience_ms``, or this thread leads already.
-            OutcomeUnknown: whoever leads has not ended.
+            OutcomeUnknown: the leader has not ended.
         """
         if getattr(self._leading, "now", False):  # a request that makes another one would wait for itself
             raise LeftLine
@@ -128,7 +132,7 @@ class WaitingQueue(Generic[W]):
             return group
 
     def release(self, line: Line[W], group: Sequence[W], leader: W) -> None:
-        """Lets those of ``group`` go that have an outcome; the others stay where they were."""
+        """Lets those of ``group`` go that have an outcome; the others keep their place in the line."""
         with self._mutex:
             line.waiting = [waiting for waiting in line.waiting if not waiting.settled]
             for waiting in group:
@@ -149,7 +153,8 @@ class WaitingQueue(Generic[W]):
             return line, leads
 
     def _leave(self, line: Line[W], waiting: W) -> bool:
-        """Takes a request out of its line, unless somebody is at it, or it has an outcome, or is to lead."""
+        """Takes a request out of its line, unless a leader is applying it, or it has an outcome, or
+        is to lead."""
         with self._mutex:
             if waiting.taken or waiting.turn.is_set() or waiting not in line.waiting:
                 return False

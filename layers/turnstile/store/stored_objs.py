@@ -1,18 +1,19 @@
-"""The port ``Objs`` over rows: large objs in parts, a cache by the types' rules, nothing that has expired.
+"""The port ``Objs`` over rows: large objs in parts, a cache by the types' rules, no expired objs.
 
 An obj that is too large for one row is stored as parts, and a row without payload that names them:
 
     commit/0123...                              {digest, size, stamp, parts: 3}
     part/commit/0123.../<stamp>.00 ... .02      350,000 bytes each, and the rest
 
-Parts are written before the row that names them, and removed after it: at every moment the obj is there, whole, or it is
-not there, and a crash leaves behind parts that no row names. Their ids begin with none of the types' prefixes, so no listing
-of objs shows them. The stamp is a digest of payload, creation and end: the same obj written again has the same parts, and
-another one under the same id has parts of its own. So a writer that is refused has changed nothing, gc may remove unnamed
+Parts are written before the row that names them, and removed after it: at every moment the obj is
+there, whole, or it is not there, and a crash leaves behind parts that no row names. Their ids begin
+with none of the types' prefixes, so no listing of objs shows them. The stamp is a digest of
+payload, creation and end: the same obj written again has the same parts, and another one under the
+same id has parts of its own. So a writer that is refused has changed nothing, gc may remove unnamed
 parts that are old without looking for writers, and parts end when their obj does (I9, I10).
 
-What differs between stores is how rows are written and read (``ObjRows``): DynamoDB's adapter and the in-memory fake
-implement that. A small obj is one row and costs the one request that its row does.
+Stores differ in how rows are written and read (``ObjRows``): DynamoDB's adapter and the in-memory
+fake implement that. A small obj is one row and costs one request.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ TYPE: Final = "part"
 
 
 class LargeObj(Obj, frozen=True, kw_only=True):
-    """The row of an obj whose payload is in ``count`` parts; its own ``payload`` is empty. ``digest`` SHA-256 of the payload,
-    ``size`` its bytes, ``stamp`` what the parts' ids have in common."""
+    """The row of an obj whose payload is in ``count`` parts; its own ``payload`` is empty.
+    ``digest`` SHA-256 of the payload, ``size`` its bytes, ``stamp`` the common part of the parts'
+    ids.
+    """
 
     digest: bytes
     size: int
@@ -78,8 +81,8 @@ def part_ids(row: Obj) -> list[str]:
 
 
 def joined(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
-    """The obj of a row; None when not all of its parts are among ``parts``. Raises ValueError when they are not those that
-    were written."""
+    """The obj of a row; None when not all of its parts are among ``parts``. Raises ValueError when
+    they are not the written ones."""
     payloads = [parts[id].payload for id in part_ids(row) if id in parts]
     if len(payloads) < row.count:
         return None
@@ -119,7 +122,7 @@ class ObjRows(Protocol):
         """Write the row if there is none under its id that has not expired; else nothing, and the row in the way."""
 
     def put_many(self, rows: Sequence[Obj]) -> None:
-        """Write rows with different ids, in no order, whatever was there."""
+        """Writes rows with different ids, in no order, over existing ones."""
 
     def get(self, space: str, id: str) -> Obj | None: ...
 
@@ -127,7 +130,8 @@ class ObjRows(Protocol):
         """The rows that there are, by id; one request per hundred."""
 
     def query(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
-        """Rows whose id starts with ``prefix``, by id; backwards they are read one by one, as they are asked for."""
+        """Rows whose id starts with ``prefix``, by id; backwards they are read one by one, as they
+        are asked for."""
 
     def delete(self, space: str, id: str) -> Obj | None:
         """Removes the row and returns it, if there was one."""
@@ -215,7 +219,8 @@ class StoredObjs:
         return self._all_whole(row.space, {row.id: row}).get(row.id)
 
     def _all_whole(self, space: str, rows: Mapping[str, Obj]) -> dict[str, Obj]:
-        """The objs of rows, the parts of all large ones read together; those deleted meanwhile are left out."""
+        """The objs of rows, the parts of all large ones read together; those deleted meanwhile are
+        left out."""
         objs = {id: row for id, row in rows.items() if not isinstance(row, LargeObj)}
         large = [row for row in rows.values() if isinstance(row, LargeObj)]
         if not large:

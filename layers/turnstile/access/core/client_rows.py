@@ -20,7 +20,7 @@ class Client(StoredRow, frozen=True):
         client_id: name of its principal.
         name: for people; grants do not use it.
         secret: its hash (``access.clients``); the secret itself is not stored.
-        creator: who registered it; times in ms.
+        creator: the principal that registered it; times in ms.
         former: hash of the secret before the last rotation, which counts until ``former_until``.
     """
 

@@ -1,11 +1,13 @@
-"""Principals, privileges, owners and grants: who may be granted what, and where it is kept (I12).
+"""Principals, privileges, owners and grants: the privileges of each securable, and the place of
+grants (I12).
 
-Every securable carries an ``Access``: its owner and the grants on it. That of a table or a namespace is a member of its
-entity, that of a catalog a member of the commit obj that the catalog's HEAD names, that of the metastore (the realm) one
-of the realm's own tree. So a change of rights is one swap of one HEAD, and reading a tree reads its rights as well.
+Every securable carries an ``Access``: its owner and the grants on it. That of a table or a
+namespace is a member of its entity, that of a catalog a member of the commit obj that the catalog's
+HEAD names, that of the metastore (the realm) one of the realm's own tree. So a change of rights is
+one swap of one HEAD, and reading a tree reads its rights as well.
 
-Privileges and their meaning are Unity Catalog's (``Privilege`` in its open API). Ownership is not a privilege: it cannot
-be granted, it is handed over.
+Privileges and their meaning are Unity Catalog's (``Privilege`` in its open API). Ownership is not a
+privilege: it cannot be granted, it is handed over.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 OPERATOR: Final = Principal("operator", admin=True)
-"""The holder of the static token; everybody on a stack that is open because only this machine reaches it."""
+"""The holder of the static token; every caller of a stack that is open because only this machine
+reaches it."""
 
 ANONYMOUS: Final = Principal("anonymous")
 """A client that asks for its first token. Nothing is granted to it."""
@@ -69,7 +72,7 @@ class Privilege(StrEnum):
 
 
 class Securable(StrEnum):
-    """What has an owner and grants. There is one metastore: the realm."""
+    """The kinds of entities with an owner and grants. There is one metastore: the realm."""
 
     METASTORE = "metastore"
     CATALOG = "catalog"
@@ -88,8 +91,10 @@ GRANTABLE: Final[dict[Securable, tuple[Privilege, ...]]] = {
     Securable.SCHEMA: _SCHEMA,
     Securable.TABLE: _TABLE,
 }
-"""The privileges that have a meaning on a securable or on what can lie below it. Nothing is inherited from the metastore.
-Files outside the lake root are the metastore's, as long as external locations are no securables."""
+"""The privileges that have a meaning on a securable or on an entity below it. Nothing is inherited
+from the metastore. Files outside the lake root are the metastore's, as long as external locations
+are no securables.
+"""
 
 MAX_PRINCIPALS: Final = 200
 """Principals with grants on one securable. A role counts as one."""
@@ -98,7 +103,7 @@ _PRINCIPAL: Final = re.compile(r"(?!\s)[^\x00-\x1f\x7f]{1,255}(?<!\s)")
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
-    """What one principal was granted, sorted."""
+    """The grants of one principal, sorted."""
 
     principal: str
     privileges: tuple[Privilege, ...]
@@ -111,7 +116,7 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     grants: tuple[Grant, ...] = ()
 
     def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
-        """Returns what was granted here to any of ``names``: a principal's own name and its roles."""
+        """Returns the grants here to any of ``names``: a principal's own name and its roles."""
         return frozenset[Privilege]().union(*(grant.privileges for grant in self.grants if grant.principal in names))
 
     def owned_by(self, names: frozenset[str]) -> bool:
@@ -119,11 +124,11 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 NO_ACCESS: Final = Access()
-"""No owner and no grants: the rights of what has none of its own, and of what does not exist."""
+"""No owner and no grants: the rights of an entity without its own, and of one that does not exist."""
 
 
 class GrantChange(msgspec.Struct, frozen=True):
-    """Privileges to add to, and then to remove from, what ``principal`` was granted."""
+    """Privileges to add to, and then to remove from, the grants of ``principal``."""
 
     principal: str
     add: tuple[Privilege, ...] = ()
@@ -145,8 +150,8 @@ def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = 
 
 
 def owner_for(principal: Principal) -> str:
-    """Returns the owner of what ``principal`` creates: itself; empty (only admins) for the operator of a stack without
-    users, so that no later user of that name owns it."""
+    """Returns the owner of entities that ``principal`` creates: itself; empty (only admins) for the
+    operator of a stack without users, so that no later user of that name owns it."""
     return "" if principal == OPERATOR else principal.name
 
 

@@ -1,12 +1,15 @@
-"""Who may do what: the whole matrix, as functions of a principal and of the rights along one path (I12).
+"""The rules of access: the whole matrix, as functions of a principal and of the rights along one
+path (I12).
 
-Source: the authorization expressions and the policy model of Unity Catalog's server (0.7). In short:
+Source: the authorization expressions and the policy model of Unity Catalog's server (0.7). In
+short:
 
-* A privilege that was granted on a securable holds on everything below it. Ownership does not: an owner of something
-  above may see, drop and grant what is below, and has to grant itself more to read or to write data.
-* Nothing below a catalog or a namespace is reached without USE (or ownership) of every level above it.
-* What does not exist is authorized as if it did, without an owner and without grants of its own. So the answer "not
-  permitted" says nothing about existence; "does not exist" is for principals that would have been let in, or may create it.
+* A privilege that was granted on a securable holds on everything below it. Ownership does not: an
+owner of a securable may see, drop and grant everything below it, and needs further grants to read
+or to write data. * Nothing below a catalog or a namespace is reached without USE (or ownership) of
+every level above it. * A missing entity is authorized as if it existed, without an owner and
+without grants of its own. So the answer "not permitted" says nothing about existence; "does not
+exist" is for principals that would have been let in, or may create it.
 
 docs/access-control.md has the matrix as a table; where it is stricter than the source, it says so.
 """
@@ -22,10 +25,11 @@ from turnstile.access.core.grants import NO_ACCESS, Access, Principal, Privilege
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """Rights along a full name: the catalog's, those of the namespaces from the outermost in, the table's.
+    """Rights along a full name: the catalog's, those of the namespaces from the outermost in, the
+    table's.
 
-    ``missing`` is the position of the first level that does not exist: the catalog is 0, the outermost namespace 1 and so
-    on; None when all exist. Missing levels have ``NO_ACCESS``.
+    ``missing`` is the position of the first level that does not exist: the catalog is 0, the
+    outermost namespace 1 and so on; None when all exist. Missing levels have ``NO_ACCESS``.
     """
 
     catalog: Access
@@ -80,7 +84,7 @@ class Subject(msgspec.Struct, frozen=True):
 
     @property
     def owns_schema(self) -> bool:
-        """Whether it owns the namespace or one around it, and may use what is above that."""
+        """Whether it owns the namespace or one around it, and may use the levels above that."""
         return any(self.owns(level) and self.uses(level) for level in range(1, 1 + len(self.chain.schemas)))
 
     @property
@@ -94,7 +98,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 Rule = Callable[[Subject], bool]
-"""What has to hold for an operation. Rules of a table need a chain with a table, the others one without."""
+"""The condition of an operation. Rules of a table need a chain with a table, the others one without."""
 
 
 def use_catalog(subject: Subject) -> bool:
@@ -123,7 +127,7 @@ def read_schema(subject: Subject) -> bool:
 
 
 def edit_schema(subject: Subject) -> bool:
-    """Change, drop or grant the namespace, whatever is in it."""
+    """Change, drop or grant the namespace, with any content."""
     return subject.owns_around
 
 
@@ -139,7 +143,7 @@ def see_table(subject: Subject) -> bool:
 
 
 def read_table(subject: Subject) -> bool:
-    """Read content: what commits hold, and files with credentials that cannot write."""
+    """Read content: the data of commits, and files with credentials that cannot write."""
     return subject.inside and (subject.owns_table or subject.holds(Privilege.SELECT))
 
 
@@ -193,14 +197,16 @@ METASTORE_RULES: Final = (create_catalog, read_paths, write_paths, create_extern
 
 
 def permitted(rule: Rule, principal: Principal, chain: Chain) -> bool:
-    """Whether ``principal`` passes ``rule`` on what the chain leads to, whether or not that exists."""
+    """Whether ``principal`` passes ``rule`` on the entity of the chain, whether or not that exists."""
     return principal.admin or rule(Subject(principal.names, chain))
 
 
 def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
-    """Whether an operation may go on: it is permitted, or it may answer that what it is about does not exist.
+    """Whether an operation may go on: it is permitted, or it may answer that its subject does not
+    exist.
 
-    ``create_schema`` is about the namespace to create; it has to be permitted on the last level above it that exists.
+    ``create_schema`` is about the namespace to create; it has to be permitted on the last level
+    above it that exists.
     """
     if rule is create_schema:
         level = len(chain.levels) - 1 if chain.missing is None else chain.missing

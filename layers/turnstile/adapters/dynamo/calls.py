@@ -1,9 +1,11 @@
-"""Sends requests to DynamoDB: each counted, each fault classified, retried with full jitter within a deadline.
+"""Sends requests to DynamoDB: each counted, each fault classified, retried with full jitter within
+a deadline.
 
-A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request is sent again. So is
-one whose answer was lost. That is safe: a conditional write that was applied refuses its own repetition and returns the
-row that holds its identity, and a transaction is repeated under the same token. A refusal after a lost answer says so
-(``uncertain``): the first request may still be in flight, and meet a row that takes it. When time is up a writer gets
+A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request
+is sent again. So is one whose answer was lost. That is safe: a conditional write that was applied
+refuses its own repetition and returns the row that holds its identity, and a transaction is
+repeated under the same token. A refusal after a lost answer says so (``uncertain``): the first
+request may still be in flight, and meet a row that takes it. When time is up a writer gets
 ``Throttled`` only if *no* attempt can have had effect, else ``OutcomeUnknown``.
 """
 
@@ -96,7 +98,8 @@ _MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException
 
 
 def fault_of(error: Exception) -> Fault:
-    """Classify an error of botocore. In doubt it is LOST: never say "not applied" of what may have been (I3)."""
+    """Classifies an error of botocore. In doubt it is LOST: a request that may have been applied is
+    never "not applied" (I3)."""
     if isinstance(error, ClientError):
         return _fault_of_response(error)
     if isinstance(error, _UNSENT):
@@ -166,7 +169,8 @@ class Caller:
             request = request | {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
     def read_batches(self, table: str, keys: Sequence[Item]) -> Iterator[Item]:
-        """The items of ``keys`` that exist, in any order; a request for each hundred, and more for what is left out."""
+        """The items of ``keys`` that exist, in any order; a request for each hundred, and more for
+        unprocessed keys."""
         for start in range(0, len(keys), BATCH_GET_MAX):
             batch: Any = {table: {"Keys": list(keys[start : start + BATCH_GET_MAX]), "ConsistentRead": True}}
             retries = self.retries()

@@ -163,8 +163,8 @@ def model_of(key: str) -> type[RefRow]:
 
 
 def attribute_at(model: type[Model], path: Path) -> Attribute[Any]:
-    """The attribute that serialises the value under ``path``: of the model, or a member of one of its collections. Raises
-    ValueError for what the model does not declare."""
+    """The attribute that serialises the value under ``path``: of the model, or a member of one of
+    its collections. Raises ValueError for an undeclared path."""
     attribute = model.get_attributes().get(str(path[0]))
     if attribute is None:
         raise ValueError(f"{model.__name__} does not declare {path[0]!r}")
@@ -207,7 +207,7 @@ def _decoded(value: Mapping[str, Any]) -> Item:
 
 
 def shown_row(item: Item) -> Row:
-    """The row of ``refs`` in ``item``, or what stands for it if it is damaged."""
+    """The row of ``refs`` in ``item``, or its placeholder if it is damaged."""
     key = item["key"]["S"]
     try:
         row = from_item(model_of(key), item)

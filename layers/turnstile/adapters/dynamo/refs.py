@@ -115,8 +115,10 @@ class DynamoRefs:
         return self._caller.clock_ms()
 
     def _scan(self, kinds: Collection[str], after: str, *, stale: bool) -> dict[str, Any]:
-        """The request for all rows but those whose kind is known to be another: a damaged row, of which only the key says what it
-        was, is to be shown. The key itself is no part of the filter, which AWS allows for a scan and emulators do not."""
+        """The request for all rows but those whose kind is known to be another: a damaged row,
+        whose kind only its key shows, is included. The key itself is no part of the filter, which
+        AWS allows for a scan and emulators do not.
+        """
         others = {f":kind{number}": {"S": kind} for number, kind in enumerate(sorted(KINDS.keys() - set(kinds)))}
         request: dict[str, Any] = {
             "TableName": self._table,
@@ -166,9 +168,11 @@ def write_request(table: str, write: Write) -> Item:
 
 
 class _Expressions:
-    """Renders the tests and actions of one write on a row of ``model``, and collects what their placeholders stand for:
-    ``names`` from attribute to placeholder, ``values`` from placeholder to value. Raises ValueError for an attribute that
-    the model does not declare. (PynamoDB's own expressions take five times the CPU time.)"""
+    """Renders the tests and actions of one write on a row of ``model``, and collects its
+    placeholders: ``names`` from attribute to placeholder, ``values`` from placeholder to value.
+    Raises ValueError for an attribute that the model does not declare. (PynamoDB's own expressions
+    take five times the CPU time.)
+    """
 
     def __init__(self, model: type[Model]) -> None:
         self._model = model
@@ -199,7 +203,7 @@ class _Expressions:
                 return f"({' OR '.join(map(self.condition, tests))})"
 
     def update(self, actions: Sequence[Action]) -> str:
-        """The update expression that does what ``actions`` say. Raises ValueError if there are none."""
+        """The update expression for ``actions``. Raises ValueError if there are none."""
         sections: dict[str, list[str]] = {}
         for action in actions:
             section, clause = self._clause(action)

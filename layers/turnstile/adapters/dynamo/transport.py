@@ -1,10 +1,11 @@
-"""Signs, sends and parses the adapter's requests in the place of botocore's own endpoint, which takes twice the CPU time
-(docs/performance.md).
+"""Signs, sends and parses the adapter's requests in the place of botocore's own endpoint, which
+takes twice the CPU time (docs/performance.md).
 
-botocore calls ``before-call`` once a request is built, and takes the handler's answer instead of sending it. Parameters,
-endpoint, credentials, configuration, connections and the exceptions that are raised stay botocore's. What this handler
-does not know (another operation, another signature, an endpoint with a path) it leaves to botocore, by answering nothing;
-an error is parsed by botocore's parser, but for the row that a condition was refused with.
+botocore calls ``before-call`` once a request is built, and takes the handler's answer instead of
+sending it. Parameters, endpoint, credentials, configuration, connections and the exceptions that
+are raised stay botocore's. This handler leaves unknown requests (another operation, another
+signature, an endpoint with a path) to botocore, by answering nothing; an error is parsed by
+botocore's parser, except for the row that a condition was refused with.
 """
 
 from __future__ import annotations
@@ -64,11 +65,13 @@ class Transport:
         context: dict[str, Any],
         **_: Any,
     ) -> tuple[AWSResponse, dict[str, Any]] | None:
-        """Returns the HTTP response and what it says, as botocore parses it; None leaves the request to botocore.
+        """Returns the HTTP response and its content, as botocore parses it; None leaves the request
+        to botocore.
 
         Raises:
             BotoCoreError: no answer came, or a damaged one, as from botocore.
-            ResponseParserError: the request was accepted, says the status, but the body is not what DynamoDB sends.
+            ResponseParserError: the status says that the request was accepted, but the body is not
+                DynamoDB's.
         """
         host = _host(params["url"])
         version = context.get("auth_type") or request_signer.signature_version
@@ -222,8 +225,8 @@ def _check(response: AWSResponse) -> None:
 
 
 def _accepted(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
-    """What the answer to an accepted request says. Of the headers its metadata has one, the date: the service's
-    clock."""
+    """The parsed answer to an accepted request. Of the headers its metadata has one, the date: the
+    service's clock."""
     try:
         parsed = _members(response, model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

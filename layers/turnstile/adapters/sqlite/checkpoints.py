@@ -1,13 +1,16 @@
-"""Checkpoints beside the writers: pages move from the WAL into the database while groups are written.
+"""Checkpoints beside the writers: pages move from the WAL into the database while groups are
+written.
 
-Every commit appends to the WAL. When that has grown to ``CHECKPOINT_PAGES``, a thread copies its pages into the database,
-which keeps nobody waiting. Under steady writes the WAL has grown on meanwhile, and it is written from its start again only
-when nothing of it is left to copy. So the leader of the next group copies the small rest, with the groups' lock in hand.
+Every commit appends to the WAL. When that has grown to ``CHECKPOINT_PAGES``, a thread copies its
+pages into the database, which delays no writer. Under steady writes the WAL has grown on meanwhile,
+and it is written from its start again only when nothing of it is left to copy. So the leader of the
+next group copies the small rest, with the groups' lock in hand.
 
-A checkpoint that fails because the disk is full or the file is busy changes nothing: the WAL still has every page, and the
-next one begins when it has grown on. One that fails otherwise may not be repeated (``failure``): the system forgets pages
-whose sync failed, and SQLite counts some as copied before their sync. The store then takes no writes until it is opened
-anew, which copies the whole WAL again.
+A checkpoint that fails because the disk is full or the file is busy changes nothing: the WAL still
+has every page, and the next one begins when it has grown on. One that fails otherwise may not be
+repeated (``failure``): the system forgets pages whose sync failed, and SQLite counts some as copied
+before their sync. The store then takes no writes until it is opened anew, which copies the whole
+WAL again.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ class Checkpoints:
         self._due.set()
 
     def finish(self, writer: apsw.Connection) -> None:
-        """Copy what the thread left; called with the groups' lock in hand, after the group was answered."""
+        """Copies the pages that the thread left; called with the groups' lock in hand, after the
+        group was answered."""
         if self._rest:
             self._rest = False
             self._checkpoint(writer)
@@ -81,7 +85,7 @@ class Checkpoints:
                 self._rest = True
 
     def _checkpoint(self, connection: apsw.Connection) -> None:
-        """Copy what no reader needs in the WAL."""
+        """Copies the pages in the WAL that no reader needs."""
         if self.failure is not None:
             return
         try:

@@ -1,12 +1,15 @@
-"""Copies of a SQLite store: taken while it is used, checked, and put in its place again.
+"""Copies of a SQLite store: taken while it is used, checked, and restored.
 
-    back_up     SQLite's own copy of one moment into a new folder: one file without a WAL, and a manifest
-    read        the manifest of a folder, and whether its file is what that says
-    put_back    the file into the place of the store; what was there is moved into a folder beside it
+    back_up     SQLite's own copy of one moment into a new folder: one file without a WAL, and a
+                manifest
+    read        the manifest of a folder, after a check of its file
+    put_back    the file into the place of the store; the replaced files are moved into a folder
+                beside it
 
-A file that is put in its place beside the ``-wal`` of another state is undone by SQLite, which plays that WAL into it. So the
-old ``-wal`` and ``-shm`` are moved first. While a restore is under way its copy lies beside the store (``staged_copy``), and the store
-is not opened: what is there may be the old file without its WAL.
+A file that is put beside the ``-wal`` of another state is undone by SQLite, which plays that WAL
+into it. So the old ``-wal`` and ``-shm`` are moved first. During a restore its copy lies beside the
+store (``staged_copy``), and the store is not opened: the file there may be the old one without its
+WAL.
 """
 
 from __future__ import annotations
@@ -40,11 +43,12 @@ _SHARED_LOCKS: Final = (0x40000000 + 2, 510)
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup says of itself.
+    """The manifest of a backup.
 
     Attributes:
         format: of the manifest; a newer one is refused.
-        taken_ms: when it was begun, in milliseconds since the epoch: what was acknowledged before is in it.
+        taken_ms: when it was begun, in milliseconds since the epoch: every earlier acknowledged
+            write is in it.
         release: the version of Turnstile that took it.
         schema: the version of the file's tables.
         store: the file that it is a copy of.
@@ -103,7 +107,7 @@ def back_up(store: Path, folder: Path, *, now_ms: int, release: str) -> Manifest
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of a backup whose file is as it says. Raises StorageFault for any other folder."""
+    """The manifest of a backup whose file is unchanged. Raises StorageFault for any other folder."""
     remedy = "name a folder that 'turnstile backup' made, whole"
     try:
         manifest = msgspec.json.decode((folder / MANIFEST_FILE).read_bytes(), type=Manifest)
@@ -123,8 +127,8 @@ def read(folder: Path) -> Manifest:
 
 
 def put_back(folder: Path, store: Path, *, now_ms: int) -> Path | None:
-    """Puts the backup in ``folder`` in the place of ``store``; returns the folder where what was there is kept, None if nothing was. May be
-    repeated after it was interrupted.
+    """Puts the backup in ``folder`` in the place of ``store``; returns the folder with the replaced
+    files, None if there were none. May be repeated after it was interrupted.
 
     Raises:
         StoreUnavailable: a process has the store open.

@@ -1,22 +1,28 @@
-"""Reads and write groups of one SQLite file, shared by the threads of a process and by several processes.
+"""Reads and write groups of one SQLite file, shared by the threads of a process and by several
+processes.
 
-The file is in WAL mode with ``synchronous=FULL``: a write is answered after its bytes were synced, so neither ``kill -9``
-nor a loss of power takes back what was acknowledged. Readers see only what was synced.
+The file is in WAL mode with ``synchronous=FULL``: a write is answered after its bytes were synced,
+so neither ``kill -9`` nor a loss of power takes back an acknowledged write. Readers see only synced
+writes.
 
-Write groups. A thread that wants to write puts its job into a queue. If no group is being written, the thread becomes
-the leader: it takes every waiting job, runs all of them in one transaction, commits (one fsync) and wakes the others.
-Jobs that arrive meanwhile form the next group, led by the first of them. A single writer so pays one commit and no
-hand-over between threads; many writers share commits. Between processes, a lock on a file beside the database orders the
-groups (``file``).
+Write groups. A thread that wants to write puts its job into a queue. If no group is being written,
+the thread becomes the leader: it takes every waiting job, runs all of them in one transaction,
+commits (one fsync) and wakes the others. Jobs that arrive meanwhile form the next group, led by the
+first of them. A single writer so pays one commit and no hand-over between threads; many writers
+share commits. Between processes, a lock on a file beside the database orders the groups (``file``).
 
-What a failed group means:
+The meaning of a failed group:
 
-    before COMMIT    the transaction is rolled back; nothing of the group was applied (``StoreUnavailable``)
-    during COMMIT    the disk is full: the record that commits was not written, nothing was applied (``StoreUnavailable``);
-                     any other error: it is not known whether the group was applied (``OutcomeUnknown``)
+    before COMMIT    the transaction is rolled back; nothing of the group was applied
+                     (``StoreUnavailable``)
+    during COMMIT    the disk is full: the record that commits was not written, nothing was applied
+                     (``StoreUnavailable``);
+                     any other error: it is not known whether the group was applied
+                         (``OutcomeUnknown``)
 
-After a commit or a checkpoint that failed on a sync, what the disk holds is not what the system's memory shows. The store
-takes no writes until it is opened anew: that copies the whole WAL into the database, syncs it, and begins another WAL.
+After a commit or a checkpoint that failed on a sync, the disk may differ from the system's memory.
+The store takes no writes until it is opened anew: that copies the whole WAL into the database,
+syncs it, and begins another WAL.
 """
 
 from __future__ import annotations
@@ -47,7 +53,7 @@ _TRIM_EVERY: Final = 1024
 
 
 class _Job(Generic[T]):
-    """One waiting write: what to run, and what became of it."""
+    """One waiting write: its function, and its result."""
 
     __slots__ = ("error", "leads", "result", "run", "settled", "turn")
 
@@ -164,7 +170,7 @@ class Database:
             raise self._noted(self._file.fault(error, "read")) from error
 
     def _noted(self, fault: StoreUnavailable) -> StoreUnavailable:
-        """Remembers damage: what was damaged once stays so until the file is put right and opened anew."""
+        """Records damage: the store counts as damaged until the file is put right and opened anew."""
         if fault.cause is StoreCause.DAMAGED:
             self.damage = fault.message
         return fault
@@ -177,14 +183,14 @@ class Database:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def write(self, run: Callable[[apsw.Connection], T]) -> T:
-        """Run ``run`` in a transaction and return its result after the transaction was synced.
+        """Runs ``run`` in a transaction and returns its result after the transaction was synced.
 
-        ``run`` may be run with jobs of other threads in one transaction: it sees their changes. It must raise before it
-        has changed anything, or not at all; what it raises is raised here.
+        ``run`` may be run with jobs of other threads in one transaction: it sees their changes. It
+        must raise before it has changed anything, or not at all; its errors are raised here.
 
         Raises:
             StoreUnavailable: nothing was applied.
-            OutcomeUnknown: the commit failed in a way that does not tell.
+            OutcomeUnknown: the commit failed, and it is unknown whether it was applied.
         """
         job = _Job(run)
         with self._mutex:

@@ -1,4 +1,5 @@
-"""The SQLite file itself: its format, connections to it, the lock between processes, and what its errors mean."""
+"""The SQLite file itself: its format, connections to it, the lock between processes, and the
+meaning of its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LOCK_S: Final = 5.0
 """How long a writer waits for other processes, before it has changed anything."""
 
 HUNG_LOCK_S: Final = 0.2
-"""The same after one has waited in vain, until the lock is free again: what waits behind it is answered at once."""
+"""The same after one wait without success, until the lock is free again: later waiters are answered
+at once."""
 
 _SCHEMA: Final = """
 CREATE TABLE refs (key TEXT PRIMARY KEY, row BLOB NOT NULL);
@@ -46,12 +48,13 @@ IN_USE: Final = 0x54535455
 
 _CACHE_KB: Final = 16_000
 _WAL_BYTES: Final = 128 * 1024 * 1024
-"""What the WAL keeps of its size after a checkpoint; it is written again from its start, which is faster than to grow."""
+"""The size of the WAL after a checkpoint; it is written again from its start, which is faster than
+growing."""
 
 _NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _CUT: Final = {apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_DATA}
 RESTORE: Final = "stop the server and put a backup back ('turnstile restore'), then 'turnstile repair --all'"
-"""What to do about a damaged file."""
+"""The remedy for a damaged file."""
 
 _REFUSED: Final = (apsw.SQLError, apsw.SchemaChangeError)
 """Errors of a statement that SQLite cannot make a program of."""
@@ -155,8 +158,8 @@ class StoreFile:
     # -- what the file is -----------------------------------------------------------------------------------------
 
     def check_in_place(self) -> None:
-        """Raises StoreUnavailable if the file was deleted, moved or replaced since it was opened: what is written to it now
-        would be gone with this process (I6)."""
+        """Raises StoreUnavailable if the file was deleted, moved or replaced since it was opened:
+        writes to it now would be gone with this process (I6)."""
         try:
             if self._identify() == self._identity:
                 return
@@ -169,9 +172,11 @@ class StoreFile:
         )
 
     def fault(self, error: Exception, what: str) -> StoreUnavailable:
-        """The error of the store for one of SQLite or of the system; ``what`` could not be done to the file.
+        """The error of the store for one of SQLite or of the system; ``what``: the action on the
+        file that failed.
 
-        A statement that SQLite refuses means damage only where a table or column of the store is gone: else the statement is wrong.
+        A statement that SQLite refuses means damage only if a table or column of the store is gone:
+        else the statement is wrong.
         """
         fault = fault_of(self.path, error, what)
         if fault.cause is not StoreCause.DAMAGED or not isinstance(error, _REFUSED):
@@ -193,10 +198,12 @@ class StoreFile:
         return stat.st_dev, stat.st_ino
 
     def _prepare(self) -> None:
-        """Make the file one of this store's, whole or not at all, readable for its owner only (I12).
+        """Makes the file one of this store's, whole or not at all, readable for its owner only
+        (I12).
 
-        If no other process has it open, the close at the end moves what the WAL has into the database and syncs it: what
-        a process that was killed left is durable before anybody reads it, even if its last sync had failed.
+        If no other process has it open, the close at the end moves the WAL's pages into the
+        database and syncs it: writes of a process that was killed are durable before any read, even
+        if its last sync had failed.
         """
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -243,7 +250,8 @@ class StoreFile:
 
 
 def fault_of(path: Path, error: Exception, what: str) -> StoreUnavailable:
-    """The error of the store at ``path`` for one of SQLite or of the system; ``what`` could not be done to the file."""
+    """The error of the store at ``path`` for one of SQLite or of the system; ``what``: the action
+    on the file that failed."""
     cause, problem, remedy = _cause(path, error)
     return StoreUnavailable(cause, f"{path} could not be {what}: {problem}", remedy=remedy)
 

@@ -14,10 +14,12 @@ _TRIES: Final = 30
 
 
 class GroupLock:
-    """An advisory lock on a file, which the kernel releases when its holder dies. One thread of a process uses it at a time.
+    """An advisory lock on a file, which the kernel releases when its holder dies. One thread of a
+    process uses it at a time.
 
-    A second lock is the queue: whoever waits for the first one holds it, so that a process that writes group after group
-    cannot keep the others out. Only a thread of its own ever blocks in the kernel, where no time limit would reach it.
+    A second lock is the queue: a process that waits for the first one holds it, so that a process
+    that writes group after group cannot keep the others out. Only a thread of its own ever blocks
+    in the kernel, where no time limit would reach it.
 
     Raises:
         OSError: the files cannot be made, or their filesystem has no locks.
@@ -68,7 +70,7 @@ class GroupLock:
                 self._close()
 
     def _try(self) -> bool:
-        """Tries for about as long as a group takes, first in the queue if nobody else is."""
+        """Tries for about the duration of a group, first in the queue if no other process is."""
         queued = False
         try:
             for _ in range(_TRIES):

@@ -24,10 +24,11 @@ _LARGE: Final = msgspec.msgpack.Decoder(tuple[bytes, int, str, int])
 
 
 class SqliteObjs(StoredObjs):
-    """``turnstile.store.ports.Objs``. What has expired counts as absent, and is removed by ``remove_expired``.
+    """``turnstile.store.ports.Objs``. Expired objs count as absent; ``remove_expired`` removes
+    them.
 
     Args:
-        cache_bytes: memory for objs that were read or written; 0: none are kept.
+        cache_bytes: memory for objs that were read or written; 0: none are cached.
         on_request: called after each statement or transaction with its name.
     """
 
@@ -134,7 +135,7 @@ class _Rows:
 
 
 def _check_id(id: str) -> None:
-    """Refuse what DynamoDB refuses as a sort key, so that no store takes what another one cannot hold."""
+    """Refuses sort keys that DynamoDB refuses, so that every store accepts the same keys."""
     size = len(id.encode())
     if not 0 < size <= _ID_BYTES:
         raise ValueError(f"ValidationException: the id of an obj has 1 to {_ID_BYTES} bytes, not {size}")

@@ -44,7 +44,7 @@ def encode(row: Row) -> bytes:
 
 
 def decode(key: str, data: bytes) -> Row:
-    """The row of ``encode`` under ``key``, or what stands for it if it is damaged (``is_damaged``)."""
+    """The row of ``encode`` under ``key``, or its placeholder if it is damaged (``is_damaged``)."""
     try:
         row: Any = _DECODER.decode(data)
     except Exception as error:  # whatever bytes lead to that are no row

@@ -103,7 +103,7 @@ def first_token(version: int, request_id: str, now: int) -> str:
 
 
 def version_of(token: str) -> int:
-    """The version in a token; raises InvalidRequest for what is no token."""
+    """The version in a token; raises InvalidRequest for an invalid token."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         raise InvalidRequest(
@@ -167,15 +167,18 @@ def _write(entry: Entry) -> tuple[Action, ...]:
 
 
 def replayed(ref: NamedRef, token: str, request_id: str) -> Entry | None:
-    """What this request wrote in place of ``token`` when it was applied before; None when it was not, or is forgotten."""
+    """The value that this request wrote in place of ``token`` when it was applied before; None when
+    it was not, or the row has no record of it any more."""
     version = version_of(token) + 1
     entry = ref.at(version)
     return entry if entry is not None and entry.token == token_of(version, request_id, token) else None
 
 
 def creation(ref: NamedRef, value: str, request_id: str) -> Entry | None:
-    """What this request wrote when it created the reference before, in this life or, if that is remembered, in an
-    earlier one; None when it did not. If later values have pushed it out of the row, ``value`` fills in."""
+    """The value that this request wrote when it created the reference before, in this life or, if
+    that is recorded, in an earlier one; None when it did not. If later values have pushed it out of
+    the row, ``value`` fills in.
+    """
     version = version_of(ref.made)
     if ref.made == first_token(version, request_id, ref.created):
         return ref.at(version) or Entry(version, ref.made, value, ref.created)

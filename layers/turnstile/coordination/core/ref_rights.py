@@ -1,10 +1,11 @@
-"""Who may do what with a reference (I12).
+"""Rights on references (I12).
 
     rights    {principal or role: READ, SWAP and OWN in any sum}
 
-The rights are in the reference's own row, so they cost no request, and a swap is authorized by the row that it changes.
-They are an ``Access`` in a form that one condition of a write can check: SELECT reads, MODIFY swaps and reads what it may
-replace, the owner does everything. A reference without rights is for admins.
+The rights are in the reference's own row, so they cost no request, and a swap is authorized by the
+row that it changes. They are an ``Access`` in a form that one condition of a write can check:
+SELECT reads, MODIFY swaps and reads the value that it may replace, the owner does everything. A
+reference without rights is for admins.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def unchanged(rights: Rights) -> Clause:
 
 
 def owned_by(owner: str) -> dict[str, int]:
-    """The rights on what ``owner`` creates; empty: admins only."""
+    """The rights on references that ``owner`` creates; empty: admins only."""
     return {owner: OWN} if owner else {}
 
 

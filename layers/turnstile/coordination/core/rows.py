@@ -21,11 +21,13 @@ TERM_MOST_MS: Final = 3_600_000
 class LeaseRow(StoredRow, frozen=True):
     """A lease as it is stored.
 
-    ``holder`` is a random token that every renewal replaces: a copy of a process that renews with an old one is
-    refused. ``until`` only ever rises. A lease is taken over when the taker's clock is past it; a wrong clock may take
-    it early. So where a lease must exclude others for certain, use what the row orders: ``Lease.start`` (the new
-    holder's times begin where those of the one before end) or ``fence`` (which rises with every holder). Rows are never
-    deleted: a new one would give times and fences out a second time."""
+    ``holder`` is a random token that every renewal replaces: a copy of a process that renews with
+    an old one is refused. ``until`` only ever rises. A lease is taken over when the taker's clock
+    is past it; a wrong clock may take it early. If a lease must exclude others for certain, use an
+    order that the row keeps: ``Lease.start`` (the new holder's times begin where those of the one
+    before end) or ``fence`` (which rises with every holder). Rows are never deleted: a new one
+    would give times and fences out a second time.
+    """
 
     kind: ClassVar[str] = "lease"
 
@@ -51,8 +53,8 @@ def take_first_lease(key: str, holder: str, now: int, until: int) -> Insert:
 
 
 def take_over_lease(last: LeaseRow, holder: str, until: int) -> Change:
-    """The next lease of a name whose ``last`` one is over. Refused if another process has taken or extended it, which
-    moves the end; a renewal that does not move the end does not matter."""
+    """The next lease of a name whose ``last`` one is over. Refused if another process has taken or
+    extended it, which moves the end; a renewal that does not move the end does not matter."""
     return Change(
         last.key,
         (Clause("same end", "I2", "times begin where those of the last lease end", Equals(("until",), last.until)),),
@@ -80,9 +82,10 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.@-]{1,255}")
 
 
 class Updateable(StoredRow, frozen=True):
-    """An object as it is stored; ``token`` names this version of it, and each change compares and swaps it (Polaris,
-    "Special case: consistent, updateable objects"). For what is changed by one owner at a time and needs no history;
-    everything else is immutable objs behind a HEAD."""
+    """An object as it is stored; ``token`` names this version of it, and each change compares and
+    swaps it (Polaris, "Special case: consistent, updateable objects"). For objects that are changed
+    by one owner at a time and need no history; everything else is immutable objs behind a HEAD.
+    """
 
     kind: ClassVar[str] = "updateable"
 
@@ -143,15 +146,17 @@ def check_payload(payload: bytes) -> bytes:
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """The payload of a coordinated task's object (Polaris, "Special case: coordinated tasks").
 
-    The process that begins a task holds a lease on it; another takes it over when that lease is over. Each step writes a
-    new payload under the version that it was computed from. So one of two processes that begin at once wins, and a
-    process that lost the lease cannot leave a result any more (I10).
+    The process that begins a task holds a lease on it; another takes it over when that lease is
+    over. Each step writes a new payload under the version that it was computed from. So one of two
+    processes that begin at once wins, and a process that lost the lease cannot leave a result any
+    more (I10).
 
     Attributes:
-        attempt: rises by one whenever the task is begun. What the task writes elsewhere can be fenced with it.
+        attempt: rises by one whenever the task is begun. Other writes of the task can be fenced
+            with it.
         until: end of the lease of the running attempt; 0 when none runs.
         began: when the present or the last attempt began.
-        result: what the last attempt that succeeded left; ``succeeded`` is its number.
+        result: the result of the last attempt that succeeded; ``succeeded`` is its number.
         failure: why the last attempt failed; empty when it did not.
         abandoned: attempts that were taken over since the last one that succeeded.
     """

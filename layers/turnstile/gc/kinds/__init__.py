@@ -1,6 +1,8 @@
-"""The kinds of garbage, and the scanner of each, whose docstring says what it collects, since when that is unreachable,
-what announces the removal to others, and what a crash leaves behind. A new kind is a scanner in this folder, an entry in
-``SCANNERS``, a member of ``Kind`` (``store/core/rows.py``), and a grace period in ``gc/core.py`` if none fits."""
+"""The kinds of garbage, and the scanner of each. Its docstring says which items it collects, since
+when they are unreachable, how the removal is announced to others, and the state after a crash. A
+new kind is a scanner in this folder, an entry in ``SCANNERS``, a member of ``Kind``
+(``store/core/rows.py``), and a grace period in ``gc/core.py`` if none fits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of dropped tables, dropped catalogs and deleted references after their grace periods."""
+"""The remains of dropped tables, dropped catalogs and deleted references after their grace periods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, SomeRejected
 
 _CATALOG_OBJS: Final = prefixes("history")
-"""Commits before what they lead to. What belongs to tables lies in the same partition and goes with the tables."""
+"""Commits before the objs that they lead to. Objs of tables lie in the same partition and go with
+the tables."""
 
 
 class DroppedTableScanner(Scanner):
@@ -68,7 +69,8 @@ class DroppedTableScanner(Scanner):
             yield Batch((item,), partial(self._remove, head, owner))
 
     def _needed(self, head: TableHead, owner: Location, now: int) -> str:
-        """Who needs files of a dropped table; empty for nobody, and once the purge has begun: nobody can come since then."""
+        """The entity that needs files of a dropped table; empty for none, and once the purge has
+        begun, because no new one can be added then."""
         if head.reason == PURGING:
             return ""
         tree = self._trees.get(head.catalog.lower())

@@ -19,10 +19,12 @@ class GroupScanner(Scanner):
     """Kind ``groups``.
 
     - Collects: rows that decided large groups.
-    - Unreachable since: the decision; of a group that nobody decided, its deadline. Until the grace is over a row answers
-      repetitions of the group (I3); the entries in its tables do so afterwards, as long as they are remembered.
-    - Announced by: nothing. Entries that HEADs still have of the group are folded or removed first, and while one has
-      any, the row stays (I8, I10): a missing row means that the group was aborted.
+    - Unreachable since: the decision; of an undecided group, its deadline. Until the grace is over
+      a row answers repetitions of the group (I3); afterwards the entries in its tables do, for as
+      long as identities live.
+    - Announced by: nothing. Entries that HEADs still have of the group are folded or removed first,
+      and while one has any, the row stays (I8, I10): a missing row means that the group was
+      aborted.
     - A crash leaves: the row or none.
     """
 

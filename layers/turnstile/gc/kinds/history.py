@@ -14,8 +14,8 @@ from turnstile.store.core.rows import prefixes
 from turnstile.store.core.writes import Row
 
 _PREFIXES: Final = prefixes("history")
-"""Commits, entities, segments, in this order: a commit goes before what it leads to, so that a HEAD of the past is whole
-or gone."""
+"""Commits, entities, segments, in this order: a commit goes before the objs that it leads to, so
+that a HEAD of the past is whole or gone."""
 
 _BITS: Final = 1 << 26  # at most, 8 MB: at three million objs one in ten thousand stays for another run
 _BITS_PER_OBJ: Final = 20
@@ -23,18 +23,20 @@ _ENTRY_BYTES: Final = 20  # of a packed index, at least
 
 
 class HistoryScanner(Scanner):
-    """Kind ``history``: marks everything that ``KeptTrees`` lead to, in bounded memory, and sweeps the objs that are old and
-    not marked, in id order, oldest commits first.
+    """Kind ``history``: marks everything that ``KeptTrees`` lead to, in bounded memory, and sweeps
+    the objs that are old and not marked, in id order, oldest commits first.
 
     - Collects: old commits, entities and segments that only these named, lost attempts, lost parts.
     - Unreachable since: they were replaced, at the latest at the edge; or since they were written.
-    - Announced by: the ``Fence`` in the catalog's row, which keeps what was replaced before the edge from coming back.
+    - Announced by: the ``Fence`` in the catalog's row, which keeps objs that were replaced before
+      the edge from coming back.
     - A crash leaves: fewer objs. Nothing is kept between runs.
 
-    Commits between edge and HEAD need no marks: what they lead to was there at the edge, was written since, or was
-    brought in by a restoring commit, which is marked. What is written during the sweep is young, and a change starts from
-    a HEAD, so nothing that is swept can become reachable again (I10). A page token pins a HEAD for an hour, a change
-    computes from one for seconds: both lie on this side of the edge.
+    Commits between edge and HEAD need no marks: the objs that they lead to were there at the edge,
+    were written since, or were brought in by a restoring commit, which is marked. Objs that are
+    written during the sweep are young, and a change starts from a HEAD, so no swept obj can become
+    reachable again (I10). A page token pins a HEAD for an hour, a change computes from one for
+    seconds: both lie on this side of the edge.
     """
 
     row_kind = "catalog"

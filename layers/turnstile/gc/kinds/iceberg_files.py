@@ -31,22 +31,24 @@ _KNOWN: Final = (".parquet", ".orc", ".avro", ".puffin", ".stats")
 class IcebergDataScanner(Scanner):
     """Kind ``iceberg-files``.
 
-    - Collects: files below the locations of managed tables of the present tree, of the formats that Iceberg's writers make,
-      that are older than their grace period and that no metadata file names: of expired snapshots, of writers that died
-      before they committed. Only of tables that ask for it (``iceberg.core.expiry.removes``). Of all tables: what writes of this
-      service that were cut off have left on a file system (``left_overs``).
-    - Reachable is what is named by any metadata file that lies in the table's location, current or not, or in the location
-      of a clone that the present or a kept HEAD has. Every HEAD that is kept leads to such a file; kind ``iceberg`` removes
-      one only after the kept history. So nothing is removed that the catalog's past or a named snapshot of it shows (I10).
-    - Unreachable since: they were written, or the edge of the kept history, which the last metadata file that named them did
-      not outlive.
-    - Announced by: the ``Fence`` in the catalog's row. Before each batch the metadata files are listed again, and what new
-      ones name stays.
+    - Collects: files below the locations of managed tables of the present tree, of the formats that
+      Iceberg's writers make, that are older than their grace period and that no metadata file
+      names: of expired snapshots, of writers that died before they committed. Only of tables that
+      ask for it (``iceberg.core.expiry.removes``). Of all tables: remains of this service's
+      interrupted writes on a file system (``left_overs``).
+    - Reachable: every file that is named by any metadata file in the table's location, current or
+      not, or in the location of a clone that the present or a kept HEAD has. Every HEAD that is
+      kept leads to such a file; kind ``iceberg`` removes one only after the kept history. So no
+      file is removed that the catalog's past or a named snapshot of it shows (I10).
+    - Unreachable since: they were written, or the edge of the kept history, which the last metadata
+      file that named them did not outlive.
+    - Announced by: the ``Fence`` in the catalog's row. Before each batch the metadata files are
+      listed again, and files that new ones name stay.
     - A crash leaves: fewer files.
 
-    What cannot be found out is a ``Problem``, and nothing of that table is removed. A writer may put files in place and commit
-    them within the grace period; one that was frozen for longer has to write them again, as with Iceberg's own
-    ``remove_orphan_files``.
+    An unknown state is a ``Problem``, and nothing of that table is removed. A writer may put files
+    in place and commit them within the grace period; one that was frozen for longer has to write
+    them again, as with Iceberg's own ``remove_orphan_files``.
     """
 
     row_kind = "catalog"
@@ -69,7 +71,7 @@ class IcebergDataScanner(Scanner):
 
 @dataclass
 class _Reached:
-    """What the metadata files below ``folders`` name, as far as they were ``read``."""
+    """The files that the metadata files below ``folders`` name, as far as they were ``read``."""
 
     folders: tuple[str, ...]
     marks: Marks
@@ -84,7 +86,7 @@ class _CatalogScan(IcebergScan):
         self._files = MetadataFiles(self.context.world.storages, self.context.world.ids)
 
     def of_table(self, table: IcebergTable, row: Row | None) -> Iterator[Batch | Problem]:
-        """What is to go of one table. Raises NotKnown or TurnstileError if that cannot be found out."""
+        """The items of one table. Raises NotKnown or TurnstileError if they are unknown."""
         if row is None or not self.owns(table, row) or row["created"] > self.kept.began - SETTLED_MS:
             return
         storage = self.context.world.storages.open(table.location)
@@ -111,7 +113,8 @@ class _CatalogScan(IcebergScan):
         yield from batches(items, partial(self._remove, table, row, reached))
 
     def _old(self, file: Stat) -> bool:
-        """Whether a file may go at all: by its age, and its name. Hidden ones are somebody else's, as in Iceberg."""
+        """Whether a file may go at all: by its age, and its name. Hidden ones belong to other
+        programs, as in Iceberg."""
         if file.modified_ms > self.now - self.context.grace.unnamed_ms - SETTLED_MS:
             return False
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
@@ -136,7 +139,8 @@ class _CatalogScan(IcebergScan):
         return reached
 
     def _read_new(self, reached: _Reached) -> None:
-        """Marks what metadata files name that were not read before. One that is gone by now names nothing."""
+        """Marks the files that unread metadata files name. A metadata file that is gone by now
+        names nothing."""
         for folder in reached.folders:
             storage = self.context.world.storages.open(folder)
             for file in storage.list_all():

@@ -34,15 +34,17 @@ from turnstile.store.ports import LogStorage, Rejected
 
 _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
 OTHERS_FILES: Final = ("dropped", "recovering", "pinned")
-"""States in which a table's staged files are not collected here: a dropped table's go with the table, a restored table's
-floor may be older than its log, and those at a clone's location are its source's."""
+"""States in which a table's staged files are not collected here: a dropped table's go with the
+table, a restored table's floor may be older than its log, and those at a clone's location are its
+source's.
+"""
 
 
 class StagedFileScanner(Scanner):
     """Kind ``staged``.
 
-    - Collects: staged files at or below the floor, losers and published winners alike; and what writes that were cut off have left
-      on a file system (``left_overs``).
+    - Collects: staged files at or below the floor, losers and published winners alike; and remains
+      of interrupted writes on a file system (``left_overs``).
     - Unreachable since: the version was decided; a winner since it left the tail.
     - Announced by: the floor, which was raised before and never falls.
     - A crash leaves: fewer files.
@@ -84,8 +86,8 @@ class StagedFileScanner(Scanner):
         return items, undecided
 
     def _remove(self, head: TableHead, storage: LogStorage, items: tuple[Item, ...]) -> None:
-        """Removes what the HEAD as it is now still lets go: a name at or below its floor that its tail does not carry cannot
-        come back (``staged_candidates``)."""
+        """Removes the files that the present HEAD still lets go: a name at or below its floor that
+        its tail does not carry cannot come back (``staged_candidates``)."""
         row = self._world.refs.read(head.key)
         present = TableHead.from_row(row) if row is not None else None
         if present is None or present.state in OTHERS_FILES:
@@ -114,10 +116,12 @@ def _published(storage: LogStorage, first: int) -> dict[int, int]:
 class StagingTableScanner(Scanner):
     """Kind ``staging``.
 
-    - Collects: files, metadata objs and row of a staging table that was never registered, or whose version 0 was awaited in vain; then its name too.
+    - Collects: files, metadata objs and row of a staging table that was never registered, or whose
+      version 0 never arrived; then its name too.
     - Unreachable since: the row was created.
-    - Announced by: the row's state. A registration needs the row to be open and consumes it in its own transaction, so
-      whichever comes first wins: a registration before the announcement leaves no row, one after it is refused.
+    - Announced by: the row's state. A registration needs the row to be open and consumes it in its
+      own transaction, so whichever comes first wins: a registration before the announcement leaves
+      no row, one after it is refused.
     - A crash leaves: the announced row, which the next run takes up without waiting.
     """
 

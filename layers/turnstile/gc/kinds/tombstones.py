@@ -45,7 +45,7 @@ class TombstoneCollector:
         self._reader, self._trees = CatalogReader(context.world), dict[str, Tree | None]()
 
     def scan(self, head: TableHead, now: int) -> Iterator[Batch | Problem]:
-        """What is to be removed at ``now`` (ms) with the HEAD of a table that ``is_over``."""
+        """The items to remove at ``now`` (ms) with the HEAD of a table that ``is_over``."""
         since, grace = head.changed_at, self._context.grace.tombstone_ms
         if now - since < grace or self._is_shown(head):
             return
@@ -92,7 +92,7 @@ class TombstoneCollector:
         return self._world.refs.read(self._world.space.event_log(head.catalog)) is None
 
     def _marks(self, head: TableHead) -> list[EventMark]:
-        """What the log of events has of the table, and of its runs of maintenance."""
+        """The rows of the log of events for the table, and for its runs of maintenance."""
         space = self._world.space
         keys = [space.event_mark(key) for key in (head.key, runs_key(self._world, head.table_id))]
         return [EventMark.from_row(row) for row in self._world.refs.read_many(keys).values()]

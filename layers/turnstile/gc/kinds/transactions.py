@@ -1,4 +1,5 @@
-"""The journal of transactions: entries whose end is over, entries that are settled, and the files of aborted ones."""
+"""The journal of transactions: entries whose end is over, entries that are settled, and the files
+of aborted ones."""
 
 from __future__ import annotations
 
@@ -27,11 +28,14 @@ from turnstile.store.ports import LogStorage, Rejected
 class TransactionScanner(Scanner):
     """Kind ``transactions``.
 
-    - Collects: entries of the journal; and of aborted transactions the staged files that were freed, at once.
-    - Unreachable since: an open entry since its end, which aborts it; a settled one since it was settled: until the grace is
-      over it answers late repetitions of the transaction (I3). A freed file since the abort, while its version is still to
-      come: nobody but the transaction proposes it. Later it is a file of kind ``staged``.
-    - Announced by: the entry's state, a clause of the write that would ratify the transaction. A removed entry refuses too.
+    - Collects: entries of the journal; and of aborted transactions the staged files that were
+      freed, at once.
+    - Unreachable since: an open entry since its end, which aborts it; a settled one since it was
+      settled: until the grace is over it answers late repetitions of the transaction (I3). A freed
+      file since the abort, while its version is still to come: only the transaction proposes it.
+      Later it is a file of kind ``staged``.
+    - Announced by: the entry's state, a clause of the write that would ratify the transaction. A
+      removed entry refuses too.
     - A crash leaves: an aborted entry, which the next run takes up; or fewer files.
     """
 

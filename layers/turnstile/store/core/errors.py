@@ -1,6 +1,5 @@
-"""Every way Turnstile refuses. Each error carries ``field`` (what is wrong, if one member is), ``remedy`` (what to do) and
-``details`` (data for programs).
-"""
+"""All refusals of Turnstile. Each error carries ``field`` (the member at fault, if there is one),
+``remedy`` (the advice) and ``details`` (data for programs)."""
 
 from __future__ import annotations
 
@@ -94,9 +93,9 @@ class TurnstileError(Exception):
     """Base of all refusals.
 
     Args:
-        message: what is wrong and where, one sentence.
+        message: the fault and its place, one sentence.
         field: the request's member at fault, as a dotted path, if there is one.
-        remedy: what the caller can do; by default what usually helps with an error of this type.
+        remedy: the advice for the caller; by default the usual advice for this type of error.
         details: members a program may want (versions, states), JSON-compatible.
     """
 
@@ -132,8 +131,8 @@ class UnsupportedTable(TurnstileError):
 
 
 class NotFound(TurnstileError):
-    """Something named in the request, ``name``, does not exist; ``what`` says what, in the words of a type: "staged file"
-    of ``NO_SUCH_STAGED_FILE``."""
+    """An entity named in the request, ``name``, does not exist; ``what`` is its kind, in the words
+    of a type: "staged file" of ``NO_SUCH_STAGED_FILE``."""
 
     usual_remedy = "check the name, and that it was not dropped or renamed"
 

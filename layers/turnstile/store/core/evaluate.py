@@ -1,7 +1,9 @@
-"""Conditional writes evaluated on rows in memory: what DynamoDB does with a rendered expression, done by a function.
+"""Conditional writes evaluated on rows in memory: a function with the semantics of DynamoDB's
+rendered expressions.
 
-Stores without expressions of their own use it (the SQLite adapter, the fake of the tests), so one evaluation of clauses
-and actions is checked by the contract suite against DynamoDB and serves everywhere else.
+Stores without expressions of their own use it (the SQLite adapter, the fake of the tests), so one
+evaluation of clauses and actions is checked by the contract suite against DynamoDB and serves
+everywhere else.
 """
 
 from __future__ import annotations

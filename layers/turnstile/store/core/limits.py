@@ -1,4 +1,4 @@
-"""How large things may be: integers, responses and their pages, and what the service stores and does."""
+"""Limits of sizes: integers, responses and their pages, and objects that the service stores."""
 
 from __future__ import annotations
 
@@ -75,8 +75,10 @@ class PageBudget:
         self._left, self._empty = limit, True
 
     def fits(self, size: int) -> bool:
-        """Returns whether an item of this size still fits, and if so counts it. The first item always fits: an empty page
-        would end the listing. What may be stored is limited so that one item never exceeds a response."""
+        """Returns whether an item of this size still fits, and if so counts it. The first item
+        always fits: an empty page would end the listing. Stored items are limited so that one never
+        exceeds a response.
+        """
         if not self._empty and size > self._left:
             return False
         self._left, self._empty = self._left - size, False
@@ -86,8 +88,10 @@ class PageBudget:
 # -- the service --------------------------------------------------------------------------------------------------------
 
 ROW_BUDGET: Final = 30_000
-"""Bytes the tail of a table's HEAD may carry: 32 kB for the row less what its other attributes and a floor update need. A
-deployment may ask for less; with more, a hundred HEADs would not fit one transaction."""
+"""Bytes the tail of a table's HEAD may carry: 32 kB for the row less the size of its other
+attributes and of a floor update. A deployment may ask for less; with more, a hundred HEADs would
+not fit one transaction.
+"""
 
 
 class SpillLimits(msgspec.Struct, frozen=True):
@@ -102,15 +106,17 @@ class SpillLimits(msgspec.Struct, frozen=True):
 class Limits(msgspec.Struct, frozen=True):
     """Sizes in bytes, times in ms.
 
-    ``inline_bytes`` largest inline commit; ``staged_max_bytes`` largest staged commit; ``staged_bytes`` largest staged commit
-    whose content is read whole, and of a larger one the beginning that is; ``first_line_bytes`` largest first line of one;
-    ``prefix_bytes`` how much of a published one is read to answer a replay; ``clock_skew_ms`` how far ahead of the server's clock an
-    in-commit timestamp may be; ``identity_days`` how long replays of published commits are recognised;
-    ``backlog_bytes`` how much a table's row may carry that is not published yet, before commits are refused;
-    ``winners_bytes`` inline content a conflict answer carries at most; ``attempts`` how often a proposal is decided anew;
-    ``spill`` when a catalog's index spills; ``history_ms`` for how long gc leaves a catalog's past (``Grace.history``),
-    so that one may go back to it; ``unnamed_ms`` for how long it leaves files of Iceberg tables that nothing names
-    (``Grace.unnamed_ms``).
+    ``inline_bytes`` largest inline commit; ``staged_max_bytes`` largest staged commit;
+    ``staged_bytes`` largest staged commit whose content is read whole, and of a larger one the size
+    of the beginning that is read; ``first_line_bytes`` largest first line of one; ``prefix_bytes``
+    the part of a published one that is read to answer a replay; ``clock_skew_ms`` how far ahead of
+    the server's clock an in-commit timestamp may be; ``identity_days`` how long replays of
+    published commits are recognised; ``backlog_bytes`` the largest size of a table's unpublished
+    commits in its row, before commits are refused; ``winners_bytes`` inline content a conflict
+    answer carries at most; ``attempts`` how often a proposal is decided anew; ``spill`` when a
+    catalog's index spills; ``history_ms`` for how long gc leaves a catalog's past
+    (``Grace.history``), for resets; ``unnamed_ms`` for how long it leaves files of Iceberg tables
+    that no metadata name (``Grace.unnamed_ms``).
     """
 
     inline_bytes: int = 256 * 1024
@@ -129,5 +135,5 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def growing_pause_ms(failures: int, first_ms: int, longest_ms: int) -> int:
-    """Returns how long to leave alone what failed ``failures`` times in a row, at least once: twice as long each time."""
+    """Returns the pause after ``failures`` in a row, at least one: twice as long each time."""
     return min(first_ms << min(failures - 1, 16), longest_ms)

@@ -1,7 +1,7 @@
 """Storage locations in one spelling, so that two spellings cannot be two owners (I10).
 
-Paths are taken literally. What could mean another path than it says (``..``, escapes, queries) is refused. Whether a file
-system folds case or follows links cannot be seen here: operators must avoid both.
+Paths are taken literally. A path with a second meaning (``..``, escapes, queries) is refused.
+Whether a file system folds case or follows links cannot be seen here: operators must avoid both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Opaque texts: what a client gets with one answer and sends back with a later request, such as a page token. Base64 of a
-record with a checksum, which detects a text that was damaged or edited by mistake. It is no secret: what a text names is
-authorized like everything else in a request (I12)."""
+"""Opaque texts: a client gets one with an answer and sends it back with a later request, such as a
+page token. Base64 of a record with a checksum, which detects a text that was damaged or edited by
+mistake. It is no secret: its content is authorized like everything else in a request (I12).
+"""
 
 from __future__ import annotations
 

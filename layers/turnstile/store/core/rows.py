@@ -1,21 +1,29 @@
 """Rows of the two tables: their keys, the types of objs, and the attributes of refs.
 
-* Rows of ``refs`` change in place. ``Space`` makes their keys; a ``StoredRow`` declares the attributes of a kind.
-* Rows of ``objs`` are written once. Their types are registered by name (Polaris, "Object Types"): how they are addressed
-  and cached, and which kind of gc removes them. Names and ids are part of what is stored and never change.
+* Rows of ``refs`` change in place. ``Space`` makes their keys; a ``StoredRow`` declares the
+attributes of a kind. * Rows of ``objs`` are written once. Their types are registered by name
+(Polaris, "Object Types"): how they are addressed and cached, and which kind of gc removes them.
+Names and ids are stored and never change.
 
-    commit, segment, entities    made by a change of a catalog under a random id, which a HEAD names afterwards
-    metadata, inline             of one Delta table, addressed by content: written again, they are the same obj
-    identity                     of one Delta table, addressed by what they are about
-    transaction                  the commits of an announced transaction, addressed by content; ends by itself
-    file-index                   the root of a Delta table's file index (``planning``), addressed by version and content
-    events                       a full chunk of an event log, addressed by its place; ends by itself
-    task                         updateable: a row of ``refs`` that changes in place (``coordination.core.rows``)
+    commit, segment, entities    made by a change of a catalog under a random id, which a HEAD names
+                                 afterwards
+    metadata, inline             of one Delta table, addressed by content: written again, they are
+                                 the same obj
+    identity                     of one Delta table, addressed by its subject
+    transaction                  the commits of an announced transaction, addressed by content; ends
+                                 by itself
+    file-index                   the root of a Delta table's file index (``planning``), addressed by
+                                 version and content
+    events                       a full chunk of an event log, addressed by its place; ends by
+                                 itself
+    task                         updateable: a row of ``refs`` that changes in place
+                                 (``coordination.core.rows``)
 
-**Absence.** That an obj is missing may be remembered only if it can never be written later. That holds for random ids,
-which become known only after the obj is written: one that is missing was removed by gc. It does not hold for the rest: an
-identity is written when its commit leaves the tail (I3), content and metadata may be proposed again at any moment, and names
-and HEADs are no objs at all (I6).
+**Absence.** That an obj is missing may be cached only if it can never be written later. That holds
+for random ids, which become known only after the obj is written: one that is missing was removed by
+gc. It does not hold for the rest: an identity is written when its commit leaves the tail (I3),
+content and metadata may be proposed again at any moment, and names and HEADs are no objs at all
+(I6).
 """
 
 from __future__ import annotations
@@ -48,7 +56,7 @@ class Space:
         return f"{self.realm}/table/{table_id}"
 
     def attention(self, of: str = "tables") -> str:
-        """What a schedule has to look at again, and how far it has come; ``tables`` is the sweeper's."""
+        """The work list of a schedule, and its progress; ``tables`` is the sweeper's."""
         return f"{self.realm}/attention/{of}"
 
     def group(self, ref: str) -> str:
@@ -114,7 +122,7 @@ class Space:
         return f"{self.realm}/event-delivery/{catalog.lower()}/{target}"
 
     def fleet(self) -> str:
-        """Who is a member of the fleet."""
+        """The members of the fleet."""
         return f"{self.realm}/fleet/members"
 
     def fleet_member(self, id: str) -> str:
@@ -177,12 +185,12 @@ def require_known(rows: Iterable[Row | None], *, uncertain: bool = False) -> Non
 
 
 DAMAGED: Final = "damaged"
-"""The member of what stands for a row that cannot be decoded; it says why."""
+"""The member of a placeholder for a row that cannot be decoded, with the reason."""
 
 
 def damaged_row(key: str, error: Exception) -> Row:
-    """Returns what a store gives in the place of a row that it cannot decode, where it gives several: the others go on, and it is
-    not taken for one that is not there. Parsing it raises UnreadableRow."""
+    """Returns a placeholder for a row that a store cannot decode, in a result of several rows: the
+    others are returned, and it is not taken for a missing row. Parsing it raises UnreadableRow."""
     kind = key.split("/", 2)[1] if key.count("/") >= 2 else ""
     return {"key": key, "kind": kind, DAMAGED: str(error) or type(error).__name__}
 
@@ -215,10 +223,11 @@ class Attribute(NamedTuple):
 
 
 class StoredRow(msgspec.Struct, frozen=True):
-    """A parsed row of ``refs``. Subclasses declare ``kind`` and the attributes, each once, as an annotated member.
+    """A parsed row of ``refs``. Subclasses declare ``kind`` and the attributes, each once, as an
+    annotated member.
 
-    From the declaration follow how a row is parsed (``from_row``), how a new row is written (``to_row``), and what the
-    adapters know of it (``attributes``).
+    The declaration determines how a row is parsed (``from_row``), how a new row is written
+    (``to_row``), and the attributes for adapters (``attributes``).
 
         annotation                 stored as               not stored
         ``str``, a ``Literal``     text
@@ -226,7 +235,8 @@ class StoredRow(msgspec.Struct, frozen=True):
         ``bytes``                  binary
         ``frozenset[str]``         set of texts            when empty: DynamoDB has no empty set
         ``tuple[str, ...]``        list of texts
-        ``tuple[Struct, ...]``     list of binaries        the struct's ``pack()``; read back by its ``unpack``, or as msgpack
+        ``tuple[Struct, ...]``     list of binaries        the struct's ``pack()``; read back by its
+                                                           ``unpack``, or as msgpack
         ``dict[str, int]``         map of numbers          never left out: writes set members in it
 
     A member that has a default is not stored while it has it; ``None`` never is.
@@ -237,10 +247,12 @@ class StoredRow(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        """Parses a row of this kind. Attributes that are not declared are ignored: a newer release may have written them.
+        """Parses a row of this kind. Attributes that are not declared are ignored: a newer release
+        may have written them.
 
         Raises:
-            UnreadableRow: the row is damaged: an attribute without a default is missing, or one holds what it cannot.
+            UnreadableRow: the row is damaged: an attribute without a default is missing, or has an
+                impossible value.
             NewerFormat: this release does not know the row's format (I22).
         """
         require_known((row,))
@@ -323,7 +335,7 @@ Kind = Literal[
 
 
 class Caching(Enum):
-    """What a process keeps of a type in memory. Immutable objs are never invalidated."""
+    """A process's cache of a type. Immutable objs are never invalidated."""
 
     SHARED = "as much as fits, with all others of this kind"
     APART = "in a small memory of its own: large, and soon of no use"
@@ -335,11 +347,12 @@ class ObjType(msgspec.Struct, frozen=True):
 
     Attributes:
         name: ``Obj.type``, or the type of an updateable object.
-        prefix: what ids of this type begin with; types that gc treats alike share one.
-        absence_ms: for how long a process may believe that an obj it did not find is missing. More than 0 is sound only
-            as above; it is short, so that a restored table is soon seen.
-        collected: the kind of gc that removes it; None: it ends by itself (``Obj.expires_s``), or is never removed.
-        remedy: what to do about one that is over the limit.
+        prefix: the beginning of ids of this type; types that gc treats alike share one.
+        absence_ms: for how long a process may treat an obj that it did not find as missing. More
+            than 0 is sound only as above; it is short, so that a restored table is soon seen.
+        collected: the kind of gc that removes it; None: it ends by itself (``Obj.expires_s``), or
+            is never removed.
+        remedy: the advice about one that is over the limit.
         mutable: whether it is an updateable object instead of an obj.
     """
 
@@ -418,13 +431,14 @@ def registered(name: str, id: str) -> ObjType:
 
 
 def of_id(id: str) -> ObjType | None:
-    """Returns the type of the obj with this id; any of those that share a prefix, since they are treated alike. None: the
-    type is not known here, as in a process that is older than the obj."""
+    """Returns the type of the obj with this id; any of those that share a prefix, since they are
+    treated alike. None: the type is not known here, as in a process that is older than the obj."""
     return _BY_PREFIX.get(id[: id.find("/") + 1])
 
 
 def prefixes(kind: Kind) -> tuple[str, ...]:
-    """Prefixes of what a kind of gc collects, in the order of registration: objs that refer to others go before them."""
+    """Prefixes of the objs of a kind of gc, in the order of registration: objs that refer to others
+    go before them."""
     return tuple(dict.fromkeys(type.prefix for type in TYPES.values() if type.collected == kind))
 
 

@@ -1,8 +1,8 @@
 """A conditional write as data: named clauses and actions on one row.
 
-The core says *what* must hold and *what* changes; the DynamoDB adapter renders it as expressions, and other stores evaluate
-it (``store.core.evaluate``). So models and simulations exercise the same clauses as production, and a test must notice when
-any one of them is removed.
+The core gives the conditions and the changes; the DynamoDB adapter renders them as expressions, and
+other stores evaluate them (``store.core.evaluate``). So models and simulations exercise the same
+clauses as production, and a test must notice when any one of them is removed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ Test = Equals | Below | AtMost | AtLeast | Absent | Present | Lacks | Either
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One named condition. ``invariant`` names what breaks without it; ``says`` is the condition in words."""
+    """One named condition. ``invariant`` is the one that breaks without it; ``says`` is the
+    condition in words."""
 
     name: str
     invariant: str
