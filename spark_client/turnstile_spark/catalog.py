@@ -113,7 +113,7 @@ class SparkCatalog(ViewsOfLake):
         return self._shown(levels, name) if view is None else view
 
     def _loaded(self, identifier: JavaObject, state: TableState, *how: Any) -> JavaObject:
-        """Delta's table for what the server said of it."""
+        """Delta's table for the server's answer."""
         if self.lake.freshness.outside_analysis() and _CONVERT in self._stack():
             self._refuse(refusals.convert(self.lake.name))
         self.lake.handed.state = state
@@ -242,13 +242,15 @@ class SparkCatalog(ViewsOfLake):
         return self.inner if scope is None else self._inner_of_scopes()
 
     def _replaceable(self, identifier: JavaObject, scope: Scope | None, state: TableState) -> None:
-        """Throws when the table cannot be replaced. In a transaction its log is opened: Delta replaces it on top of what that shows."""
+        """Throws when the table cannot be replaced. In a transaction its log is opened: Delta
+        replaces it on top of the log's version."""
         self._writable(state)
         if scope is not None:
             self._loaded(identifier, state)
 
     def _checked(self, properties: JavaObject) -> JavaObject:
-        """A copy of the user's properties with what Delta needs; throws when a lake cannot do what they demand."""
+        """A copy of the user's properties with those that Delta needs; throws for demands that a
+        lake cannot meet."""
         self._refuse(refusals.new_table(self.lake.name, {str(k): str(v) for k, v in dict(properties).items()}))
         if str(self.session.conf().get(_FORCED_SCHEMA, "false")).lower() == "true":
             self._refuse(refusals.forced_schema(self.lake.name, _FORCED_SCHEMA))
@@ -376,7 +378,7 @@ class SparkCatalog(ViewsOfLake):
 
 
 class _WithoutViews:
-    """What a catalog is in Spark before 4.2."""
+    """The interfaces of a catalog in Spark before 4.2."""
 
     implements: ClassVar = [name for name in SparkCatalog.Java.implements if name != RELATION_CATALOG]
 

@@ -50,8 +50,9 @@ def silence(jvm: Jvm) -> None:
 
 
 def of_folded(derived: str, content: str, version: int) -> str:
-    """The checksum, as JSON, of ``version``, whose commit ``content`` was folded from several. ``derived``: that of the last of them,
-    after which the table has the same files and definition."""
+    """The checksum, as JSON, of ``version``, whose commit ``content`` was folded from several.
+    ``derived``: that of the last of them, after which the table has the same files and definition.
+    """
     actions = [json.loads(line) for line in content.splitlines()]
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
     checksum = json.loads(derived) | {"txnId": info["txnId"], "inCommitTimestampOpt": info["inCommitTimestamp"]}
@@ -83,9 +84,11 @@ class Checksums:
         self._submit(self._write, delta_log, txn_id, version, file)
 
     def write_of_transaction(self, delta_log: JavaObject, latest: int, file: Write) -> None:
-        """Writes the checksum of the version whose commit file is ``file``, which a transaction committed. What it held for the
-        table was folded into that commit; the last of it is version ``latest`` of ``delta_log``. To be called before that log is
-        dropped. Nothing is written when Delta has derived no checksum."""
+        """Writes the checksum of the version whose commit file is ``file``, which a transaction
+        committed. The table's held commits were folded into it; the last of them is version
+        ``latest`` of ``delta_log``. To be called before that log is dropped. Nothing is written
+        when Delta has derived no checksum.
+        """
         try:
             snapshot = delta_log.unsafeVolatileSnapshot()
             derived = snapshot.checksumOpt()
@@ -105,7 +108,8 @@ class Checksums:
             log.info("turnstile_spark: could not write %s: %s", path, e)
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Waits, at most ``timeout`` seconds, until what :meth:`write_later` was called for is written."""
+        """Waits, at most ``timeout`` seconds, until the checksums of all calls of
+        :meth:`write_later` are written."""
         with self._lock:
             pending = set(self._pending)
         wait(pending, timeout)
@@ -150,7 +154,7 @@ class Checksums:
 
     @staticmethod
     def _snapshot(delta_log: JavaObject, version: int) -> JavaObject | None:
-        """Delta's snapshot of ``version``; None when it has gone on to a later one, whose checksum is as good."""
+        """Delta's snapshot of ``version``; None when Delta has a later one, whose checksum is as good."""
         until, pause = time.monotonic() + _PATIENCE, 0.005
         while time.monotonic() < until:
             snapshot = delta_log.unsafeVolatileSnapshot()

@@ -116,7 +116,7 @@ _lock = threading.Lock()
 
 
 class CommandPlanning:
-    """The strategy of one lake. ``commands``: what executes the statements."""
+    """The strategy of one lake. ``commands``: executes the statements."""
 
     def __init__(self, jvm: Jvm, lake: str, commands: Any) -> None:
         constructor = _strategy_class(jvm).getConstructors()[0]

@@ -1,6 +1,7 @@
-"""What the Java proxies of one lake share: its connections, and what is known of its tables.
+"""The common state of one lake's Java proxies: its connections, and cached facts about its tables.
 
-:class:`turnstile_spark.lake.Lake` makes one :class:`LakeContext` and passes it to the catalogs and the coordinator.
+:class:`turnstile_spark.lake.Lake` makes one :class:`LakeContext` and passes it to the catalogs and
+the coordinator.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class LakeContext:
 
 
 class V1Tables:
-    """Makes Spark's ``V1Table``, which is what Delta's catalog expects from the catalog below it.
+    """Makes Spark's ``V1Table``, which Delta's catalog expects from the catalog below it.
 
     The objects are immutable: one is reused while id, name and metadata (etag) stay the same.
     """

@@ -1,11 +1,14 @@
-"""Delta's commit coordinator, answered by the server, and proposing a commit until its outcome is known.
+"""Delta's commit coordinator, answered by the server; it proposes a commit until its outcome is
+known.
 
-Delta lets a coordinator be registered once per JVM and catalog name, and never unregistered. So what is registered is
-a :class:`CoordinatorBuilder`, made once, whose coordinators act for the lake that is attached under that name now.
+Delta lets a coordinator be registered once per JVM and catalog name, and never unregistered. So a
+:class:`CoordinatorBuilder` is registered, made once, whose coordinators act for the lake that is
+attached under that name now.
 
-Delta must never be told "conflict" or "try again" about a commit that is ratified or may still be: it would commit the
-same data a second time as another version. So after an attempt whose outcome is unknown, the only thing allowed is to
-send the *same* proposal again (the server recognises it by its txn id) until an answer is final (I2, I3).
+Delta must never get "conflict" or "try again" about a commit that is ratified or may still be: it
+would commit the same data a second time as another version. So after an attempt whose outcome is
+unknown, only the *same* proposal may be sent again (the server recognises it by its txn id) until
+an answer is final (I2, I3).
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ _REBASE = {"CommitVersionConflict", "ReloadRequired", "StaleMetadata", "Concurre
 
 
 class AttachedLake(Protocol):
-    """What is attached under a catalog name."""
+    """The lake that is attached under a catalog name."""
 
     @property
     def name(self) -> str: ...
@@ -112,7 +115,7 @@ def _key(jvm: Jvm, name: str) -> _Key:
 
 
 class CoordinatorBuilder(Proxy):
-    """``CatalogOwnedCommitCoordinatorBuilder``: what Delta keeps for ever under a catalog name."""
+    """``CatalogOwnedCommitCoordinatorBuilder``: Delta keeps it for ever under a catalog name."""
 
     def __init__(self, jvm: Jvm, name: str) -> None:
         self.jvm, self.name = jvm, name
@@ -139,8 +142,8 @@ class CoordinatorBuilder(Proxy):
         return Coordinator(self.jvm, self.name, grant) if grant else self._plain
 
     def _is_for_cache(self) -> bool:
-        """Whether Spark is building what is cached of a table anew, as it does after every write to a table of that name: for those
-        who cached it, which a scope's own tables never are."""
+        """Whether Spark is rebuilding its cached plans of a table, as it does after every write to
+        a table of that name: for caches outside, which a scope's own tables never are."""
         stack = self.jvm.cls("org.apache.spark.util.Utils").exceptionString(self.jvm.new("java.lang.Throwable"))
         return "org.apache.spark.sql.execution.CacheManager" in str(stack)
 
@@ -268,8 +271,10 @@ class Coordinator(Proxy):
 
 
 def refuse_mirroring(lake: LakeContext, log_path: str) -> None:
-    """Throws where Delta would then change a table of another catalog: with :data:`_MIRROR` it writes the schema of what
-    was committed into the session's own catalog, to the table of the same schema and name."""
+    """Throws where Delta would then change a table of another catalog: with :data:`_MIRROR` it
+    writes the schema of the commit into the session's own catalog, to the table of the same schema
+    and name.
+    """
     conf = lake.jvm.cls("org.apache.spark.sql.internal.SQLConf").get()
     name = lake.name_of(log_path)
     if not name or conf.getConfString(_MIRROR, "false").lower() != "true":
@@ -283,8 +288,10 @@ def refuse_mirroring(lake: LakeContext, log_path: str) -> None:
 
 
 class CoordinatorInScope(Coordinator):
-    """For the lake's own tables while the thread is in a scope, whose tables have logs and a coordinator of their own
-    (:mod:`turnstile_spark.transactions.scope_coordinator`): what gets here was made outside, and sees and changes what is outside."""
+    """For the lake's own tables while the thread is in a scope, whose tables have logs and a
+    coordinator of their own (:mod:`turnstile_spark.transactions.scope_coordinator`): such a
+    DataFrame was made outside, and sees and changes the state outside.
+    """
 
     def __init__(self, jvm: Jvm, name: str, scope: Scope) -> None:
         super().__init__(jvm, name)

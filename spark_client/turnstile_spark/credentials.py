@@ -1,11 +1,14 @@
-"""Storage credentials from the server, for tables on S3: vended for one table each, and renewed before they expire.
+"""Storage credentials from the server, for tables on S3: vended for one table each, and renewed
+before they expire.
 
-The classes that do it come with Delta: Unity Catalog's Hadoop library is one of its dependencies, so the JVMs of driver
-and executors have it. A table's file system options name its credential provider, which asks the server again whenever
-its credentials are about to expire, on every executor by itself, in the middle of a long scan too. That is why they are
-not renewed from Python, which could change the driver's configuration only, and only between two statements. The options
-also give each table a file system of its own, because Hadoop otherwise shares one per bucket, with whose credentials it
-was first opened. They stay the same as long as the lake is attached: Delta's cache of tables is keyed by them.
+The classes for it come with Delta: Unity Catalog's Hadoop library is one of its dependencies, so
+the JVMs of driver and executors have it. A table's file system options name its credential
+provider, which asks the server again whenever its credentials are about to expire, on every
+executor by itself, in the middle of a long scan too. That is why they are not renewed from Python,
+which could change the driver's configuration only, and only between two statements. The options
+also give each table a file system of its own, because Hadoop otherwise shares one per bucket, with
+the credentials of its first use. They stay the same as long as the lake is attached: Delta's cache
+of tables is keyed by them.
 """
 
 from __future__ import annotations
@@ -60,8 +63,8 @@ class Credentials:
         return self._built(lambda builder: builder.buildForStagingTable(table_id, "s3" + location.removeprefix("s3a")))
 
     def adopt(self, table_id: str, options: dict[str, str]) -> None:
-        """Makes ``options``, those of a new table, what :meth:`of_table` returns until :meth:`forget`: the server vends none for a table
-        that has no name."""
+        """Makes :meth:`of_table` return ``options``, those of a new table, until :meth:`forget`:
+        the server vends none for a table without a name."""
         with self._lock:
             self._tables[table_id] = options
 

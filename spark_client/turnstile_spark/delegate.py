@@ -31,8 +31,8 @@ _NO_TABLE = ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidName")
 
 
 class LakeCatalog(Proxy):
-    """What the catalogs above and below Delta's have in common: ``SupportsNamespaces``, and reading of ``TableCatalog``.
-    ``session``: the JVM session that they are for.
+    """Common parts of the catalogs above and below Delta's: ``SupportsNamespaces``, and reading of
+    ``TableCatalog``. ``session``: the JVM session that they are for.
 
     A namespace of several levels is written ``a.b`` on the server.
     """
@@ -58,20 +58,22 @@ class LakeCatalog(Proxy):
         return levels, table
 
     def _state(self, levels: list[str], table: str) -> TableState:
-        """Loads by name; throws what Spark reports as "table not found" when there is none."""
+        """Loads by name; throws the exception that Spark reports as "table not found" when there is
+        none."""
         state = self._state_if_any(levels, table)
         if state is None:
             raise self._missing(levels, table)
         return state
 
     def _missing(self, levels: list[str], name: str) -> Py4JJavaError:
-        """What to throw where there is no Delta table of this name: an Iceberg table that has it is told as what it is."""
+        """The exception to throw if there is no Delta table of this name; for an Iceberg table it
+        says so."""
         if self._iceberg(levels, name):
             return self.lake.throw.unsupported(self._about_iceberg(levels, name))
         return self.lake.throw.no_such_table(self.lake.name, *levels, name)
 
     def _not_made(self, e: ApiError, levels: list[str], name: str) -> Py4JJavaError:
-        """What to throw when a table did not get this name."""
+        """The exception to throw when a table did not get this name."""
         if e.type == "AlreadyExists" and e.body.get("kind") == "iceberg-table":
             return self.lake.throw.unsupported(self._about_iceberg(levels, name))
         return self.lake.throw.table_error(e, self.lake.name, *levels, name)

@@ -1,6 +1,7 @@
-"""A table as Delta's own classes have it, below the commands that Delta refuses for catalog-managed tables.
+"""A table as Delta's own classes have it, below the commands that Delta refuses for catalog-managed
+tables.
 
-The client is pinned to Delta 4.4.0: what is called here is not Delta's public interface.
+The client is pinned to Delta 4.4.0: the calls here are not Delta's public interface.
 """
 
 from __future__ import annotations

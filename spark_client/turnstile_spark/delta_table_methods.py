@@ -61,7 +61,7 @@ def install(is_lake: Callable[[str], bool]) -> None:
 
 
 def _empty(spark: Any) -> Any:
-    """What Delta's ``vacuum`` returns: a DataFrame without columns."""
+    """The result of Delta's ``vacuum``: a DataFrame without columns."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     return DataFrame(spark._jsparkSession.emptyDataFrame(), spark)

@@ -1,9 +1,10 @@
-"""Errors: what the server says, what the user sees, and the JVM exceptions in between.
+"""Errors: the server's, the user's, and the JVM exceptions in between.
 
-A failure travels server -> :class:`ApiError` (Python) -> JVM exception thrown into Spark or Delta -> Python exception
-of the user. Where Spark or Delta has an exception of its own for the case, that one is used. For the rest a JVM
-exception whose message starts with ``[TURNSTILE_...]`` is thrown, and :func:`install_converter` lets PySpark raise
-:class:`TurnstileError` for it, so that a py4j stack trace never reaches the user.
+A failure travels server -> :class:`ApiError` (Python) -> JVM exception thrown into Spark or Delta
+-> Python exception of the user. Where Spark or Delta has an exception of its own for the case, that
+one is used. For the rest a JVM exception whose message starts with ``[TURNSTILE_...]`` is thrown,
+and :func:`install_converter` lets PySpark raise :class:`TurnstileError` for it, so that a py4j
+stack trace never reaches the user.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CONFLICT = "TURNSTILE_TRANSACTION_CONFLICT"
 
 
 class TurnstileError(CapturedException):
-    """An error of Turnstile that neither Spark nor Delta has an exception for. ``condition`` names it.
+    """An error of Turnstile without a matching exception of Spark or Delta. ``condition`` names it.
 
     ============================== =====================================================================
     TURNSTILE_OUTCOME_UNKNOWN       a commit, or a change of the catalog, may or may not have happened; the message says more
@@ -75,9 +76,9 @@ def as_turnstile_error(e: ApiError) -> TurnstileError:
 
 
 class Throw:
-    """Makes the JVM exceptions that stand for server errors: Spark's and Delta's own wherever they have one.
+    """Makes the JVM exceptions for server errors: Spark's and Delta's own wherever they have one.
 
-    Every method returns what a callback has to raise: ``raise self._throw.xyz(...)``.
+    Every method returns the exception for a callback: ``raise self._throw.xyz(...)``.
     """
 
     def __init__(self, jvm: Jvm) -> None:
@@ -129,7 +130,7 @@ class Throw:
         return throw(self.jvm.new(_ANALYSIS + "NonEmptyNamespaceException", self.jvm.strings(levels)))
 
     def unsupported(self, text: str) -> Py4JJavaError:
-        """What a lake cannot do; PySpark raises ``UnsupportedOperationException``."""
+        """An operation that a lake does not have; PySpark raises ``UnsupportedOperationException``."""
         return throw(self.jvm.new("java.lang.UnsupportedOperationException", text))
 
     def other(self, e: ApiError) -> Py4JJavaError:
@@ -158,7 +159,8 @@ class Throw:
         return self.other(e)
 
     def namespace_error(self, e: ApiError, levels: list[str], *, creating: bool = False) -> Py4JJavaError:
-        """For catalog calls about one namespace. What is no name names none, unless one is to have it."""
+        """For catalog calls about one namespace. An invalid name leads to no namespace, unless one
+        is to get it."""
         if e.type in ("NoSuchNamespace", "NoSuchNamespaceException", "NoSuchCatalog") or (
             e.type == "InvalidName" and not creating
         ):

@@ -1,22 +1,26 @@
 """When an earlier response may be used instead of a new request.
 
-A statement first loads a table by name; the answer carries the tail and the latest version. Delta then asks for the
-commits, once to give the loaded table its snapshot and, for a write, once more when its transaction starts. Both may be
-answered from the load when they belong to the same statement: what the load saw was true at a moment after the
-statement began, and reading the latest version means no more (I6). How that is recognised:
+A statement first loads a table by name; the answer carries the tail and the latest version. Delta
+then asks for the commits, once to give the loaded table its snapshot and, for a write, once more
+when its transaction starts. Both may be answered from the load when they belong to the same
+statement: the load saw a state that was true at a moment after the statement began, and reading the
+latest version means no more (I6). The rules:
 
-* *Snapshot of the loaded table*: both happen in one run of Spark's analyzer, which is recognised by the statement's
-  tracker (an object that the JVM thread holds meanwhile), as long as that has not recorded the end of the analysis.
-* *Start of an INSERT*: the running execution is a V2 write command into this table. Spark executes such a command right
-  after analysing it, on the same thread, and analysing it loads its target: the thread's last load of the target is
-  this statement's. (Not so for tables the command reads: their DataFrames may have been analysed long ago.)
+* *Snapshot of the loaded table*: both happen in one run of Spark's analyzer, which is recognised by
+the statement's tracker (an object that the JVM thread holds meanwhile), as long as that has not
+recorded the end of the analysis. * *Start of an INSERT*: the running execution is a V2 write
+command into this table. Spark executes such a command right after analysing it, on the same thread,
+and analysing it loads its target: the thread's last load of the target is this statement's. (Not so
+for tables the command reads: their DataFrames may have been analysed long ago.)
 
-Everything else asks the server: other commands, a DataFrame executed some time after it was analysed, conflict
-checks, streams. A commit of ours, however it ends, voids all answers for its table.
+Everything else asks the server: other commands, a DataFrame executed some time after it was
+analysed, conflict checks, streams. A commit of this client, however it ends, voids all answers for
+its table.
 
-Delta asks for commits on threads of its own pool, where none of this can be seen. But it gets the coordinator, just
-before, on the thread of the statement: what may be reused is decided there and travels with the coordinator object.
-py4j serves all callbacks of a JVM thread on one Python thread, so a Python thread-local holds what a JVM thread loaded.
+Delta asks for commits on threads of its own pool, where none of this can be seen. But it gets the
+coordinator, just before, on the thread of the statement: the reusable answer is chosen there and
+travels with the coordinator object. py4j serves all callbacks of a JVM thread on one Python thread,
+so a Python thread-local holds the loads of a JVM thread.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ _DELTA_TABLE = "org.apache.spark.sql.delta.catalog.DeltaTableV2"
 
 @dataclass(slots=True)
 class _Ticket:
-    """What one load returned, in which run of the analyzer, and before which commit of this client (``generation``)."""
+    """The result of one load, with its run of the analyzer, and the number of this client's commits
+    before it (``generation``)."""
 
     tail: Tail
     analysis: JavaObject | None
@@ -49,7 +54,7 @@ class _Ticket:
 
 @dataclass(slots=True)
 class _Memo:
-    """What was read in one run of the analyzer."""
+    """The loads in one run of the analyzer."""
 
     analysis: JavaObject
     values: dict[str, Any]
@@ -76,7 +81,8 @@ class Freshness:
             tickets.pop(next(iter(tickets)))
 
     def grant(self) -> Grant | None:
-        """What the request that Delta is about to make from the calling JVM thread may use; None for nothing."""
+        """The answer that the next request of Delta from the calling JVM thread may use; None for
+        none."""
         loads: Grant = self._local.__dict__.get("tickets", {})
         tickets = {t: x for t, x in loads.items() if x.generation == self._generations[t]}
         if not tickets:
@@ -97,7 +103,8 @@ class Freshness:
         return ticket.tail
 
     def once_per_analysis(self, key: str, read: Callable[[], T]) -> T:
-        """``read()``, called once in one run of Spark's analyzer, whose rules need the same thing several times."""
+        """``read()``, called once in one run of Spark's analyzer, whose rules need the same thing
+        several times."""
         analysis = self._analysis()
         if analysis is None or analysis.phases().contains("analysis"):
             return read()

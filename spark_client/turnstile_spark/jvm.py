@@ -114,7 +114,8 @@ class _Raise(Py4JJavaError):  # type: ignore[misc]
 
 
 def throw(exception: JavaObject) -> Py4JJavaError:
-    """What a callback raises to throw this JVM exception into the JVM: ``raise throw(exception)``."""
+    """The Python exception by which a callback throws this JVM exception into the JVM: ``raise
+    throw(exception)``."""
     return _Raise("", exception)
 
 

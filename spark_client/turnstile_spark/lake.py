@@ -1,4 +1,5 @@
-"""What a user holds: a lake (one catalog of a server, attached to Spark under a name), its tables, and table builders.
+"""The user's objects: a lake (one catalog of a server, attached to Spark under a name), its tables,
+and table builders.
 
 This is the top of the package: :class:`Lake` assembles everything else.
 """
@@ -39,7 +40,8 @@ T = TypeVar("T")
 
 
 class Lake:
-    """What :func:`turnstile_spark.attach` returns. SQL sees it as the catalog ``name``; this object is the Python side.
+    """The result of :func:`turnstile_spark.attach`. SQL sees it as the catalog ``name``; this
+    object is the Python side.
 
     Lists and tables are read from the server, always freshly. Methods raise
     :class:`turnstile_spark.errors.TurnstileError` when the server refuses or cannot be reached.
@@ -80,8 +82,10 @@ class Lake:
             raise as_turnstile_error(e) from None
 
     def find(self, query: str) -> list[dict[str, Any]]:
-        """What a path query leads to (docs/path-queries.md), each with ``name``, ``kind``, ``id`` and more. In a serializable transaction
-        the catalog is asked as it was when the transaction first asked it for a list, and the answer is checked when it commits."""
+        """The matches of a path query (docs/path-queries.md), each with ``name``, ``kind``, ``id``
+        and more. In a serializable transaction the catalog is read as of the transaction's first
+        list, and the answer is checked when it commits.
+        """
         try:
             scope = self.context.scopes.current()
             if scope is not None and scope.catalog_reads is not None:
@@ -119,19 +123,24 @@ class Lake:
         slack: Slack = 0,
         reserve: Iterable[str] = (),
     ) -> Transaction:
-        """A transaction, for a ``with`` statement: the statements of this thread on tables of the lake inside are committed
-        together at its end, or, after an exception, not at all. See docs/transactions.md.
+        """A transaction, for a ``with`` statement: the statements of this thread on tables of the
+        lake inside are committed together at its end, or, after an exception, not at all. See
+        docs/transactions.md.
 
-        ``isolation``: "serializable" also demands that the tables which are only read have not changed. ``tables``: names
-        (``namespace.table``) whose cut is taken at the beginning, in one request; others join it when they are used, if those
-        used before have not changed. ``spark``: the session that it is for, if it is not the lake's own. ``journal``: announce it
-        before it is sent, so that it can be finished or undone by its id when this process dies (:meth:`transactions`); one
-        request more. ``group_action``: write the action ``transactionGroup`` into every commit, as an unsettled proposal for
-        Delta's protocol has it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in the same
-        transaction, when it loses; ``replay_deadline_s``: none is begun later than this after the begin. ``slack``: under
-        "serializable", by how many versions tables that are only read may be behind at the commit without their reads being judged: a
-        number for all, or one by name (``{"namespace.table": 3}``). ``reserve``: names of tables that nobody else writes by a version while
-        it lasts; it waits for them in line before it begins, and loses at most its turn when this process stalls.
+        ``isolation``: "serializable" also demands that the tables which are only read have not
+        changed. ``tables``: names (``namespace.table``) whose cut is taken at the beginning, in one
+        request; others join it when they are used, if those used before have not changed.
+        ``spark``: the session that it is for, if it is not the lake's own. ``journal``: announce it
+        before it is sent, so that it can be finished or undone by its id when this process dies
+        (:meth:`transactions`); one request more. ``group_action``: write the action
+        ``transactionGroup`` into every commit, as an unsettled proposal for Delta's protocol has
+        it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in the
+        same transaction, when it loses; ``replay_deadline_s``: none is begun later than this after
+        the begin. ``slack``: under "serializable", by how many versions tables that are only read
+        may be behind at the commit without a check of their reads: a number for all, or one by name
+        (``{"namespace.table": 3}``). ``reserve``: names of tables that no other writer changes by a
+        version while it lasts; it waits for them in line before it begins, and loses at most its
+        turn when this process stalls.
         """
         return Transaction(
             self.context,
@@ -147,18 +156,20 @@ class Lake:
         )
 
     def transactions(self, state: str | None = "open") -> list[AnnouncedTransaction]:
-        """Announced transactions that this client may commit, by id: those that are open, "committed" or "aborted", or all (None)."""
+        """Announced transactions that this client may commit, by id: those that are open,
+        "committed" or "aborted", or all (None)."""
         try:
             return [AnnouncedTransaction.read(self.api, entry) for entry in self.api.entries(state)]
         except ApiError as e:
             raise as_turnstile_error(e) from None
 
     def snapshot(self, *tables: str, at: str | datetime | int | None = None, spark: Any = None) -> Snapshot:
-        """One cut over these tables (``namespace.table``), for a ``with`` statement: the statements of this thread inside read
-        them as they were at one moment, and no other tables of the lake.
+        """One cut over these tables (``namespace.table``), for a ``with`` statement: the statements
+        of this thread inside read them as they were at one moment, and no other tables of the lake.
 
-        ``at``: that moment, as a timestamp of Spark's SQL, a datetime, or ms since the epoch; else it is now. Each table is
-        then read at its latest version whose in-commit timestamp is not later.
+        ``at``: that moment, as a timestamp of Spark's SQL, a datetime, or ms since the epoch; else
+        it is now. Each table is then read at its latest version whose in-commit timestamp is not
+        later.
         """
         return Snapshot(self.context, spark or self.spark, tables, at)
 
@@ -210,9 +221,11 @@ class Lake:
     def foreach_batch(
         self, fn: Callable[[Any, int], Any], *, name: str | None = None, attempts: int = ATTEMPTS
     ) -> Callable[[Any, int], None]:
-        """What to pass to ``writeStream.foreachBatch``: ``fn(batch, batch_id)`` is run as a transaction, so all tables of a batch are
-        committed together, and a batch that is run again, after a crash, changes nothing. ``name``: what tables remember the
-        stream by, with the number of the batch (their action ``txn``); default the query's id, which is in its checkpoint."""
+        """Returns a function for ``writeStream.foreachBatch``: ``fn(batch, batch_id)`` is run as a
+        transaction, so all tables of a batch are committed together, and a batch that is run again,
+        after a crash, changes nothing. ``name``: the stream's name in the tables, with the number
+        of the batch (their action ``txn``); default the query's id, which is in its checkpoint.
+        """
         return self._runner.foreach_batch(fn, name, attempts)
 
     def connect(self) -> None:
@@ -275,12 +288,14 @@ class Table:
         return self._spark.table(self.sql_name)
 
     def planned(self, where: str | None = None, version: int | None = None) -> Any:
-        """The table as a Spark DataFrame, of the files that the server plans: the driver reads no checkpoint, which is what takes the time where a table has
-        hundreds of thousands of files.
+        """The table as a Spark DataFrame, of the files that the server plans: the driver reads no
+        checkpoint, which takes most of the time for a table with hundreds of thousands of files.
 
-        ``where``: a predicate in Spark's SQL, of which the plan takes what it understands; it is a filter of the DataFrame. ``version``: else the latest. On a cluster
-        ``spark.turnstile.plans.folder`` has to name a folder that executors can read. At most 100,000 files; refused inside of a transaction or snapshot, whose
-        reads are Delta's. See docs/planning.md.
+        ``where``: a predicate in Spark's SQL, of which the plan uses the supported parts; it is a
+        filter of the DataFrame. ``version``: else the latest. On a cluster
+        ``spark.turnstile.plans.folder`` has to name a folder that executors can read. At most
+        100,000 files; refused inside of a transaction or snapshot, whose reads are Delta's. See
+        docs/planning.md.
         """
         if self._context.scopes.current(self._spark._jsparkSession) is not None:
             text = f"a planned read of {self.sql_name} inside of a transaction or snapshot: read the table by its name"
@@ -306,7 +321,7 @@ class Table:
         return self._spark.sql(f"DESCRIBE HISTORY {self.sql_name}{clause}").collect()  # type: ignore[no-any-return]
 
     def outcome(self, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
-        """What became of a proposed commit, known by its transaction id or its staged file name."""
+        """The outcome of a proposed commit, known by its transaction id or its staged file name."""
         return self._call_with_id(lambda table_id: self._context.api.outcome(table_id, version, txn_id, name))
 
     def publish(self) -> dict[str, int]:
@@ -323,14 +338,17 @@ class Table:
         attempts: int = REWRITE_ATTEMPTS,
         progress: Callable[[Progress], None] | None = None,
     ) -> Rewrite:
-        """Makes few large files of many small ones, as Delta's OPTIMIZE does; of a clustered table, clusters them.
+        """Makes few large files of many small ones, as Delta's OPTIMIZE does; of a clustered table,
+        clusters them.
 
-        ``where``: a predicate on partition columns. ``z_order_by``: columns to sort all files by, one bin for each partition.
-        ``target_bytes``: smaller files are put together up to this size. ``full``: of a clustered table, all files. Each bin is one commit: after an exception what was
-        committed stays, and running it again does the rest. A bin whose files another commit changed is planned anew, in at
-        most ``attempts`` rounds that lost. ``progress`` is called at every step; what it raises ends the run. Raises
-        ``ValueError`` and ``TypeError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features that nobody has
-        looked at. See docs/maintenance.md.
+        ``where``: a predicate on partition columns. ``z_order_by``: columns to sort all files by,
+        one bin for each partition. ``target_bytes``: smaller files are put together up to this
+        size. ``full``: of a clustered table, all files. Each bin is one commit: after an exception
+        the committed bins stay, and a second call does the rest. A bin whose files another commit
+        changed is planned anew, in at most ``attempts`` rounds that lost. ``progress`` is called at
+        every step; its exception ends the run. Raises ``ValueError`` and ``TypeError`` for
+        arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with unknown
+        features. See docs/maintenance.md.
         """
         options: dict[str, Any] = {"where": where, "z_order_by": z_order_by, "target_bytes": target_bytes, "full": full}
         return rewrite(
@@ -365,14 +383,17 @@ class Table:
         allow_short: bool = False,
         progress: Callable[[VacuumStep], None] | None = None,
     ) -> Vacuum:
-        """Removes files that no version needs which a reader, a clone, a snapshot, a transaction or time travel needs.
+        """VACUUM: removes files that no version needs which a reader, a clone, a snapshot, a
+        transaction or time travel pins.
 
-        ``retention_hours``: how long files stay after they were removed from the table, or written by a commit that came to nothing;
-        default: the table's ``delta.deletedFileRetentionDuration``. Less than 168 needs ``allow_short``. ``dry_run``: removes
-        nothing, and says what would go. ``lite``: only files that commits removed, taken from the log instead of a listing.
-        ``inventory``: a DataFrame of files instead of a listing (``path``, ``length``, ``isDir``, ``modificationTime``). ``progress`` is called at
-        every step; what it raises ends the run. Raises ``TURNSTILE_REFUSED`` inside of a transaction, for short retentions, and for
-        tables with features that nobody has looked at. See docs/maintenance.md.
+        ``retention_hours``: how long files stay after they were removed from the table, or written
+        by a failed commit; default: the table's ``delta.deletedFileRetentionDuration``. Less than
+        168 needs ``allow_short``. ``dry_run``: removes nothing, and lists the files. ``lite``: only
+        files that commits removed, taken from the log instead of a listing. ``inventory``: a
+        DataFrame of files instead of a listing (``path``, ``length``, ``isDir``,
+        ``modificationTime``). ``progress`` is called at every step; its exception ends the run.
+        Raises ``TURNSTILE_REFUSED`` inside of a transaction, for short retentions, and for tables
+        with unknown features. See docs/maintenance.md.
         """
         try:
             table_id = self._context.load(self.namespace, self.name).table_id

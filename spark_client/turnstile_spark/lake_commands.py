@@ -1,6 +1,8 @@
-"""What OPTIMIZE, VACUUM, REORG and DROP FEATURE of a lake's table do, as SQL and as methods of Delta's ``DeltaTable``: the lake's own upkeep.
+"""OPTIMIZE, VACUUM, REORG and DROP FEATURE of a lake's table, as SQL and as methods of Delta's
+``DeltaTable``: the lake's own upkeep.
 
-Arguments are judged by Delta's own rules, with Delta's own errors, and results have the columns of Delta's commands.
+Arguments are checked by Delta's own rules, with Delta's own errors, and results have the columns of
+Delta's commands.
 """
 
 from __future__ import annotations

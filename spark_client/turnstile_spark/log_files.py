@@ -1,10 +1,11 @@
-"""Commit files in ``_delta_log/_staged_commits``: writing their content, and describing them to Delta.
+"""Commit files in ``_delta_log/_staged_commits``: writing their content, and describing them to
+Delta.
 
-Files are written through Hadoop, so that ``s3a:`` and any other scheme work with the credentials and settings that Spark
-itself uses; those on the local file system are written from Python, because Hadoop without its native library starts
-processes for it (``chmod``), which takes longer than all of the rest of a commit. Delta gets a ``FileStatus`` made of
-what the server reported: one name, one size and one modification time for a version for every reader (log segments are
-compared by them).
+Files are written through Hadoop, so that ``s3a:`` and any other scheme work with the credentials
+and settings that Spark itself uses; those on the local file system are written from Python, because
+Hadoop without its native library starts processes for it (``chmod``), which takes longer than all
+of the rest of a commit. Delta gets a ``FileStatus`` from the server's answer: one name, one size
+and one modification time for a version for every reader (log segments are compared by them).
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class LogFiles:
                 stream.close()
 
     def rewrite(self, file: Write) -> None:
-        """Writes a file of a log that nobody reads yet, in the place of what is there, and takes away the checksum of its version."""
+        """Writes a file of a log without readers, over an existing one, and removes the checksum of
+        its version."""
         path = self.jvm.new("org.apache.hadoop.fs.Path", file.path)
         system = path.getFileSystem(file.conf)
         checksum = file.path.removesuffix(".json") + ".crc"

@@ -1,9 +1,11 @@
-"""Rewriting the data files of a table: compaction, Z-order, clustering, and purging deletion vectors.
+"""Rewriting the data files of a table: compaction, Z-order, clustering, and purging deletion
+vectors.
 
-Delta refuses OPTIMIZE and REORG of catalog-managed tables. What is below these commands does not: Delta's own code chooses and rewrites
-the files (``OptimizeExecutor``, ``DeltaPurgeOperation``), and the commit is ratified like any other. Here is what is between:
-files are rewritten in bins, each bin is one commit (``dataChange`` false), and a bin that lost to another commit is planned anew
-(docs/decisions/0027-optimize.md).
+Delta refuses OPTIMIZE and REORG of catalog-managed tables. The code below these commands does not:
+Delta's own code chooses and rewrites the files (``OptimizeExecutor``, ``DeltaPurgeOperation``), and
+the commit is ratified like any other. This module has the part between: files are rewritten in
+bins, each bin is one commit (``dataChange`` false), and a bin that lost to another commit is
+planned anew (docs/decisions/0027-optimize.md).
 """
 
 from __future__ import annotations
@@ -54,8 +56,10 @@ _CONFLICTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A step of a rewrite: ``planned`` (bins were chosen), then for each bin ``rewritten`` (its files are there, nobody sees them),
-    and ``committed`` (as ``version``) or ``lost`` (another commit changed one of its files; it is planned anew)."""
+    """A step of a rewrite: ``planned`` (bins were chosen), then for each bin ``rewritten`` (its
+    files are written, and not visible), and ``committed`` (as ``version``) or ``lost`` (another
+    commit changed one of its files; it is planned anew).
+    """
 
     step: Literal["planned", "rewritten", "committed", "lost"]
     bins: int
@@ -66,9 +70,12 @@ class Progress:
 
 @dataclass(slots=True)
 class Rewrite:
-    """What a rewrite did. ``files`` and ``bytes`` ``_before`` and ``_after``: of the table (within ``where``) at ``base_version`` and
-    ``latest_version``; other writers' commits are in the latter. ``versions``: the commits of this run, one for each bin.
-    ``left_files``: chosen, but not rewritten, because other commits changed them every time (``attempts``), or because no row was left."""
+    """The result of a rewrite. ``files`` and ``bytes`` ``_before`` and ``_after``: of the table
+    (within ``where``) at ``base_version`` and ``latest_version``; other writers' commits are in the
+    latter. ``versions``: the commits of this run, one for each bin. ``left_files``: chosen, but not
+    rewritten, because other commits changed them every time (``attempts``), or because no row was
+    left.
+    """
 
     base_version: int
     files_before: int
@@ -112,11 +119,14 @@ def rewrite(
     progress: Callable[[Progress], None] | None = None,
     metrics: OptimizeMetrics | None = None,
 ) -> Rewrite:
-    """Rewrites files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.optimize`.
+    """Rewrites files of the table ``name`` (quoted, with its catalog). See
+    :meth:`turnstile_spark.lake.Table.optimize`.
 
-    ``small_bytes``: files of this size are not put together with others; default: ``target_bytes``. ``metrics``: counts what is committed.
-    Raises ``ValueError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features
-    that are not in :data:`turnstile_spark.delta_table.FEATURES`, and what Delta raises. What was committed before an exception stays.
+    ``small_bytes``: files of this size are not put together with others; default: ``target_bytes``.
+    ``metrics``: counts the committed bins. Raises ``ValueError`` for arguments,
+    ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features that are not in
+    :data:`turnstile_spark.delta_table.FEATURES`, and Delta's errors. Bins that were committed
+    before an exception stay.
     """
     if isinstance(z_order_by, str):
         raise TypeError(f"z_order_by={z_order_by!r}: a sequence of column names, as in [{z_order_by!r}]")
@@ -193,7 +203,8 @@ class _Run:
         return result
 
     def _plan(self, pending: set[str] | None) -> _Plan:
-        """What there is to rewrite in the table as it is now. ``pending``: only of these files; None: of all."""
+        """The files to rewrite in the table as it is now. ``pending``: only of these files; None:
+        of all."""
         return _Plan(
             self._jvm, self._spark, self._name, executor_of=self._executor_of, chosen=self._chosen, pending=pending
         )
@@ -258,8 +269,10 @@ class _Run:
         return plan.call("filterCandidateFileList", self._small_bytes, float(ratio), files)
 
     def _rewritten(self, plan: _Plan, bins: Sequence[_Bin]) -> Generator[tuple[_Bin, JavaObject, JavaObject]]:
-        """Rewrites bins side by side; each comes when its files are written, with its transaction and the actions to commit. When it is
-        closed, or a bin fails, those that have not begun are left."""
+        """Rewrites bins side by side; each comes when its files are written, with its transaction
+        and the actions to commit. When it is closed, or a bin fails, those that have not begun are
+        left.
+        """
         threads = int(self._spark.conf.get(*_THREADS))
         with ThreadPoolExecutor(threads, thread_name_prefix="turnstile-rewrite") as pool:
             rewrite_bin = inheritable_thread_target(self._spark)(self._rewrite_bin)
@@ -271,7 +284,8 @@ class _Run:
                 pool.shutdown(cancel_futures=True)
 
     def _rewrite_bin(self, plan: _Plan, each: _Bin) -> tuple[JavaObject, JavaObject]:
-        """Writes the files that a bin becomes, in this thread; nobody sees them. Returns the transaction and its actions."""
+        """Writes the new files of a bin, in this thread; they are not visible. Returns the
+        transaction and its actions."""
         activate(self._jvm, self._spark)
         txn = plan.log.startTransaction(plan.catalog_table, self._jvm.some(plan.snapshot))
         txn.trackFilesRead(each.files)
@@ -455,7 +469,7 @@ def _print_step(step: VacuumStep) -> None:
 
 
 def _run_due(lake: Any, args: argparse.Namespace) -> int:
-    """Does what is due by policy. Exit code 1: a table failed, or was lost to another worker."""
+    """Does the due work by policy. Exit code 1: a table failed, or was lost to another worker."""
     from turnstile_spark.maintenance_runs import run
 
     only = None if args.table is None else [args.table]

@@ -1,11 +1,15 @@
-"""Does what is due on the tables of a catalog, by their policies (docs/maintenance.md, "Policies").
+"""Does the due work on the tables of a catalog, by their policies (docs/maintenance.md,
+"Policies").
 
-    1  begin   the server says what is due on a table, and leases it to this process; most tables end here
-    2  work    optimize, reorg, vacuum, as ``turnstile_spark.maintenance`` does them. A thread renews the lease meanwhile
-    3  finish  the server remembers what was done and used, or why it failed
+    1  begin   the server answers with the due work on a table, and leases it to this process; most
+               tables end here
+    2  work    optimize, reorg, vacuum, as ``turnstile_spark.maintenance`` does them. A thread
+               renews the lease meanwhile
+    3  finish  the server stores the results and the use, or the reason of the failure
 
-A run stops between two bins when its window closes, its budget is used up, or its lease was lost; what was committed stays. A process that is
-killed leaves all of that to whoever begins when its lease is over. A table that fails is reported, and the others go on.
+A run stops between two bins when its window closes, its budget is used up, or its lease was lost;
+committed bins stay. After a kill another process does the rest when the lease is over. A table that
+fails is reported, and the others go on.
 """
 
 from __future__ import annotations
@@ -32,9 +36,11 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(slots=True)
 class TableRun:
-    """What became of a table. ``outcome``: ``done``, ``stopped`` (the rest in another run), ``failed``, ``lost`` (another process took it over),
-    or why nothing was begun: ``nothing due``, ``busy``, ``set aside``, ``unknown``. ``files`` and ``bytes`` that were rewritten, and
-    ``versions`` that were committed."""
+    """The result for a table. ``outcome``: ``done``, ``stopped`` (the rest in another run),
+    ``failed``, ``lost`` (another process took it over), or why nothing was begun: ``nothing due``,
+    ``busy``, ``set aside``, ``unknown``. ``files`` and ``bytes`` that were rewritten, and
+    ``versions`` that were committed.
+    """
 
     table: str
     outcome: str
@@ -60,11 +66,12 @@ def run(
     dpus: float = 0,
     progress: Callable[[str, Progress], None] | None = None,
 ) -> Iterator[TableRun]:
-    """Yields what became of each table, one after the other.
+    """Yields the result for each table, one after the other.
 
-    ``tables``: ``namespace.table``; all of the catalog without it. ``term_s``: of a lease, renewed while the process lives. ``dpus``: the
-    capacity of this Spark, by which its time counts into a budget of DPU-hours; 0 counts none. Needs SELECT and MODIFY on the tables; one that may
-    not be maintained is yielded as ``failed``, and the others go on.
+    ``tables``: ``namespace.table``; all of the catalog without it. ``term_s``: of a lease, renewed
+    while the process lives. ``dpus``: the capacity of this Spark, by which its time counts into a
+    budget of DPU-hours; 0 counts none. Needs SELECT and MODIFY on the tables; one that may not be
+    maintained is yielded as ``failed``, and the others go on.
     """
     for name, table_id in _tables(lake, tables):
         yield _TableWork(lake, name, table_id, term_s=term_s, dpus=dpus, progress=progress).run()
@@ -127,7 +134,7 @@ class _TableWork:
         return self._done
 
     def _deadline_s(self, begun: dict[str, Any]) -> float | None:
-        """When this run has to stop: at the end of its window, or of what is left of its budget."""
+        """When this run has to stop: at the end of its window, or of the rest of its budget."""
         limits = []
         if begun.get("stop_ms") is not None:
             limits.append(begun["stop_ms"] / 1000)
@@ -164,7 +171,8 @@ class _TableWork:
         result["complete"] = job["complete"]
 
     def _check(self, *, before_commit: bool = False) -> None:
-        """Raises what ends the run. ``before_commit``: a bin is written that is committed next: only a lost lease is a reason not to."""
+        """Raises the reason for ending the run. ``before_commit``: a written bin is committed next:
+        then only a lost lease ends the run."""
         if self._lease is not None and self._lease.lost:
             raise _Stop("another process may have the table: the lease could not be renewed", lost=True)
         if not before_commit and self._stop_s is not None and time.time() >= self._stop_s:

@@ -1,4 +1,4 @@
-"""Names and paths as Spark writes them: what is a path in the place of a name, and which texts are one location."""
+"""Names and paths as Spark writes them: names that are paths, and texts that are one location."""
 
 from __future__ import annotations
 

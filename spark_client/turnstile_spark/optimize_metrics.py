@@ -1,4 +1,5 @@
-"""What Delta's OPTIMIZE returns, of a rewrite by the lake: a row of path and metrics, counted by Delta's own classes."""
+"""The result of Delta's OPTIMIZE, for a rewrite by the lake: a row of path and metrics, counted by
+Delta's own classes."""
 
 from __future__ import annotations
 

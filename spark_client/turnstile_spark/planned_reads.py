@@ -1,12 +1,17 @@
-"""Reading a table by a plan of the server's: the driver reads no checkpoint, however many files the table has.
+"""Reading a table by a plan of the server's: the driver reads no checkpoint, however many files the
+table has.
 
     1  the definition    protocol and metadata of the version that is read: one request
-    2  the predicate     is resolved by Spark on the table's columns; the parts of it that the server understands, as SQL in which every literal has its type
-    3  the plan          the server says which files may have rows that satisfy it
-    4  a small log       these files by their full paths, as version 0 of a Delta log of their own, in a folder of this session
-    5  Delta reads it    as any table: column mapping, deletion vectors and types are Delta's own business; the whole predicate is a filter of the DataFrame
+    2  the predicate     is resolved by Spark on the table's columns; the parts of it that the
+                         server supports, as SQL in which every literal has its type
+    3  the plan          the server's list of the files that may have rows that satisfy it
+    4  a small log       these files by their full paths, as version 0 of a Delta log of their own,
+                         in a folder of this session
+    5  Delta reads it    as any table: column mapping, deletion vectors and types are Delta's own
+                         business; the whole predicate is a filter of the DataFrame
 
-So what the plan leaves out only saves work: rows are those of the table's version. Protocol and metadata are the table's, but for what only its catalog and its writers need.
+So files that the plan leaves out only save work: rows are those of the table's version. Protocol
+and metadata are the table's, without the parts that only its catalog and its writers need.
 """
 
 from __future__ import annotations
@@ -91,8 +96,10 @@ class PlannedReads:
 
 
 def planned(context: LakeContext, spark: Any, state: TableState, where: str | None, version: int | None) -> Any:
-    """The rows of a table that was just loaded, at a version, as a DataFrame. Raises :class:`turnstile_http.errors.ApiError` where the server refuses,
-    ``TURNSTILE_REFUSED`` for too many files, and what Spark raises for ``where``."""
+    """The rows of a table that was just loaded, at a version, as a DataFrame. Raises
+    :class:`turnstile_http.errors.ApiError` if the server refuses, ``TURNSTILE_REFUSED`` for too
+    many files, and Spark's errors for ``where``.
+    """
     definition, files = _planned_files(context.api, spark, state.table_id, where, version)
     location = context.jvm.cls("org.apache.spark.sql.catalyst.catalog.CatalogUtils").stringToURI(state.location)
     base = str(location.toString()).rstrip("/")
@@ -128,7 +135,8 @@ def _planned_files(
 
 
 def resolved(spark: Any, schema: str, where: str) -> Predicate | None:
-    """What Spark makes of a predicate on columns of this schema, in JSON; None if that is no filter of them alone. Raises what Spark raises."""
+    """Spark's form of a predicate on columns of this schema, in JSON; None if that is no filter of
+    them alone. Raises Spark's errors."""
     from pyspark.sql.types import StructType
 
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), StructType.fromJson(json.loads(schema))).where(where)
@@ -170,7 +178,8 @@ def _full(path: str, location: str) -> str:
 
 
 def _with_full_path(vector: dict[str, Any], location: str) -> dict[str, Any]:
-    """A deletion vector whose file is named by its full path. Source: Delta protocol, "Deletion Vector Descriptor Schema"."""
+    """A deletion vector whose file is named by its full path. Source: Delta protocol, "Deletion
+    Vector Descriptor Schema"."""
     if vector["storageType"] == "p":
         return {**vector, "pathOrInlineDv": _full(vector["pathOrInlineDv"], location)}
     if vector["storageType"] != "u":

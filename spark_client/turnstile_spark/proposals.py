@@ -1,4 +1,4 @@
-"""What is left to do when a proposal is ratified: its file has to be there before the statement returns."""
+"""The work after a proposal is ratified: its file has to be there before the statement returns."""
 
 from __future__ import annotations
 

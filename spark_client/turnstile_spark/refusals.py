@@ -1,7 +1,8 @@
-"""What statements ask of a lake that it does not do: each is refused in words, before anything has changed.
+"""Statements that a lake does not support: each is refused with a message, before anything has
+changed.
 
-Delta and Spark would ignore some of it, and do some of it to a table of the same name in the session's own catalog.
-Functions return the words, or None where there is nothing to refuse.
+Delta and Spark would ignore some of them, and run some of them on a table of the same name in the
+session's own catalog. Functions return the message, or None for a supported statement.
 """
 
 from __future__ import annotations

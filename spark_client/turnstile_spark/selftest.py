@@ -1,6 +1,6 @@
 """The internals of Spark and Delta that this package depends on, checked when a lake is attached.
 
-Each entry is a private or undocumented thing, with what it is needed for. A release that changes one of them is
+Each entry is a private or undocumented member, with its use. A release that changes one of them is
 reported by name at once, not by an unrelated failure in the middle of a job.
 """
 
@@ -173,7 +173,7 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
 
 
 def failures(jvm: Jvm, spark: Any) -> list[str]:
-    """The names of the checks that do not hold, each with what it is for."""
+    """The names of the checks that do not hold, each with its use."""
     problems = []
     for name, (purpose, holds) in CHECKS.items():
         try:

@@ -63,14 +63,16 @@ def session(
     master: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Any:
-    """Builds (or gets) a :class:`pyspark.sql.SparkSession` ready for :func:`turnstile_spark.attach`.
+    """Builds (or gets) a :class:`pyspark.sql.SparkSession` ready for
+    :func:`turnstile_spark.attach`.
 
-    ``app``: application name. ``s3``: True adds Hadoop's S3A with Spark's usual ways to find credentials; a URL is an
-    S3-compatible endpoint (path-style access); a mapping may have ``endpoint``, ``access_key``, ``secret_key``,
-    ``session_token``, ``region``. ``small``: options for a laptop or a test. ``master``: Spark master URL. ``options``:
-    more Spark options, which win over all others. Packages come from the Ivy cache or Maven; raises what Spark raises, and
-    ``ValueError`` where this process has a session already that lacks what is asked for: packages are loaded, and S3 is set up, when a
-    JVM starts.
+    ``app``: application name. ``s3``: True adds Hadoop's S3A with Spark's usual ways to find
+    credentials; a URL is an S3-compatible endpoint (path-style access); a mapping may have
+    ``endpoint``, ``access_key``, ``secret_key``, ``session_token``, ``region``. ``small``: options
+    for a laptop or a test. ``master``: Spark master URL. ``options``: more Spark options, which win
+    over all others. Packages come from the Ivy cache or Maven. Raises Spark's errors, and
+    ``ValueError`` if this process has a session already that lacks some of these settings: packages
+    are loaded, and S3 is set up, when a JVM starts.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -101,7 +103,7 @@ def session(
 
 
 def _lacking(running: Any, settings: Mapping[str, str], *, s3: bool) -> str | None:
-    """What a running session lacks of what is asked for, and cannot get any more; None for nothing."""
+    """The settings that a running session lacks, and cannot get any more; None for none."""
     find = running._jvm.org.apache.spark.util.Utils.classIsLoadable
     needed = {
         "io.delta.tables.DeltaTable": "Delta",
@@ -117,7 +119,7 @@ def _lacking(running: Any, settings: Mapping[str, str], *, s3: bool) -> str | No
 
 
 def packages_of(pyspark_version: str, *, s3: bool) -> list[str]:
-    """Returns the Maven packages of a session: Delta for that PySpark, and what S3 needs.
+    """Returns the Maven packages of a session: Delta for that PySpark, and those for S3.
 
     Raises ``ValueError`` for a PySpark that is none of ``HADOOP``.
     """

@@ -105,8 +105,10 @@ class SessionCatalogs:
         self._python.clear()
 
     def _catalog_conf(self) -> dict[str, str]:
-        """What Delta finds of the lake, and of the catalog of its scopes, below ``spark.sql.catalog``. Neither has a client of Delta's
-        own: after every commit it would look for one to report to."""
+        """The entries for the lake, and for the catalog of its scopes, that Delta finds below
+        ``spark.sql.catalog``. Neither has a client of Delta's own: after every commit it would look
+        for one to report to.
+        """
         name = self.lake.name
         return {
             name: _UNITY,
@@ -117,7 +119,8 @@ class SessionCatalogs:
         }
 
     def _follow(self, spark: Any) -> None:
-        """Puts the lake into sessions made from this one, and writes what is left to write before it stops."""
+        """Puts the lake into sessions made from this one, and completes pending writes before it
+        stops."""
         lakes = spark.__dict__.setdefault("_turnstile_lakes", {})
         first = not lakes
         lakes[self.lake.name] = self

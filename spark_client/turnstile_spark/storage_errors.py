@@ -1,7 +1,7 @@
-"""What a failure of S3 means, in one line: the cause and the remedy, from a chain of Java exceptions.
+"""One-line messages for failures of S3: the cause and the remedy, from a chain of Java exceptions.
 
-S3A and the SDK wrap a failure up to six times, and PySpark raises the whole as text of 20,000 characters. A pure function over the
-classes and messages of the chain.
+S3A and the SDK wrap a failure up to six times, and PySpark raises the whole as text of 20,000
+characters. A pure function over the classes and messages of the chain.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class StorageFailure:
 
 
 def storage_failure(chain: Sequence[Link]) -> StorageFailure | None:
-    """What the chain (outermost first) says of S3; None when it is about something else."""
+    """The failure of S3 in the chain (outermost first); None when it is about something else."""
     words = "\n".join(f"{kind}: {message}" for kind, message in chain)
     path = _PATH.search(words)
     own = [(kind, message) for kind, message in chain if kind.startswith(_OURS)]

@@ -92,7 +92,7 @@ class TableBuilder:
         return " ".join(parts)
 
     def execute(self) -> Table:
-        """Creates or replaces the table; raises what the SQL statement raises."""
+        """Creates or replaces the table; raises the errors of the SQL statement."""
         self._table._spark.sql(self.sql())
         return self._table
 

@@ -1,3 +1,4 @@
-"""Transactions over several tables: what a thread sees and holds back (``scope``), how it becomes one group (``folding``,
-``groups``), and what becomes of one that others came before (``read_sets``, ``judging``, ``rebasing``, ``reconciling``, ``retries``).
+"""Transactions over several tables: the tables and held commits of a thread (``scope``), their
+folding into one group (``folding``, ``groups``), and the recovery of a group that lost
+(``read_sets``, ``judging``, ``rebasing``, ``reconciling``, ``retries``).
 """

@@ -1,7 +1,8 @@
-"""Changes of the catalog that a transaction holds back, and what names lead to because of them. Pure.
+"""Held changes of the catalog in a transaction, and their effect on names. Pure.
 
-They are members of the transaction's request (``POST /v1/catalogs/{catalog}/transactions``), in their order. A table is created, renamed
-or dropped once in a transaction, as the server has it: a row takes part in a write once.
+They are members of the transaction's request (``POST /v1/catalogs/{catalog}/transactions``), in
+their order. A table is created, renamed or dropped once in a transaction, as on the server: a row
+takes part in a write once.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class CatalogChanges:
         return len(self._changes)
 
     def add(self, change: Change) -> None:
-        """Holds a change. The caller has checked it against what the names lead to now."""
+        """Holds a change. Requires that the caller has checked it against the present names."""
         self._changes.append(change)
 
     def go_back(self, count: int) -> None:
@@ -105,9 +106,10 @@ class CatalogChanges:
         return any(isinstance(c, MovedTable) and c.old.key == name.key for c in self._changes)
 
     def origin(self, name: Name) -> Name:
-        """The name by which the server has what ``name`` leads to in the transaction; of a table that is created, the name that it is
-        to have. Raises :class:`ApiError` ``NoSuchTable``
-        where a table was dropped or renamed and no other has its name."""
+        """The server's name for the table that ``name`` leads to in the transaction; for a created
+        table its name to be. Raises :class:`ApiError` ``NoSuchTable`` if a table was dropped or
+        renamed and no other has its name.
+        """
         for change in reversed(self._changes):
             if isinstance(change, NewTable) and change.name.key == name.key:
                 return change.name
@@ -138,5 +140,5 @@ class CatalogChanges:
         return next((c for c in created if c.name.casefold() == name.casefold()), None)
 
     def namespaces(self) -> list[str]:
-        """The names of those that are created."""
+        """The names of the created tables."""
         return [c.name for c in self._changes if isinstance(c, NewNamespace)]

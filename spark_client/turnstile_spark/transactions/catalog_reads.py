@@ -1,8 +1,10 @@
-"""What a serializable transaction reads of the catalog: names, lists and path queries, as the server judges them when it commits.
+"""A serializable transaction's reads of the catalog: names, lists and path queries, as the server
+checks them when it commits.
 
-A read is a path query with what it led to: the ids, or the HEAD of the catalog that answered it. The transaction is refused if the
-query leads to something else by then, and not for any other change of the catalog (TreeCat, "precision locking"; the server's side is
-``catalog/query/reads.py``). All lists of a transaction are answered by one HEAD, which the first of them takes.
+A read is a path query with its answer: the ids, or the HEAD of the catalog that answered it. The
+transaction is refused if the query has another answer by then, and not for any other change of the
+catalog (TreeCat, "precision locking"; the server's side is ``catalog/query/reads.py``). All lists
+of a transaction are answered by one HEAD, which the first of them takes.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _NAMES_MAX = 3_000
 
 
 class CatalogReadLog:
-    """The reads of one transaction. Thread-safe. Lists and queries are asked through it, and raise
+    """The reads of one transaction. Thread-safe. Lists and queries go through it, and raise
     :class:`turnstile_http.errors.ApiError` as those of :class:`turnstile_http.api.Api`."""
 
     def __init__(self, api: Api) -> None:
@@ -30,13 +32,13 @@ class CatalogReadLog:
 
     @property
     def has_answers(self) -> bool:
-        """Whether something was read that only the catalog can answer for: a list, a query, or that there is no such table. Tables
-        that were found answer for themselves: what the transaction read of them is checked by their versions."""
+        """Whether there was a read that only the catalog can check: a list, a query, or a missing
+        table. For tables that were found, their versions are checked."""
         with self._lock:
             return bool(self._queries) or "" in self._names.values()
 
     def name(self, namespace: str, table: str, table_id: str) -> None:
-        """Takes note of what a name led to (empty: to no table). The first answer counts."""
+        """Records the table of a name (empty: none). The first answer counts."""
         with self._lock:
             self._names.setdefault((namespace.casefold(), table.casefold()), table_id)
 
@@ -45,7 +47,7 @@ class CatalogReadLog:
         return self._api.tables(namespace, self._asked(f'{self._path(namespace)}/*[kind != "namespace"]'))
 
     def namespaces(self, above: list[str]) -> list[str]:
-        """The names of all namespaces, levels joined by dots; asked for those right below ``above``."""
+        """The names of all namespaces, levels joined by dots; with ``above`` its direct children."""
         return self._api.namespaces(self._asked(f'{self._path(".".join(above))}/*[kind = "namespace"]'))
 
     def namespace(self, name: str) -> dict[str, Any]:
@@ -53,7 +55,7 @@ class CatalogReadLog:
         return self._api.namespace(name, self._asked(f'{self._path(name)}[kind = "namespace"]'))
 
     def find(self, query: str) -> list[dict[str, Any]]:
-        """What a path query leads to."""
+        """The matches of a path query."""
         return list(self._api.find(query, self._asked(query)))
 
     def bodies(self) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """Delta's logs of the tables in a scope: kept at the cut, and dropped when the scope ends.
 
-Delta lists ``_delta_log`` whenever it updates a snapshot, and takes what is published there before what the coordinator names.
-In a scope, versions after the cut are other writers' and none of its own. So a scope's ``DeltaLog`` gets a log store that
-ends its listings at the cut (:class:`CutLogStore`), in the place of its own, which does everything else.
+Delta lists ``_delta_log`` whenever it updates a snapshot, and prefers published files to the
+coordinator's answer. In a scope, versions after the cut are other writers' and none of its own. So
+a scope's ``DeltaLog`` gets a log store that ends its listings at the cut (:class:`CutLogStore`), in
+the place of its own, which does everything else.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ def is_after(name: str, base: int) -> bool:
 
 
 def prepare(jvm: Jvm, table: JavaObject, scope: Scope, scoped: ScopedTable) -> None:
-    """Makes the log of ``table``, Delta's ``DeltaTableV2``, which was just loaded in ``scope``, show what the scope sees of it:
-    the version in the cut, and what the scope holds. Raises what Delta raises when it cannot read it."""
+    """Makes the log of ``table``, Delta's ``DeltaTableV2``, which was just loaded in ``scope``,
+    show the scope's state: the version in the cut, and the held commits. Raises Delta's errors when
+    it cannot read it.
+    """
     delta_log, base = table.deltaLog(), scoped.base
     lock = delta_log.snapshotLock()
     lock.lock()
@@ -63,7 +66,7 @@ def _cut(jvm: Jvm, delta_log: JavaObject, base: int) -> bool:
 
 
 def drop(jvm: Jvm, session: JavaObject, scope: Scope) -> None:
-    """Takes the logs of a scope out of Delta's cache. Everybody else's stay."""
+    """Removes the logs of a scope from Delta's cache. All other logs stay."""
     if logs := scope.give_logs():
         cache = jvm.module(_DELTA + "DeltaLog").getOrCreateCache(session.sessionState().conf())
         for delta_log in logs:

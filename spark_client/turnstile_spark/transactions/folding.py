@@ -1,9 +1,11 @@
-"""Folding: several commits of one table, made one after the other, as one commit with the same effect.
+"""Folding: several commits of one table, made one after the other, as one commit with the same
+effect.
 
-The statements of a transaction are commits v+1 .. v+k of a private log (:mod:`turnstile_spark.transactions.scope`); the table gets one
-commit, v+1. Pure: from contents to content. What the protocol says of each action is in *Action Reconciliation* of Delta's
-protocol: the last ``metaData``, ``protocol``, ``domainMetadata`` of a domain and ``txn`` of an application wins, and so does the
-last ``add`` or ``remove`` of a logical file, which is a path with a deletion vector.
+The statements of a transaction are commits v+1 .. v+k of a private log
+(:mod:`turnstile_spark.transactions.scope`); the table gets one commit, v+1. Pure: from contents to
+content. *Action Reconciliation* of Delta's protocol has the rule for each action: the last
+``metaData``, ``protocol``, ``domainMetadata`` of a domain and ``txn`` of an application wins, and
+so does the last ``add`` or ``remove`` of a logical file, which is a path with a deletion vector.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _KNOWN = frozenset((*_FILES, "cdc", "commitInfo", "domainMetadata", "metaData", 
 
 
 class CannotFold(Exception):
-    """These commits have no single commit of the same effect; the message says why and what to do."""
+    """These commits have no single commit of the same effect; the message has the reason and the
+    remedy."""
 
 
 def fold(contents: Sequence[str], version: int, txn_id: str) -> str:
@@ -88,7 +91,8 @@ def with_timestamp(content: str, in_commit_timestamp_ms: int) -> str:
 
 
 def file_key(file: Action) -> tuple[str, str]:
-    """What identifies a logical file: its path, and the unique id of its deletion vector (empty: it has none)."""
+    """The identity of a logical file: its path, and the unique id of its deletion vector (empty: it
+    has none)."""
     vector = file.get("deletionVector")
     if not vector:
         return file["path"], ""
@@ -159,8 +163,8 @@ def _info(infos: list[Action], version: int, txn_id: str) -> Action:
 
 
 def _check_change_data(commits: list[list[Action]]) -> None:
-    """A version's change data are those of its ``cdc`` files if it has any, and else follow from its adds and removes: both
-    cannot be in one version, nor can two changes of one row."""
+    """A version's change data are those of its ``cdc`` files if it has any, and else follow from
+    its adds and removes: both cannot be in one version, nor can two changes of one row."""
     with_files = [commit for commit in commits if any(kind in action for action in commit for kind in (*_FILES, "cdc"))]
     if len(with_files) > 1 and any("cdc" in action for commit in with_files for action in commit):
         raise CannotFold(

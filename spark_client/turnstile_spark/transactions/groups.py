@@ -1,7 +1,8 @@
 """Proposing a group of commits, one for each of several tables, until its outcome is known.
 
-The server ratifies all of them or none (I8), and recognises a group that it has ratified by its id. So after an attempt whose
-answer was lost, the same request is sent again until an answer is final (I2, I3).
+The server ratifies all of them or none (I8), and recognises a group that it has ratified by its id.
+So after an attempt whose answer was lost, the same request is sent again until an answer is final
+(I2, I3).
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ CONFLICTS = frozenset(
 
 
 class TransactionConflict(TurnstileError):
-    """The transaction lost, and nothing of it was applied. Run it again from the start (``lake.retry`` does).
+    """The transaction lost, and nothing of it was applied. Run it again from the start
+    (``lake.retry`` does).
 
-    ``id``: the transaction's; ``members``: for each table that was in the way, what the server said: ``table_id``, ``type``,
-    ``message``, ``latest``, ``winners`` ...; empty when the server named none. ``reasons``: which changes of the winners it could not
-    be put on top of, and why.
+    ``id``: the transaction's; ``members``: for each conflicting table, the server's answer:
+    ``table_id``, ``type``, ``message``, ``latest``, ``winners`` ...; empty when the server named
+    none. ``reasons``: the changes of the winners that conflict with it, and why.
     """
 
     def __init__(self, id: str, refused: ApiError, reasons: Sequence[str] = ()) -> None:
@@ -122,7 +124,8 @@ def _is_remembered(refused: ApiError) -> bool:
 
 
 def _is_of_change(refused: ApiError) -> bool:
-    """Whether a change, or read, of the catalog was refused because what it names is not, or no more, there."""
+    """Whether a change, or read, of the catalog was refused because its entity does not exist, or
+    not any more."""
     field = str(refused.body.get("field"))
     return refused.status == 404 and field.startswith(("changes[", "catalog_reads["))
 
@@ -135,8 +138,10 @@ def _excludes_earlier(refused: ApiError) -> bool:
 
 
 def _settled(api: Api, group: Group, refused: ApiError) -> ApiError:
-    """What to raise after a refusal that does not exclude an earlier attempt: the refusal, if the earlier one can never land;
-    else an error after which the same group is sent again (the answer to a ratified one is its commits)."""
+    """The exception after a refusal that does not exclude an earlier attempt: the refusal, if the
+    earlier one can never be applied; else an error after which the same group is sent again (the
+    answer to a ratified one is its commits).
+    """
     first = group.body["commits"][0]
     outcome = outcome_of(api, first["table_id"], first["version"], group.txn_id)
     if outcome.outcome == "never":

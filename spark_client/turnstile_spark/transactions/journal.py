@@ -1,8 +1,10 @@
-"""The journal of transactions, from the client's side: announcing one, and finishing or undoing those of clients that died.
+"""The journal of transactions, from the client's side: announcing one, and finishing or undoing
+those of dead clients.
 
-A transaction with ``journal=True`` is announced before it is sent: one request more for every proposal of it. From then on the
-server knows what it is about to commit, and whoever may commit it can resume or abort it by its id. The group is committed
-together with its entry, in one write; so what the entry says is what became of it (docs/transactions.md).
+A transaction with ``journal=True`` is announced before it is sent: one request more for every
+proposal of it. From then on the server knows its commits, and a principal with the rights to commit
+it can resume or abort it by its id. The group is committed together with its entry, in one write;
+so the entry has the outcome (docs/transactions.md).
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ class Announcer:
     def announce(self, group: Group, deadline: float) -> None:
         """Writes the group into the journal; the same again is the same attempt.
 
-        Raises :class:`ApiError` when it was refused (``TransactionAborted``: somebody has undone it), and
-        :class:`TransactionOutcomeUnknown` when it is not known whether it is there: then somebody may finish it.
+        Raises :class:`ApiError` when it was refused (``TransactionAborted``: another client has
+        undone it), and :class:`TransactionOutcomeUnknown` when it is not known whether it is there:
+        then another client may finish it.
         """
         if group.body is not self._body:
             self._body, self._attempt = group.body, self._attempt + 1
@@ -60,9 +63,12 @@ class Announcer:
             raise
 
     def withdraw(self, id: str, deadline: float, refused: ApiError | TurnstileError) -> bool:
-        """Aborts what is announced, after it was ``refused``. True when somebody has committed it meanwhile. Raises
-        :class:`TransactionOutcomeUnknown` when the abort failed, or was refused as by a token that has expired, or there is no entry
-        and a lost announcement may still make one, and the refusal was one that may pass: somebody may finish what is announced."""
+        """Aborts an announced transaction after it was ``refused``. True when another client has
+        committed it meanwhile. Raises :class:`TransactionOutcomeUnknown` when the abort failed, or
+        was refused as by a token that has expired, or there is no entry and a lost announcement may
+        still make one, and the refusal was a temporary one: another client may finish the
+        transaction.
+        """
         try:
             self._api.abort(id)
         except ApiError as e:
@@ -83,11 +89,12 @@ def _is_lost(refused: ApiError | TurnstileError) -> bool:
 
 @dataclass(frozen=True)
 class AnnouncedTransaction:
-    """A transaction in the journal: what :meth:`turnstile_spark.Lake.transactions` returns.
+    """A transaction in the journal: the result of :meth:`turnstile_spark.Lake.transactions`.
 
-    ``state``: open (not applied, and it can be yet), committed, or aborted. ``versions``: by table id, the version that each
-    table becomes; ``reads``: that each had which was only read. ``owner``: who announced it; ``created``, ``until``: seconds
-    since the epoch, the second the end after which it is aborted. ``catalog``: that it changes, or read, as well (empty: it does not).
+    ``state``: open (not applied, and it can be yet), committed, or aborted. ``versions``: by table
+    id, the version that each table becomes; ``reads``: that each table had which was only read.
+    ``owner``: its principal; ``created``, ``until``: seconds since the epoch, the second the end
+    after which it is aborted. ``catalog``: that it changes, or read, as well (empty: it does not).
     """
 
     id: str
@@ -115,7 +122,8 @@ class AnnouncedTransaction:
         return time.time() >= self.until
 
     def resume(self) -> AnnouncedTransaction:
-        """Finishes it: sends its commits again. What is committed already stays as it is. Returns it as it is then.
+        """Finishes it: sends its commits again. A committed transaction stays unchanged. Returns
+        its present state.
 
         Raises :class:`turnstile_spark.TransactionConflict` when it lost to other commits, and
         :class:`turnstile_spark.TurnstileError`, also when it was aborted.

@@ -1,13 +1,16 @@
-"""Whether what a transaction read and wrote in one table still holds after the commits that came before it. Pure.
+"""Conflict checks: whether a transaction's reads and writes of one table are still valid after the
+commits that came before it. Pure.
 
-Two questions, as in Delta's conflict checker, but answered for what was read and not for the table:
+Two questions, as in Delta's conflict checker, but answered for the rows that were read and not for
+the table:
 
-* :func:`judge`: could a later commit have changed what a read returned? Only rows of files that it added or removed can. A file
-  matters if some row within its partition values and statistics can satisfy the predicate that was read.
-* :func:`assess`: may the transaction's own changes be committed on top of the winners, under an isolation level?
+* :func:`judge`: could a later commit have changed the result of a read? Only rows of files that it
+added or removed can. A file matters if some row within its partition values and statistics can
+satisfy the predicate of the read. * :func:`assess`: may the transaction's own changes be committed
+on top of the winners, under an isolation level?
 
-The rule for a file is sound: it never says that no row can match where one does (property-tested). It may say that a row could
-match where none does: then a transaction runs again without need, and nothing else happens.
+The rule for a file is sound: it never misses a matching row (property-tested). It may report a
+match where there is none: then a transaction runs again without need, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -30,13 +33,16 @@ ROW_TRACKING: Final = "delta.rowTracking"
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one query or command of a transaction read of one table.
+    """A read of one table by a query or command of a transaction.
 
-    ``table``: path of the table (Delta's, without ``_delta_log``); ``version``: of the log that was read, where a transaction's own
-    commits count on from its cut. ``predicate``: rows that do not satisfy it had no influence; None: every row may have had.
-    ``columns``: names of the columns read; None: any. ``files``: paths of all files of that version that may have rows which
-    satisfy the predicate, as the scan chose them; None: not known. ``is_time_travel``: the query names the version. ``is_stale_allowed``: the reader has declared that the read
-    may be of the past (slack), so it is never judged. ``why``: why it is the whole table, where a predicate was to be expected.
+    ``table``: path of the table (Delta's, without ``_delta_log``); ``version``: of the log that was
+    read, where a transaction's own commits count on from its cut. ``predicate``: rows that do not
+    satisfy it had no influence; None: every row may have had. ``columns``: names of the columns
+    read; None: any. ``files``: paths of all files of that version that may have rows which satisfy
+    the predicate, as the scan chose them; None: not known. ``is_time_travel``: the query names the
+    version. ``is_stale_allowed``: the reader has declared that the read may be of the past (slack),
+    so it is never checked. ``why``: why it is the whole table, where a predicate was to be
+    expected.
     """
 
     table: str
@@ -64,11 +70,12 @@ class Winner:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a transaction cannot be committed on top of a winner.
+    """The reason why a transaction cannot be committed on top of a winner.
 
-    ``kind``: ``read`` (a read would return something else), ``write`` (both changed a file), ``metadata`` (table definition or
-    protocol), ``application`` (both moved a streaming application on), ``domain`` (both changed a metadata domain). ``version``: of the
-    winner; ``path``: its file, if it is about one; ``read``: what was read, if it is about that.
+    ``kind``: ``read`` (a read would return something else), ``write`` (both changed a file),
+    ``metadata`` (table definition or protocol), ``application`` (both moved a streaming application
+    on), ``domain`` (both changed a metadata domain). ``version``: of the winner; ``path``: its
+    file, if it is about one; ``read``: the read, if it is about one.
     """
 
     kind: Literal["read", "write", "metadata", "application", "domain"]
@@ -105,11 +112,12 @@ def parse(content: str) -> list[dict[str, Any]]:
 
 
 def judge(read: Read, commits: Iterable[Winner], schema: TableSchema) -> Conflict | None:
-    """The first of ``commits`` that may have changed what ``read`` returned; None if none can have.
+    """The first of ``commits`` that may have changed the result of ``read``; None if none can have.
 
-    ``commits``: of the table, after the version that was read (earlier ones are passed over); ``schema``: of the version that was
-    read. A file that only moved rows (``dataChange`` false) changes no read. A remove is judged by its own statistics, by those of
-    the winner that added the file, and by whether the scan chose the file.
+    ``commits``: of the table, after the version that was read (earlier ones are skipped);
+    ``schema``: of the version that was read. A file that only moved rows (``dataChange`` false)
+    changes no read. A remove is checked by its own statistics, by those of the winner that added
+    the file, and by whether the scan chose the file.
     """
     if read.is_stale_allowed:
         return None
@@ -164,7 +172,8 @@ def assess(
 
 
 def judged_reads(reads: Iterable[Read], base: int) -> list[Read]:
-    """Those that later commits can have changed: not what was read of an earlier version by its number, which is what that version will always be."""
+    """Reads that later commits can have changed: not reads of an earlier version by its number,
+    whose rows never change."""
     return [r for r in reads if not r.is_stale_allowed and not (r.is_time_travel and r.version < base)]
 
 

@@ -1,7 +1,9 @@
-"""The commits of a transaction, one for each table that it writes, as they are proposed: their content, and their files.
+"""The commits of a transaction, one for each table that it writes, as they are proposed: their
+content, and their files.
 
-What is held for a table is folded (:mod:`turnstile_spark.transactions.folding`) into one commit. After a conflict some commits move
-to later versions (:mod:`turnstile_spark.transactions.reconciling`), and what all of them share follows.
+A table's held commits are folded (:mod:`turnstile_spark.transactions.folding`) into one commit.
+After a conflict some commits move to later versions
+(:mod:`turnstile_spark.transactions.reconciling`), and the members that all of them share follow.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from turnstile_spark.transactions.scope import ScopedTable
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The folded commit of one table, and the file that it is to have. Version 0, of a table that is created, has its file in the log:
-    nobody reads that before the table has a name, so it may be written again until then."""
+    """The folded commit of one table, and its file to be. Version 0, of a table that is created,
+    has its file in the log: it has no readers before the table has a name, so it may be written
+    again until then.
+    """
 
     version: int
     txn_id: str
@@ -53,9 +57,9 @@ class Part:
 class Parts:
     """The parts of one transaction.
 
-    ``tables``: what is held, by table id; ``application``: a name and a number that every table takes note of; ``group_id``: the
-    transaction's id, if every commit is to name all tables (the action ``transactionGroup``). Commits of more than
-    ``inline_limit`` bytes are proposed as files.
+    ``tables``: held commits, by table id; ``application``: a name and a number that every table
+    records; ``group_id``: the transaction's id, if every commit is to name all tables (the action
+    ``transactionGroup``). Commits of more than ``inline_limit`` bytes are proposed as files.
     """
 
     def __init__(
@@ -104,7 +108,8 @@ class Parts:
         ]
 
     def move(self, later: Mapping[str, tuple[int, str]]) -> dict[str, Future[None]]:
-        """Gives these tables' commits other versions and contents. Writes what changed as :meth:`write_later`."""
+        """Gives these tables' commits other versions and contents. Writes changed files as
+        :meth:`write_later`."""
         for table_id, (version, content) in later.items():
             self._parts[table_id] = self._parts[table_id].moved(version, content)
         return self.write_later({*later, *self._set_timestamp(), *self._name_participants()})
@@ -116,8 +121,10 @@ class Parts:
                 self._files.write(part.write)
 
     def write_later(self, only: Iterable[str] | None = None) -> dict[str, Future[None]]:
-        """Writes the files that are not there yet (``only``: of these tables): those that are proposed as files, and versions 0, at
-        once, the others beside the request. Not while a request that names them may be under way."""
+        """Writes the files that are not there yet (``only``: of these tables): those that are
+        proposed as files, and versions 0, at once, the others beside the request. Not while a
+        request that names them may be in progress.
+        """
         files, pending = self._files, {}
         for table_id, part in self._parts.items():
             if part.is_written or (only is not None and table_id not in only):
@@ -131,16 +138,20 @@ class Parts:
         return pending
 
     def write_checksums(self, checksums: Checksums, tables: Mapping[str, ScopedTable]) -> None:
-        """Writes, in the background, the checksums of the versions that are committed; ``tables``: what was held, by id. Not of
-        commits that were put on top of others': Delta derived none for those."""
+        """Writes, in the background, the checksums of the versions that are committed; ``tables``:
+        held commits, by id. Not of commits that were put on top of others': Delta derived none for
+        those.
+        """
         for table_id, part in self._parts.items():
             table = tables[table_id]
             if table.delta_log is not None and part.version == table.version and not part.is_first:
                 checksums.write_of_transaction(table.delta_log, table.latest, part.write)
 
     def _set_timestamp(self) -> set[str]:
-        """Gives all commits the latest of their in-commit timestamps, so that the tables as of any time have all of the transaction
-        or nothing. Returns the ids of the tables whose commit that changed."""
+        """Gives all commits the latest of their in-commit timestamps, so that the tables as of any
+        time have all of the transaction or nothing. Returns the ids of the tables whose commit that
+        changed.
+        """
         timestamps = {
             table_id: commit_info(part.write.content)["inCommitTimestamp"] for table_id, part in self._parts.items()
         }
@@ -152,8 +163,8 @@ class Parts:
         return earlier
 
     def _name_participants(self) -> set[str]:
-        """With a group action: puts it into every commit, as the versions are now. Returns the tables whose commit is another
-        for it."""
+        """With a group action: puts it into every commit, with the present versions. Returns the
+        tables whose commit it changed."""
         if not self._group_id:
             return set()
         versions = {table_id: part.version for table_id, part in self._parts.items()}
@@ -167,7 +178,7 @@ class Parts:
 
 
 def _part_of(table: ScopedTable, application: tuple[str, int] | None) -> Part:
-    """One commit of what is held for a table."""
+    """One commit of a table's held commits."""
     version, contents = table.version, table.contents
     content = fold(contents, version, str(uuid.uuid4()))
     if application is not None:

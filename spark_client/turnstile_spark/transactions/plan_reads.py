@@ -1,9 +1,10 @@
-"""From Spark's plans to what they read of Delta tables.
+"""From Spark's plans to their reads of Delta tables.
 
-A query is known by two logical plans. The *analysed* one names every table it mentions; the *optimised* one has the scans that
-Delta prepared, with version, filters and files. A table that was mentioned and has no scan counts as read whole: Delta may have
-answered from its statistics (``count(*)``), or read it in a way that leaves no scan. DELETE, UPDATE and MERGE read their target by
-their condition, overwriting INSERTs by what they replace.
+A query is known by two logical plans. The *analysed* one names every table it mentions; the
+*optimised* one has the scans that Delta prepared, with version, filters and files. A table that was
+mentioned and has no scan counts as read whole: Delta may have answered from its statistics
+(``count(*)``), or read it in a way that leaves no scan. DELETE, UPDATE and MERGE read their target
+by their condition, overwriting INSERTs by the replaced rows.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ class Mention:
 
 @dataclass(slots=True)
 class PlanReads:
-    """What one execution tells. ``scans``: reads by mention; ``commands``: reads of their target by commands;
-    ``others``: reads that need no scan; ``mentions``: of tables that have to have a scan; ``fixed_files``: mentions of files that the
-    command around this execution has chosen, and these files; ``cached``: tables read through Spark's cache."""
+    """The reads of one execution. ``scans``: reads by mention; ``commands``: reads of their target
+    by commands; ``others``: reads that need no scan; ``mentions``: of tables that have to have a
+    scan; ``fixed_files``: mentions of files that the command around this execution has chosen, and
+    these files; ``cached``: tables read through Spark's cache.
+    """
 
     scans: list[tuple[Mention, Read]] = field(default_factory=list)
     commands: list[tuple[Mention, Read]] = field(default_factory=list)
@@ -52,8 +55,9 @@ class PlanReads:
 
 
 def of_execution(plans: JavaObject, analysed: JavaObject, optimised: JavaObject | None) -> PlanReads:
-    """What an execution with these plans reads. ``plans``: the class that :mod:`turnstile_spark.transactions.read_sets` compiles, with static
-    helpers; ``optimised`` None: the execution failed before there was one. Raises :class:`NotUnderstood`.
+    """The reads of an execution with these plans. ``plans``: the class that
+    :mod:`turnstile_spark.transactions.read_sets` compiles, with static helpers; ``optimised`` None:
+    the execution failed before there was one. Raises :class:`NotUnderstood`.
     """
     walk = _Walk(plans)
     nodes = list(plans.nodes(optimised)) if optimised is not None else []
