@@ -1,11 +1,13 @@
-"""Puts what a layer carries into a folder: ``python3.13 layers/build.py shared FOLDER``. ``sam build`` calls it (``Makefile``).
+"""Builds the content of a layer in a folder: ``python3.13 layers/build.py shared FOLDER``. ``sam
+build`` calls it (``Makefile``).
 
     shared    the functions' packages and our own            (shared.txt)
     arrow     pyarrow, for the function of light work alone    (arrow.txt)
 
-Packages are installed for the functions' Python and architecture, whatever machine this is, and pip holds every file against
-its hash in the list. Of botocore's descriptions of services those stay that functions call. Every module is compiled:
-``/opt`` cannot be written on Lambda, so what is not compiled here would be compiled again at each cold start.
+Packages are installed for the functions' Python and architecture on every machine, and pip compares
+every file with its hash in the list. Of botocore's descriptions of services only those that
+functions call stay. Every module is compiled: ``/opt`` cannot be written on Lambda, so an
+uncompiled module would be compiled again at each cold start.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _HERE: Final = Path(__file__).resolve().parent
 
 
 class BuildError(Exception):
-    """The layer cannot be built; the message says why, and what to do."""
+    """The layer cannot be built; the message has the cause and the remedy."""
 
 
 def build(

@@ -49,8 +49,8 @@ _ACTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class VacuumStep:
-    """A step of a vacuum: ``marked`` (the server knows which versions are left), ``listed`` (files that are old enough),
-    ``compared`` (those that no version needs), ``removed``."""
+    """A step of a vacuum: ``marked`` (the server has recorded which versions are left), ``listed``
+    (files that are old enough), ``compared`` (those that no version needs), ``removed``."""
 
     step: Literal["marked", "listed", "compared", "removed"]
     files: int = 0
@@ -59,9 +59,12 @@ class VacuumStep:
 
 @dataclass(slots=True)
 class Vacuum:
-    """What a vacuum did. ``files`` and ``bytes``: removed, or in a dry run what would be; ``paths``: the first of them, relative to the
-    table. ``kept_files`` and ``kept_bytes``: old files that the latest version does not have and that stay, by the kind of pin that needs
-    them. ``readable_from`` and ``kept_versions``: the versions that are whole afterwards: from the one on, and the others."""
+    """The result of a vacuum. ``files`` and ``bytes``: removed, or in a dry run to be removed;
+    ``paths``: the first of them, relative to the table. ``kept_files`` and ``kept_bytes``: old
+    files that the latest version does not have and that stay, by the kind of pin that needs them.
+    ``readable_from`` and ``kept_versions``: the versions that are whole afterwards: from the one
+    on, and the others.
+    """
 
     dry_run: bool
     latest_version: int
@@ -270,7 +273,7 @@ class _Run:
         return F.concat(F.lit(base + "/"), F.col(column))
 
     def _relative(self, column: str) -> Any:
-        """The path below the table's folder, not encoded; null for what is not below it."""
+        """The path below the table's folder, not encoded; null for a path outside it."""
         base, full = self._base.rstrip("/") + "/", _decoded(column)
         return F.when(full.startswith(base), F.substring(full, len(base) + 1, 1 << 20))
 

@@ -1,4 +1,4 @@
-"""The views of a lake as Spark's ``ViewCatalog`` has them; :mod:`turnstile_spark.views` is what they are made of."""
+"""The views of a lake as Spark's ``ViewCatalog`` has them, over :mod:`turnstile_spark.views`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class ViewsOfLake(LakeCatalog):
             raise self._failed(e, new, to_levels) from None
 
     def _failed(self, e: ApiError, identifier: JavaObject, levels: list[str]) -> Py4JJavaError:
-        """What to throw when a view did not get this name."""
+        """The exception to throw when a view did not get this name."""
         if e.type == "AlreadyExistsException":
             return self.lake.throw.view_exists(identifier)
         if e.type == "NoSuchNamespaceException":

@@ -1,12 +1,13 @@
 """Views of a lake: Spark's ``ViewCatalog`` on the views of the server's Iceberg API.
 
-A view is an entity of the catalog, which Iceberg's clients see, too. Its SQL has the dialect ``spark``, and its columns have
-Iceberg's types: ``tinyint`` and ``smallint`` become ``int``, ``char`` and ``varchar`` become ``string``; Spark casts what the
-query returns when it reads the view. What else Spark wants to know of a view (its configuration when the view was made)
-is in the summary of the view's version. A view that another engine made, or replaced, in another dialect is refused.
+A view is an entity of the catalog, which Iceberg's clients see, too. Its SQL has the dialect
+``spark``, and its columns have Iceberg's types: ``tinyint`` and ``smallint`` become ``int``,
+``char`` and ``varchar`` become ``string``; Spark casts the query's results when it reads the view.
+Further members of Spark's view (its configuration when the view was made) are in the summary of the
+view's version. A view that another engine made, or replaced, in another dialect is refused.
 
-A view made while the lake was the current catalog keeps no catalog name: names in it are those of the catalog that it is
-loaded from, whatever that is called in a session.
+A view made while the lake was the current catalog keeps no catalog name: names in it are those of
+the catalog that it is loaded from, whatever its name in a session.
 """
 
 from __future__ import annotations
@@ -41,13 +42,16 @@ _SPARK: Final = {
 
 
 class ViewNotForSpark(Exception):
-    """A view, or a definition of one, that Spark and Iceberg cannot both have. The text says why, and what to do."""
+    """A view, or a definition of one, that Spark and Iceberg cannot both have. The message has the
+    reason, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A view as Spark has it. ``schema``: Spark's JSON of a ``StructType``; ``catalog``: the current catalog when the view was
-    made, None for the one that it is in; ``query_columns``: what the columns are called in the query."""
+    """A view as Spark has it. ``schema``: Spark's JSON of a ``StructType``; ``catalog``: the
+    current catalog when the view was made, None for the one that it is in; ``query_columns``: the
+    names of the columns in the query.
+    """
 
     sql: str
     schema: dict[str, Any]

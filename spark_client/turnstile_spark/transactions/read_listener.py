@@ -1,8 +1,10 @@
-"""The listener in the JVM that keeps what Spark executed for one collector (:mod:`turnstile_spark.transactions.read_sets`).
+"""The listener in the JVM that stores Spark's executions for one collector
+(:mod:`turnstile_spark.transactions.read_sets`).
 
-py4j can implement Spark's listener interface in Python, but would be called for every event of every task. So the listener is
-Java, compiled by Janino, which Spark brings for its own code generation. The class also has static helpers that look at a
-whole plan in one round trip. Janino knows no generics and no lambdas.
+py4j can implement Spark's listener interface in Python, but would be called for every event of
+every task. So the listener is Java, compiled by Janino, which Spark brings for its own code
+generation. The class also has static helpers that inspect a whole plan in one round trip. Janino
+knows no generics and no lambdas.
 """
 
 from __future__ import annotations

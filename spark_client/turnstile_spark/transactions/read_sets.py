@@ -1,18 +1,20 @@
-"""What the statements of a transaction read: collected from everything that Spark executes for it.
+"""The reads of a transaction's statements: collected from everything that Spark executes for it.
 
-with Collector(jvm, spark) as collector:
-    ...  # statements, on this thread
-    reads = collector.reads({path: version, ...})
+    with Collector(jvm, spark) as collector:
+        ...  # statements, on this thread
+        reads = collector.reads({path: version, ...})
 
-Spark reports every execution to its listeners. A listener in Python would be called for every task; so a small listener is
-compiled in the JVM (by the compiler that Spark brings for its own code generation), which keeps only the executions of one
-collector, with their plans, until :meth:`Collector.reads` fetches them. Executions are recognised by a job tag of the thread,
-which threads and tasks that a statement starts inherit.
+Spark reports every execution to its listeners. A listener in Python would be called for every task;
+so a small listener is compiled in the JVM (by the compiler that Spark brings for its own code
+generation), which keeps only the executions of one collector, with their plans, until
+:meth:`Collector.reads` fetches them. Executions are recognised by a job tag of the thread, which
+threads and tasks that a statement starts inherit.
 
-No read may be missed, or a transaction would not be serializable. Listeners are called later, on a thread of their own: so
-``reads`` posts an event and waits for it, after which everything before it has been seen. If something could not be seen (the
-queue was full, the tag was taken away, an execution is still running, an RDD was read outside of any execution, a plan is not
-understood), every table of the transaction counts as read whole, with the reason.
+No read may be missed, or a transaction would not be serializable. Listeners are called later, on a
+thread of their own: so ``reads`` posts an event and waits for it, after which everything before it
+has been seen. If an execution could not be seen (the queue was full, the tag was removed, an
+execution is still running, an RDD was read outside of any execution, a plan is not understood),
+every table of the transaction counts as read whole, with the reason.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class Collector:
         return self._listener
 
     def join_thread(self) -> None:
-        """Makes what the calling thread executes from now on count, too."""
+        """Makes the calling thread's executions from now on count, too."""
         self._context.addJobTag(self._tag)
 
     def leave_thread(self) -> None:
@@ -91,8 +93,8 @@ class Collector:
         self.close()
 
     def drain(self) -> None:
-        """Takes over what was executed until now. Requires an open collector. Call it now and then in a transaction of very many
-        statements: the JVM keeps their plans until then."""
+        """Takes over the executions until now. Requires an open collector. Call it now and then in
+        a transaction of very many statements: the JVM keeps their plans until then."""
         listener = self._listener
         if listener is None:
             raise RuntimeError("the collector is not open: use it as a context manager, or call open() first")
@@ -134,7 +136,7 @@ class Collector:
         return _reads_of(self._events, self._unseen, tables)
 
     def window(self, tables: Mapping[str, int]) -> list[Read]:
-        """As :meth:`reads`, of what was read since :meth:`open` or the last call of this."""
+        """As :meth:`reads`, for the reads since :meth:`open` or the last call of this."""
         self.drain()
         events, unseen = self._events[self._window[0] :], self._unseen[self._window[1] :]
         self._window = len(self._events), len(self._unseen)

@@ -25,8 +25,10 @@ class CannotRebase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableHead:
-    """What a commit is made on top of: the version before it, with its in-commit timestamp (ms; None: the table has none), the highest
-    row id that was given out, and how far the streaming applications have come that are known to have moved."""
+    """The base of a commit: the version before it, with its in-commit timestamp (ms; None: the
+    table has none), the highest row id that was given out, and the progress of the streaming
+    applications that are known to have moved.
+    """
 
     version: int
     in_commit_timestamp_ms: int | None = None
@@ -35,9 +37,10 @@ class TableHead:
 
     @classmethod
     def before(cls, own_actions: Sequence[Action], version: int) -> Self:
-        """What a commit was made on top of, as far as its actions say. ``version``: the one before it.
+        """The base of a commit, as far as its actions show it. ``version``: the one before it.
 
-        Rows that it wrote first have its own version, and the row ids that follow the mark of before.
+        Rows that it wrote first have its own version, and the row ids that follow the mark of
+        before.
         """
         adds = [action["add"] for action in own_actions if action.get("add", {}).get("baseRowId") is not None]
         fresh = [add["baseRowId"] for add in adds if (add.get("defaultRowCommitVersion") or 0) > version]
@@ -71,15 +74,18 @@ class TableHead:
 
 
 def rebased(own_actions: Sequence[Action], base: TableHead, head: TableHead) -> list[Action]:
-    """The actions of the commit ``base.version`` + 1 as those of ``head.version`` + 1; the arguments are left as they are.
+    """The actions of the commit ``base.version`` + 1 as those of ``head.version`` + 1; the
+    arguments are left unchanged.
 
-    ``own_actions``: one commit, ``commitInfo`` first. ``base``: what it was made on top of; ``head``: what it is to be on top of
-    (:meth:`TableHead.after` of the winners). Its in-commit timestamp becomes later than the head's; row ids that it gave out
-    follow the head's mark, and so does its own mark; rows that it wrote first have its new version as default row commit version.
+    ``own_actions``: one commit, ``commitInfo`` first. ``base``: its base; ``head``: its new base
+    (:meth:`TableHead.after` of the winners). Its in-commit timestamp becomes later than the head's;
+    row ids that it gave out follow the head's mark, and so does its own mark; rows that it wrote
+    first have its new version as default row commit version.
 
-    Raises :class:`CannotRebase` when a winner set a streaming application that the commit sets (its batch may be in the table
-    already), and when rows that it wrote first were rewritten in it while the table tracks rows: their ids and versions are
-    inside a data file. ``ValueError`` when ``head`` is before ``base``.
+    Raises :class:`CannotRebase` when a winner set a streaming application that the commit sets (its
+    batch may be in the table already), and when rows that it wrote first were rewritten in it while
+    the table tracks rows: their ids and versions are inside a data file. ``ValueError`` when
+    ``head`` is before ``base``.
     """
     if head.version < base.version:
         raise ValueError(f"a commit on top of version {base.version} cannot be put on top of {head.version}")

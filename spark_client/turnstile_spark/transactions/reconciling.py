@@ -1,8 +1,10 @@
-"""What a transaction that lost does next: it is put on top of the commits that won, where they changed nothing of what it did or read.
+"""Recovery of a transaction that lost: it is put on top of the winning commits, if they changed
+nothing that it wrote or read.
 
-The server compares versions. Here the commits that came in between are read and judged by their files
-(:mod:`turnstile_spark.transactions.judging`), and the transaction's own commits are rewritten for later versions
-(:mod:`turnstile_spark.transactions.rebasing`). Data files are never written again. Source: LakeVilla, recovery; TreeCat, precision locking.
+The server compares versions. Here the commits in between are read and checked by their files
+(:mod:`turnstile_spark.transactions.judging`), and the transaction's own commits are rewritten for
+later versions (:mod:`turnstile_spark.transactions.rebasing`). Data files are never written again.
+Source: LakeVilla, recovery; TreeCat, precision locking.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from turnstile_spark.transactions.scope import ScopedTable
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Where a table's part of the transaction goes now: on top of ``base``. ``content``: its commit for the version after that;
-    None for a table that was only read, whose reads hold in ``base``. ``predicate``: of the rows that these were of, by which the server judges
-    what comes after ``base``; empty: of any."""
+    """The new base of a table's part of the transaction: on top of ``base``. ``content``: its
+    commit for the version after that; None for a table that was only read, whose reads are valid in
+    ``base``. ``predicate``: of the reads' rows, by which the server checks commits after ``base``;
+    empty: of any.
+    """
 
     base: int
     content: str | None
@@ -34,9 +38,11 @@ class Later:
 
 
 class Reconciler:
-    """Of one transaction. ``tables``: its tables, by id; ``own``: the commit of each that it writes, as made for the version after the
-    cut; ``reads``: returns what it read, asked for at the first conflict and under ``serializable`` only; ``slack``: by how many
-    versions a table that is only read may be behind, by id, where it may."""
+    """The state of one transaction. ``tables``: its tables, by id; ``own``: the commit of each that
+    it writes, as made for the version after the cut; ``reads``: returns its reads, called at the
+    first conflict and under ``serializable`` only; ``slack``: by how many versions a table that is
+    only read may be behind, by id, where it may.
+    """
 
     def __init__(
         self,
@@ -100,8 +106,8 @@ class Reconciler:
         return self._reads.get(table_id, [])
 
     def winners(self, table: ScopedTable, latest: int) -> list[Winner]:
-        """The commits of a table after the cut up to ``latest``. Those that were read before are kept. Raises :class:`CannotRebase`
-        when they cannot be read."""
+        """The commits of a table after the cut up to ``latest``. Commits that were read before are
+        cached. Raises :class:`CannotRebase` when they cannot be read."""
         table_id = table.state.table_id
         winners = self._winners.setdefault(table_id, [])
         first = table.base + 1 + len(winners)

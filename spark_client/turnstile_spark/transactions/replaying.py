@@ -1,12 +1,15 @@
-"""Which statements of a transaction that lost keep what they wrote, and which run again. Pure.
+"""Which statements of a transaction that lost keep their writes, and which run again. Pure.
 
-A transaction whose changes cannot be put on top of the winners as they are (:mod:`turnstile_spark.transactions.judging`) is moved to
-a new cut, statement by statement, in their order. A statement is *kept* when it would do the same there: no winner may have
-changed what it read, none changed what it changes, and no statement before it that ran again wrote what it read. What it wrote
-is then put on top of what is there (:mod:`turnstile_spark.transactions.rebasing`), and no data file of it is written again. Every other
-statement runs again. The result is what all statements would have come to, had they run at the new cut.
+A transaction whose changes cannot be put on top of the winners as they are
+(:mod:`turnstile_spark.transactions.judging`) is moved to a new cut, statement by statement, in
+their order. A statement is *kept* when it would do the same there: no winner may have changed a row
+that it read, none changed a row that it changes, and no statement before it that ran again wrote a
+row that it read. Its writes are then put on top of the new state
+(:mod:`turnstile_spark.transactions.rebasing`), and no data file of it is written again. Every other
+statement runs again. The result is the same as if all statements had run at the new cut.
 
-Source: LakeVilla, module 2 (physical and logical redo); serial dependency of statements by the tables that they read and write.
+Source: LakeVilla, module 2 (physical and logical redo); serial dependency of statements by the
+tables that they read and write.
 """
 
 from __future__ import annotations
@@ -27,8 +30,10 @@ Commits = Sequence[Sequence[Action]]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a statement did at the cut that lost. ``name``: for messages; ``reads``: by table id, with versions as :class:`Read` counts
-    them; ``commits``: by table id. ``obstacle``: why it cannot run again; empty when it can."""
+    """The reads and writes of a statement at the cut that lost. ``name``: for messages; ``reads``:
+    by table id, with versions as :class:`Read` counts them; ``commits``: by table id. ``obstacle``:
+    why it cannot run again; empty when it can.
+    """
 
     name: str
     reads: Mapping[str, Sequence[Read]] = field(default_factory=dict)
@@ -95,7 +100,8 @@ class Replay:
         return "" if assessment.is_rebase else str(assessment.conflicts[0])
 
     def _reason_of_order(self, table_id: str, actions: Sequence[Action]) -> str:
-        """Why changes that do not conflict with any winner still depend on what was held before them."""
+        """The reason why changes that do not conflict with any winner still depend on commits that
+        were held before them."""
         is_other, is_append = table_id in self._other, is_append_only(actions)
         if is_other and not is_append:
             return "an earlier statement that runs again writes what this one changes"
@@ -126,7 +132,7 @@ class Replay:
         return placed
 
     def ran_again(self, statement: Statement, commits: Mapping[str, Commits]) -> None:
-        """Takes note that ``statement`` has run again. ``commits``: what it committed now, by table id."""
+        """Records that ``statement`` has run again. ``commits``: its new commits, by table id."""
         for table_id, new in commits.items():
             head = self._heads.get(table_id) or self._head_at_cut(table_id, ())
             self._heads[table_id] = head.after(Winner(head.version + 1 + at, actions) for at, actions in enumerate(new))
@@ -137,7 +143,7 @@ class Replay:
     def _placed(
         self, heads: dict[str, TableHead], table_id: str, old_version: int, commit: Sequence[Action]
     ) -> Sequence[Action]:
-        """One commit on top of what is there; ``old_version``: the version that it was made on top of."""
+        """One commit on top of the new state; ``old_version``: the version of its old base."""
         head = heads.get(table_id) or self._head_at_cut(table_id, commit)
         # Above what ran again only appends without row ids are kept, which are the same at every version.
         is_same = table_id in self._other

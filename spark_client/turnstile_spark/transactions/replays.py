@@ -1,8 +1,10 @@
-"""Recovery of a transaction that lost: it moves to a new cut, and only the statements that are concerned run again.
+"""Recovery of a transaction that lost: it moves to a new cut, and only the affected statements run
+again.
 
-What is decided for each statement is in :mod:`turnstile_spark.transactions.replaying`. Here the commits that won are read, what is kept
-is held at the new cut, and statements are run. Nothing of this is visible to others: the group that it comes to is proposed as
-any other, and the server's condition decides (I8). Source: LakeVilla, recovery.
+:mod:`turnstile_spark.transactions.replaying` decides for each statement. Here the winning commits
+are read, kept commits are held at the new cut, and statements are run. Nothing of this is visible
+to others: the resulting group is proposed as any other, and the server's condition decides (I8).
+Source: LakeVilla, recovery.
 """
 
 from __future__ import annotations
@@ -122,7 +124,8 @@ class Replayer:
             self.run_again += 1
 
     def _keep(self, scope: Scope, plan: Plan, recorded: Recorded, statement: Statement, replay: Replay) -> None:
-        """Holds what a statement wrote in ``scope``. Raises :class:`CannotRebase` before anything is held."""
+        """Holds a statement's commits in ``scope``. Raises :class:`CannotRebase` before anything is
+        held."""
         placed = replay.kept(statement)
         for table_id, commits in placed.items():
             table = scope.tables()[table_id]
@@ -138,8 +141,10 @@ class Replayer:
         self._statements.keep(recorded, reads, held_now)
 
     def _hold(self, scope: Scope, table: ScopedTable, held: Held, content: str | None) -> None:
-        """Holds a commit as the next version of a table. ``content``: its content there, if it is another. Raises :class:`CannotFold` when
-        one version of the table cannot have what is held and this."""
+        """Holds a commit as the next version of a table. ``content``: its content there, if it is
+        another. Raises :class:`CannotFold` when one version of the table cannot have the held
+        commits and this one.
+        """
         version, file = table.latest + 1, table.files
         assert file is not None, "a commit was held"
         fold([*(earlier.content for earlier in table.held), content or held.content], table.base + 1, "")

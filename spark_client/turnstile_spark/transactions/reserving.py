@@ -1,8 +1,10 @@
-"""Reservations as a transaction uses them: asked for before it begins, kept while it lasts, given up when it is over.
+"""Reservations of a transaction: requested before it begins, renewed while it lasts, released when
+it is over.
 
-While it has its tables nobody else's commit of a version is ratified on them, so what it read of them stays the latest
-(docs/transactions.md, "Long transactions"). It waits in line for them; of transactions that wait for each other the server picks one that
-loses its place, which is a conflict here: begin again.
+While it has its tables no other writer's commit of a version is ratified on them, so its reads of
+them stay the latest (docs/transactions.md, "Long transactions"). It waits in line for them; of
+transactions that wait for each other the server picks one that loses its place, which is a conflict
+here: begin again.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Reservation:
         self._thread.start()
 
     def end(self) -> None:
-        """Gives it up; what cannot be told to the server its lease ends. Idempotent."""
+        """Releases it; if the server cannot be reached, the lease ends it. Idempotent."""
         if self._over.is_set():
             return
         self._over.set()

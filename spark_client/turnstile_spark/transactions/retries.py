@@ -47,8 +47,10 @@ class Runner:
         slack: Slack = 0,
         fair_after: int | None = None,
     ) -> T:
-        """Returns ``function(transaction)``, run in a fresh transaction and committed; again after a conflict, at most ``attempts``
-        times in all. After ``fair_after`` runs that lost, the next reserves the tables that they wrote. Raises what the last run raised."""
+        """Returns ``function(transaction)``, run in a fresh transaction and committed; again after
+        a conflict, at most ``attempts`` times in all. After ``fair_after`` runs that lost, the next
+        reserves the tables that they wrote. Raises the error of the last run.
+        """
         if attempts < 1:
             raise ValueError(f"attempts={attempts}: at least 1")
         if fair_after is not None and fair_after < 1:

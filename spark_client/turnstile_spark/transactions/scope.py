@@ -1,11 +1,14 @@
-"""A scope: what the statements of one thread see between the begin and the end of a transaction (or of a snapshot).
+"""A scope: the view of one thread's statements between the begin and the end of a transaction (or
+of a snapshot).
 
-Every table is read at one version, the *cut*, plus the commits that the transaction has made and holds back. Delta keeps a
-``DeltaLog`` per path and file system options; the tables of a scope have an option of their own, so their logs are the
-scope's alone: no other statement of the application sees what is held, and closing the scope leaves nothing of it.
+Every table is read at one version, the *cut*, plus the held commits of the transaction. Delta keeps
+a ``DeltaLog`` per path and file system options; the tables of a scope have an option of their own,
+so their logs are the scope's alone: no other statement of the application sees the held commits,
+and closing the scope leaves nothing of it.
 
-A thread is in a scope while Spark's local property :func:`property_of` has the scope's id: callbacks of the JVM arrive on
-other Python threads, but the JVM thread they come from is the statement's.
+A thread is in a scope while Spark's local property :func:`property_of` has the scope's id:
+callbacks of the JVM arrive on other Python threads, but the JVM thread they come from is the
+statement's.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def is_catalog_of_scopes(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A commit that is held back: it is known to the scope, and to nobody else. Its file is in ``_staged_commits``."""
+    """A held commit: only the scope knows it. Its file is in ``_staged_commits``."""
 
     commit: Commit
     content: str
@@ -92,12 +95,12 @@ class ScopedTable:
 
     @property
     def version(self) -> int:
-        """The version that the table becomes by what is held."""
+        """The version that the table gets by its held commits."""
         return self.base + 1 if self.first is None else 0
 
     @property
     def contents(self) -> list[str]:
-        """What is held, in its order: the contents of :attr:`version` and up."""
+        """The held commits, in their order: the contents of :attr:`version` and up."""
         return [*([] if self.first is None else [self.first.content]), *(held.content for held in self.held)]
 
     @property
@@ -194,7 +197,7 @@ class Scope:
             return self._tables[state.table_id].state
 
     def _loaded(self, name: Name) -> TableState:
-        """Loads a table, and takes note of what its name leads to."""
+        """Loads a table, and records the table of its name."""
         try:
             state = self._load(name.namespace, name.table)
         except ApiError as e:
@@ -237,7 +240,8 @@ class Scope:
             return location_key(log_path) in self._clones
 
     def described(self, state: TableState, describe: Callable[[], JavaObject]) -> JavaObject:
-        """What ``describe`` returned for this table since the scope's logs are what they are."""
+        """The cached result of ``describe`` for this table, valid while the scope's logs do not
+        change."""
         with self._lock:
             table, epoch = self._tables[state.table_id], self._epoch
             if table.described is None or table.described[0] != epoch:
@@ -247,7 +251,8 @@ class Scope:
     # -- writing ----------------------------------------------------------------------------------------------------------
 
     def hold(self, table: ScopedTable, held: Held, file: Write) -> bool:
-        """Holds a commit, whose file is written; False when the scope has that version already (another thread of it was first)."""
+        """Holds a commit, whose file is written; False when the scope has that version already
+        (another thread of it was first)."""
         with self._lock:
             if not self.is_open:
                 raise over()
@@ -272,7 +277,7 @@ class Scope:
             return logs
 
     def written(self) -> dict[str, ScopedTable]:
-        """The tables with held commits, by id, with those that are created."""
+        """The tables with held commits, by id, including created tables."""
         return {table_id: table for table_id, table in self.tables().items() if table.contents}
 
     def mark(self) -> Mark:
@@ -281,7 +286,8 @@ class Scope:
             return Mark({table_id: len(table.held) for table_id, table in self._tables.items()}, len(self._changes))
 
     def go_back(self, mark: Mark) -> None:
-        """Drops the commits and changes that are held since :meth:`mark`. The tables get new logs, whose versions may be others."""
+        """Drops the commits and changes that are held since :meth:`mark`. The tables get new logs,
+        whose versions may be others."""
         with self._lock:
             for table_id, table in self._tables.items():
                 del table.held[mark.commits.get(table_id, 0) :]
@@ -338,9 +344,11 @@ class Scope:
         return self._changes
 
     def at_cut(self, cut: Mapping[str, int]) -> Scope:
-        """A fresh scope of the same tables at another cut, where nothing is held. ``cut``: their versions, by id. Tables whose version is
-        another are loaded anew. Raises :class:`turnstile_http.errors.ApiError` as loading does, and :class:`TurnstileError` when a name is
-        another table's now."""
+        """A fresh scope of the same tables at another cut, without held commits. ``cut``: their
+        versions, by id. Tables with another version are loaded anew. Raises
+        :class:`turnstile_http.errors.ApiError` as loading does, and :class:`TurnstileError` when a
+        name leads to another table now.
+        """
         scope = Scope(
             self.lake,
             self.session,
@@ -417,7 +425,7 @@ class Scopes:
 
 
 def over() -> TurnstileError:
-    """For what is done in, or with a DataFrame of, a scope that is closed."""
+    """The error for an operation in a closed scope, or with a DataFrame of one."""
     text = "the transaction or snapshot that this thread or DataFrame belongs to is over: read its tables again"
     return turnstile_error("TURNSTILE_TRANSACTION_OVER", text)
 

@@ -1,8 +1,10 @@
-"""Delta's commit coordinator of the tables in scopes: it holds commits back instead of proposing them.
+"""Delta's commit coordinator of the tables in scopes: it holds commits back instead of proposing
+them.
 
-Registered once per lake, under a name of its own (:func:`turnstile_spark.transactions.scope.catalog_of`). Which scope a coordinator is of is
-decided when Delta gets it, which is on the thread of the statement, and stays with it: what Delta keeps of a scope that is
-over (a DataFrame, say) is never answered from another.
+Registered once per lake, under a name of its own
+(:func:`turnstile_spark.transactions.scope.catalog_of`). The scope of a coordinator is chosen when
+Delta gets it, which is on the thread of the statement, and stays with it: Delta's objects of a
+closed scope (a DataFrame, say) are never answered from another.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ class ScopeCoordinator(Proxy):
         return self.jvm.new("io.delta.storage.commit.CommitResponse", lake.files.describe(log_path, held.commit))
 
     def getCommits(self, table: JavaObject, start: int | None, end: int | None) -> JavaObject:
-        """The commits up to the cut, and those that are held."""
+        """The commits up to the cut, and the held ones."""
         log_path = table.getLogPath().toString()
         try:
             if (created := self._before_creation(log_path)) is not None:
@@ -123,7 +125,8 @@ class ScopeCoordinator(Proxy):
         return lake.files.describe_all(log_path, scoped.tail, start, end)
 
     def _before_creation(self, log_path: str) -> JavaObject | None:
-        """The commits of a table whose version 0 Delta has just written, and which the scope does not have yet: none. Else None."""
+        """The commits of a table whose version 0 Delta has just written, and which the scope does
+        not have yet: none. Else None."""
         scope, lake = self._scope, self._attached
         is_new = scope is not None and scope.is_open and scope.staged_at(log_path) and scope.at(log_path) is None
         return lake.files.describe_all(log_path, Tail((), 0, 0), None, None) if is_new and lake is not None else None

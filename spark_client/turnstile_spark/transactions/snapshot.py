@@ -1,6 +1,8 @@
-"""Snapshots as a user holds them, ``with lake.snapshot(...) as cut:``, and what transactions have in common with them.
+"""The user's snapshots, ``with lake.snapshot(...) as cut:``, and the common parts of snapshots and
+transactions.
 
-Both are a scope (:mod:`turnstile_spark.transactions.scope`) of the thread that is in the ``with`` block.
+Both are a scope (:mod:`turnstile_spark.transactions.scope`) of the thread that is in the ``with``
+block.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from turnstile_spark.transactions.scope import Scope
 
 
 class Scoped:
-    """What a transaction and a snapshot have in common: the scope of the thread that is in the ``with`` block."""
+    """The common part of a transaction and a snapshot: the scope of the thread that is in the
+    ``with`` block."""
 
     def __init__(
         self, lake: LakeContext, spark: Any, tables: Iterable[str], *, is_writable: bool, fixed_catalog: str
@@ -60,7 +63,7 @@ class Scoped:
         return {entry.table_id: entry.version for entry in self._lake.api.cut(tables)}
 
     def _end(self) -> None:
-        """Takes the thread out of the scope, and what Delta keeps of it out of Delta. Idempotent."""
+        """Takes the thread out of the scope, and removes Delta's objects of the scope. Idempotent."""
         scope = self._opened()
         self._lake.scopes.leave(scope)
         cut_log.drop(self._lake.jvm, self._session, scope)
@@ -87,7 +90,7 @@ class Scoped:
 
 
 class Snapshot(Scoped):
-    """One cut over several tables: what :meth:`turnstile_spark.Lake.snapshot` returns."""
+    """One cut over several tables: the result of :meth:`turnstile_spark.Lake.snapshot`."""
 
     def __init__(
         self, lake: LakeContext, spark: Any, tables: Iterable[str], at: str | datetime | int | None = None

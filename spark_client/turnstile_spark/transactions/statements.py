@@ -1,8 +1,9 @@
-"""The statements of a transaction that were given to it as texts (``txn.sql``), with what each read and wrote.
+"""The statements of a transaction that were given to it as texts (``txn.sql``), with the reads and
+writes of each.
 
-They are what can run again when the transaction loses (:mod:`turnstile_spark.transactions.replays`). What else the program did in the
-transaction, by ``spark.sql`` or DataFrames, is kept as well, between them, but never run again: what it was for is known to the
-program only.
+They can run again when the transaction loses (:mod:`turnstile_spark.transactions.replays`). The
+program's other work in the transaction, by ``spark.sql`` or DataFrames, is recorded as well,
+between them, but never run again: only the program knows its purpose.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _PARSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A statement as the program gave it, and the settings of the session that say what it means: catalog, namespace, time zone, ANSI mode,
-    case sensitivity, and how values are stored."""
+    """A statement as the program gave it, and the settings of the session that determine its
+    meaning: catalog, namespace, time zone, ANSI mode, case sensitivity, and how values are stored.
+    """
 
     sql: str
     settings: str
@@ -38,8 +40,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was done in one piece. ``text``: None when it is not one statement given as a text. ``reads``: with the paths of their tables;
-    ``held``: by table id; ``obstacle``: why it cannot run again; empty when it can."""
+    """One piece of work. ``text``: None when it is not one statement given as a text. ``reads``:
+    with the paths of their tables; ``held``: by table id; ``obstacle``: why it cannot run again;
+    empty when it can.
+    """
 
     name: str
     text: Text | None = None
@@ -76,7 +80,8 @@ class Statements:
             )
 
     def run(self, sql: str) -> Any:
-        """Runs a statement. Returns None for one that changes rows; the DataFrame of any other. Raises what Spark raises."""
+        """Runs a statement. Returns None for one that changes rows; the DataFrame of any other.
+        Raises Spark's errors."""
         self.flush()
         text = Text(sql, self._settings())
         frame = self._spark.sql(sql)
@@ -91,7 +96,7 @@ class Statements:
         return None
 
     def run_again(self, recorded: Recorded) -> Recorded:
-        """Runs a statement once more, in the present :attr:`scope`. Raises what Spark raises."""
+        """Runs a statement once more, in the present :attr:`scope`. Raises Spark's errors."""
         assert recorded.text is not None, recorded.obstacle
         self._spark.sql(recorded.text.sql)
         again = Recorded(recorded.name, recorded.text, self._window(), self._taken(), recorded.obstacle)
@@ -99,7 +104,7 @@ class Statements:
         return again
 
     def keep(self, recorded: Recorded, reads: Sequence[Read], held: Mapping[str, Sequence[Held]]) -> None:
-        """Takes over what a statement did, as it is in the present :attr:`scope`, where it is held."""
+        """Takes over the work of a statement, as it is held in the present :attr:`scope`."""
         self.entries.append(Recorded(recorded.name, recorded.text, reads, held, recorded.obstacle))
         self._taken()
 
@@ -109,15 +114,16 @@ class Statements:
         return entries
 
     def flush(self, reads: Sequence[Read] = ()) -> None:
-        """Makes an entry of what was done since the last one, if anything was. ``reads``: that are known otherwise."""
+        """Makes an entry of the work since the last one, if there was any. ``reads``: that are
+        known otherwise."""
         all_reads, held = [*reads, *self._window()], self._taken()
         if all_reads or held:
             name = f"what the program did {'before' if self._number == 0 else 'after'} statement {max(self._number, 1)}"
             self.entries.append(Recorded(name, None, all_reads, held, "it was not run with txn.sql"))
 
     def go_back(self, position: int) -> None:
-        """Forgets the statements from an entry on, after the scope went back to a point before them. What the program did itself is
-        forgotten as far as it was taken back: what it read stays read."""
+        """Forgets the statements from an entry on, after the scope went back to a point before
+        them. The program's own work is forgotten as far as it was taken back: its reads stay."""
         left = {table_id: len(table.held) for table_id, table in self.scope.tables().items()}
         entries = []
         for at, entry in enumerate(self.entries):
@@ -134,7 +140,7 @@ class Statements:
         return recorded.text is None or recorded.text.settings == self._settings()
 
     def reads(self) -> dict[str, list[Read]]:
-        """What all of them read, by table id."""
+        """The reads of all of them, by table id."""
         reads: dict[str, list[Read]] = {}
         for entry in self.entries:
             for table_id, some in entry.statement(self.scope).reads.items():
@@ -151,14 +157,14 @@ class Statements:
         return self._collector.window(self._tables())
 
     def _taken(self) -> dict[str, list[Held]]:
-        """What is held that was not when this was called last, by table id."""
+        """The commits that were held since the last call, by table id."""
         tables = self.scope.tables()
         held = {table_id: table.held[self._counts.get(table_id, 0) :] for table_id, table in tables.items()}
         self._counts = {table_id: len(table.held) for table_id, table in tables.items()}
         return {table_id: some for table_id, some in held.items() if some}
 
     def _obstacle(self, parsed: JavaObject, analysed: JavaObject, held: Mapping[str, Sequence[Held]]) -> str:
-        """Why a statement cannot run again, by its plans, and by what has been ``held`` while it ran."""
+        """Why a statement cannot run again, by its plans, and by the commits ``held`` while it ran."""
         plans = self._collector.plans
         path = _target(plans, analysed)
         target = None if path is None else self.scope.at(path)
@@ -172,8 +178,8 @@ class Statements:
 
 
 def statements_of(spark: Any, script: str) -> list[str] | None:
-    """The statements of a script that only changes rows, one after the other; None for any other (with variables, control flow, handlers,
-    queries). Raises what Spark's parser raises."""
+    """The statements of a script that only changes rows, one after the other; None for any other
+    (with variables, control flow, handlers, queries). Raises the errors of Spark's parser."""
     parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(script)
     if str(parsed.getClass().getSimpleName()) != "CompoundBody":
         return None

@@ -1,7 +1,8 @@
-"""Transactions as a user holds them: ``with lake.transaction() as txn:``.
+"""The user's transactions: ``with lake.transaction() as txn:``.
 
-A transaction is a scope (:mod:`turnstile_spark.transactions.scope`) whose held commits are folded, one commit for each table
-(:mod:`turnstile_spark.transactions.folding`), and proposed as one group (:mod:`turnstile_spark.transactions.groups`).
+A transaction is a scope (:mod:`turnstile_spark.transactions.scope`) whose held commits are folded,
+one commit for each table (:mod:`turnstile_spark.transactions.folding`), and proposed as one group
+(:mod:`turnstile_spark.transactions.groups`).
 """
 
 from __future__ import annotations
@@ -52,10 +53,13 @@ class Savepoint:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a transaction did. ``tables``: by ``namespace.table``, the version that each was read at, that it became (None: not
-    written), and the statements, files added and removed, and rows in added files (None: not all are counted) of its commit; of one
-    that was only read the ``slack``, if one was declared. ``requests``: to the server; ``retries``: how many transactions before it lost.
-    ``replays``: how often it moved to a new cut itself, with ``statements_kept`` and ``statements_run_again``, summed over these."""
+    """The summary of a transaction. ``tables``: by ``namespace.table``, the version that each was
+    read at, that it became (None: not written), and the statements, files added and removed, and
+    rows in added files (None: not all are counted) of its commit; of one that was only read the
+    ``slack``, if one was declared. ``requests``: to the server; ``retries``: how many transactions
+    before it lost. ``replays``: how often it moved to a new cut itself, with ``statements_kept``
+    and ``statements_run_again``, summed over these.
+    """
 
     id: str
     state: str
@@ -68,14 +72,16 @@ class Summary:
 
 
 class Transaction(Scoped):
-    """All statements of a thread on tables of a lake, committed together: what :meth:`turnstile_spark.Lake.transaction` returns.
+    """All statements of a thread on tables of a lake, committed together: the result of
+    :meth:`turnstile_spark.Lake.transaction`.
 
-    ``application``: a name and a number (a stream and its batch) that every table which is written takes note of. ``journal``:
-    whether it is announced before it is sent, so that others can finish or undo it. ``group_action``: whether every commit
-    names all tables of the transaction (the action ``transactionGroup`` of a proposal that is not settled). ``replays``: how often
-    statements of :meth:`sql` may run again when it loses, and ``replay_deadline_s``: in which time since its begin. ``slack``: by how
-    many versions tables that are only read may be behind at the commit, of all or by name (``namespace.table``). ``reserve``: tables that others
-    do not write meanwhile.
+    ``application``: a name and a number (a stream and its batch) that every written table records.
+    ``journal``: whether it is announced before it is sent, so that others can finish or undo it.
+    ``group_action``: whether every commit names all tables of the transaction (the action
+    ``transactionGroup`` of a proposal that is not settled). ``replays``: how often statements of
+    :meth:`sql` may run again when it loses, and ``replay_deadline_s``: in which time since its
+    begin. ``slack``: by how many versions tables that are only read may be behind at the commit, of
+    all or by name (``namespace.table``). ``reserve``: tables that others do not write meanwhile.
     """
 
     def __init__(
@@ -161,9 +167,11 @@ class Transaction(Scoped):
                 self._reservation.end()
 
     def sql(self, text: str) -> Any:
-        """Runs one SQL statement in the transaction, as ``spark.sql`` does, and remembers it: when the transaction loses, the
-        statements that are concerned run again, and no other (docs/transactions.md). Returns None for INSERT, UPDATE, DELETE and MERGE,
-        so that nothing depends on what they report, and the DataFrame of any other."""
+        """Runs one SQL statement in the transaction, as ``spark.sql`` does, and records it: when
+        the transaction loses, the affected statements run again, and no other
+        (docs/transactions.md). Returns None for INSERT, UPDATE, DELETE and MERGE, so that nothing
+        depends on their reports, and the DataFrame of any other.
+        """
         self._must_be_open()
         if self._statements is None:
             is_from_begin = self._collector is not None
@@ -222,9 +230,11 @@ class Transaction(Scoped):
                 self._lake.freshness.void(table_id)
 
     def abort(self) -> None:
-        """Gives up all that is held; nothing of it was, or will be, visible to anybody. Statements that follow in the block are
-        refused. Idempotent. With a journal also of a transaction whose outcome is unknown: then it is committed, or aborted for
-        good; raises :class:`turnstile_spark.TurnstileError` in the first case."""
+        """Gives up all held commits; nothing of them was, or will be, visible. Later statements in
+        the block are refused. Idempotent. With a journal also of a transaction whose outcome is
+        unknown: then it is committed, or aborted for good; raises
+        :class:`turnstile_spark.TurnstileError` in the first case.
+        """
         if self._state == "unknown" and self._journal is not None:
             try:
                 self._lake.api.abort(self.id)
@@ -248,8 +258,8 @@ class Transaction(Scoped):
         return Savepoint(self.id, self._opened().mark(), len(self._statements.entries) if self._statements else 0)
 
     def rollback_to(self, savepoint: Savepoint) -> None:
-        """Gives up what is held since ``savepoint``. The cut stays, and so do the tables that were read. DataFrames made since the
-        begin are to be made anew."""
+        """Gives up the commits that are held since ``savepoint``. The cut stays, and so do the
+        tables that were read. DataFrames made since the begin are to be made anew."""
         self._must_be_open()
         if savepoint.transaction_id != self.id:
             raise turnstile_error("TURNSTILE_REFUSED", "this savepoint is another transaction's")
@@ -267,7 +277,7 @@ class Transaction(Scoped):
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
     def written(self) -> set[str]:
-        """The tables that it has written so far (``namespace.table``), less those that it creates."""
+        """The tables that it has written so far (``namespace.table``), without those that it creates."""
         tables = self._scope.written().values() if self._scope is not None else ()
         return {table.state.name.partition(".")[2] for table in tables if table.first is None}
 
@@ -352,7 +362,7 @@ class Transaction(Scoped):
         return set(moved)
 
     def _folded(self) -> Parts:
-        """The commits of what is held."""
+        """The commits of the held changes."""
         return Parts(
             self._lake.files,
             self._opened().written(),
@@ -386,8 +396,10 @@ class Transaction(Scoped):
             self._journal.announce(group, self._lake.deadline)
 
     def _withdraw(self, refused: ApiError | TurnstileError) -> bool:
-        """After a refusal: aborts what is announced, so that nobody finishes what its user runs again. True when somebody had finished
-        it: it is committed. Raises :class:`TransactionOutcomeUnknown` when neither is known."""
+        """Aborts the announced entry after a refusal, so that no other client finishes a
+        transaction that its user runs again. Returns True if another client has finished it: it is
+        committed. Raises :class:`TransactionOutcomeUnknown` when neither is known.
+        """
         if self._journal is None or not self._journal.is_announced:
             return False
         self._requests += 1
@@ -401,7 +413,7 @@ class Transaction(Scoped):
         return is_committed
 
     def _collected(self) -> dict[str, list[Read]]:
-        """What the statements read, by table id; all of every table where nothing was collected."""
+        """The reads of the statements, by table id; all of every table without a collector."""
         scope = self._opened()
         tables = scope.tables()
         if self._statements is not None:
@@ -460,7 +472,7 @@ class Transaction(Scoped):
     # -- what it did ----------------------------------------------------------------------------------------------------
 
     def summary(self) -> Summary:
-        """What the transaction did so far, or in all. Sends no request."""
+        """The summary so far, or of all. Sends no request."""
         scope = self._opened()
         tables = {t.state.name.partition(".")[2]: self._summary_of(t) for t in scope.tables().values()}
         replayer = self._replayer
@@ -490,7 +502,8 @@ class Transaction(Scoped):
 
 
 def _collecting(lake: LakeContext, spark: Any) -> Collector | None:
-    """What collects the reads of a transaction; None where that is not possible: then every table that it used counts as read."""
+    """The collector of the transaction's reads; None if there can be none: then every table that it
+    used counts as read."""
     try:
         return Collector(lake.jvm, spark).open()
     except Exception:

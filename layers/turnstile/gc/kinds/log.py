@@ -47,24 +47,31 @@ table's later than that."""
 class ExpiredLogScanner(Scanner):
     """Kind ``log``.
 
-    - Collects: commits, checkpoints, version checksums and log compaction files of active tables before the newest version that has a
-      checkpoint which says all that is to go (I24), and is not above any that is needed: all pins, ``delta.logRetentionDuration`` among them
-      (``maintenance/core/cleanup.py``). Then sidecars that no checkpoint names, a week after they were written.
+    - Collects: commits, checkpoints, version checksums and log compaction files of active tables
+      before the newest version that has a checkpoint which holds the state of all removed files
+      (I24), and is not above any pinned version: of all pins, ``delta.logRetentionDuration`` among
+      them (``maintenance/core/cleanup.py``). Then sidecars that no checkpoint names, a week after
+      they were written.
     - Unreachable since: the table's log retention after the file was written.
-    - Announced by: marks in the row of the location's owner, as those of a vacuum: nobody can hold a version before the oldest
-      one that stays. Oldest first: wherever it stops, the log begins later, and has no gap.
+    - Announced by: marks in the row of the location's owner, as those of a vacuum: no reader can
+      register for a version before the oldest one that stays. Oldest first: wherever it stops, the
+      log begins later, and has no gap.
     - A crash leaves: fewer files.
-    - A catalog without a change for as long as its history is kept: the HEAD of then pins old versions of its tables for as long as it
-      stays so. Where only that holds files, a change without content is committed, which ends the pin when it has left the
-      history itself. An item is that HEAD, without bytes; there is one a history at most.
+    - A catalog without a change for as long as its history is kept: its old HEAD pins old versions
+      of its tables until the next change. If only that holds files, a change without content is
+      committed, which ends the pin when it has left the history itself. An item is that HEAD,
+      without bytes; there is one a history at most.
 
-    Nothing goes of a log that fails (``delta.soundness.judge``). What stays is read before anything goes: all pages of the checkpoint, and the number of its files; then its files are compared with those that the same
-    version has by an older checkpoint, or by the commits alone. That is three passes over the state of a table, once in a run that has something to
-    remove of it, and one batch of rows in memory. A checkpoint that fails is a ``Problem`` that names the file: then an older version is the oldest, or
-    nothing is removed. Where an earlier run was cut off, no older start may be left to compare with: the pages and the number decide.
+    Nothing is removed from a log that fails (``delta.soundness.judge``). The files that stay are
+    read before any removal: all pages of the checkpoint, and the number of its files; then its
+    files are compared with those that the same version has by an older checkpoint, or by the
+    commits alone. That is three passes over the state of a table, once in a run that has files to
+    remove, and one batch of rows in memory. A checkpoint that fails is a ``Problem`` that names the
+    file: then an older version is the oldest, or nothing is removed. After an interrupted run there
+    may be no older start to compare with: the pages and the number decide.
 
-    ``delta.enableExpiredLogCleanup=false`` keeps a log. A table with a feature that is not known is a ``Problem``, and so is a checkpoint
-    that cannot be read where sidecars are to be removed.
+    ``delta.enableExpiredLogCleanup=false`` keeps a log. A table with an unknown feature is a
+    ``Problem``, and so is a checkpoint that cannot be read where sidecars are to be removed.
     """
 
     row_kind = "table"
@@ -163,7 +170,7 @@ class ExpiredLogScanner(Scanner):
             raise NotNow(f"{catalog}: {error.message}") from error
 
     def _remove(self, head: TableHead, boundary: int, items: tuple[Item, ...]) -> None:
-        """Removes a batch. What it raises ends the table's turn: the next batch must not go before this one."""
+        """Removes a batch. An error ends the table's turn: the next batch must not go before this one."""
         self._holds.announce_cleanup(head.table_id, head.location, boundary)
         self._delete(head, ids_in(items, head.table_id))
 
@@ -181,7 +188,8 @@ class ExpiredLogScanner(Scanner):
     # -- sidecars -------------------------------------------------------------------------------------------------------
 
     def _sidecars(self, head: TableHead, storage: LogStorage, boundary: int, now: int) -> Iterator[Batch]:
-        """Sidecars that no checkpoint names, but those that go in the same run."""
+        """Sidecars that no remaining checkpoint names. Checkpoints that are removed in the same run
+        do not count."""
         there = {stat.path.removeprefix(SIDECARS): stat for stat in storage.list(SIDECARS)}
         times = {name: stat.modified_ms for name, stat in there.items()}
         if not orphans(times, (), now):
@@ -211,8 +219,8 @@ class Named:
         self.names = set[str]()
 
     def read(self, first: int) -> None:
-        """Adds what the checkpoints of version ``first`` and later ones name that were not read before. Raises UnsupportedTable for one that
-        cannot be read."""
+        """Adds the sidecars that unread checkpoints of version ``first`` and later ones name.
+        Raises UnsupportedTable for one that cannot be read."""
         for version, stats in listed(self._storage).checkpoints.items():
             for stat in stats:
                 if version >= first and stat.path not in self._seen:
@@ -221,7 +229,7 @@ class Named:
 
 
 def _described(files: LogFiles) -> Iterator[LogFile]:
-    """The files of a log, each with what it is about."""
+    """The files of a log, each with its kind and version."""
     yield from (LogFile(stat.path, "commit", version) for version, stat in files.commits.items())
     yield from (LogFile(stat.path, "checksum", version) for version, stat in files.checksums.items())
     for version, stats in files.checkpoints.items():
