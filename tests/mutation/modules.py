@@ -212,6 +212,9 @@ MODULES: Final = {
     "turnstile.maintenance.state": Mutated(
         ("unit/maintenance/test_state.py", "unit/maintenance/test_work.py"), writes=False, decides=True
     ),
+    "turnstile.maintenance.file_actions": Mutated(
+        ("unit/maintenance/test_state.py", "unit/maintenance/test_work.py"), writes=False, decides=True
+    ),
     "turnstile.maintenance.compaction": Mutated(
         ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
     ),

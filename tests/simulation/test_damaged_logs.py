@@ -15,7 +15,8 @@ from tests.support.catalog import create, fakes, fresh, head_of
 from tests.support.clones import commit
 from tests.support.damage.asking import WAYS, damaged
 from tests.support.fakes import delta
-from turnstile.delta.log import lines, listed
+from turnstile.delta.log.files import listed
+from turnstile.delta.log.lines import lines
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
 from turnstile.delta.soundness.judge import Judgement
@@ -171,6 +172,7 @@ def _an_empty_commit_is_one() -> AbstractContextManager[Any]:
     for module in ("turnstile.planning.changes", "turnstile.maintenance.state"):
         stack.enter_context(patch(f"{module}.commit_lines", some))
         stack.enter_context(patch(f"{module}.size_fault", lambda *_: None))
+    stack.enter_context(patch("turnstile.maintenance.file_actions.commit_lines", some))
     stack.enter_context(patch("turnstile.planning.changes.transaction_of", lambda _: _Any()))
     stack.enter_context(
         patch("turnstile.maintenance.state.next", lambda of, *default: next(of, *default or (b"",)), create=True)

@@ -12,7 +12,7 @@ import msgspec
 
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.head import TableHead, positioned
-from turnstile.delta.log import actions, lines
+from turnstile.delta.log.lines import actions, lines
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import LogStorage, World

@@ -48,7 +48,7 @@ from turnstile.delta.core.state_writes import (
     take_back,
 )
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.log import read_state
+from turnstile.delta.log.state import read_state
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
 from turnstile.delta.soundness.judge import folder_fault

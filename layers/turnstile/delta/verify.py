@@ -41,7 +41,8 @@ from turnstile.delta.commits import ContentChanged, ContentMissing, read_head, u
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, digest_of, final_bytes, positioned
 from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.log import InForce, LogFiles, listed, sizes_of
+from turnstile.delta.log.files import LogFiles, listed, sizes_of
+from turnstile.delta.log.in_force import InForce
 from turnstile.delta.sides import Commit, published_as, ratified_from
 from turnstile.delta.soundness.checkpoints import NotJudged, judge_checkpoint, pointed_in
 from turnstile.delta.soundness.judge import expired_upto, folder_fault, ratified_sizes, read_facts

@@ -22,7 +22,7 @@ import msgspec
 from turnstile.catalog.core.entities import DELTA, Table
 from turnstile.delta.commits import check_readable, read_head
 from turnstile.delta.core.head import PINNED, TableHead, positioned
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.delta.metadata import MetadataStore
 from turnstile.iceberg.core.delta_tables import (
     DeltaSource,

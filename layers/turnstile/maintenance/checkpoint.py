@@ -31,7 +31,7 @@ from turnstile.delta.core.pointer import (
     pointed_version,
     pointer_of,
 )
-from turnstile.delta.log import read_commit
+from turnstile.delta.log.files import read_commit
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance.columns import OTHER, FileColumns, other_array
 from turnstile.maintenance.core.checksums import Totals, checksum_of

@@ -23,7 +23,7 @@ from turnstile.maintenance.core.parsed import (
     type_of,
 )
 from turnstile.maintenance.core.upkeep import Upkeep
-from turnstile.maintenance.state import Columns, Rows
+from turnstile.maintenance.file_actions import Columns, Rows
 from turnstile.maintenance.stats import stats_as_json
 
 TEXTS: Final = pa.map_(pa.string(), pa.string())

@@ -17,8 +17,8 @@ import msgspec
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.segments import file_key, vector_id
 from turnstile.delta.core.soundness import missing
-from turnstile.delta.log import DamagedLog, commit_lines, where_of
-from turnstile.maintenance.state import actions_of_line
+from turnstile.delta.log.lines import DamagedLog, commit_lines, where_of
+from turnstile.maintenance.file_actions import actions_of_line
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage
 

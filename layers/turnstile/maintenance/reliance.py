@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from turnstile.delta.core.segments import complete_checkpoints, starts, vector_id
 from turnstile.delta.core.soundness import REMOVE_CHECKPOINT
-from turnstile.delta.log import LogFiles, sizes_of
+from turnstile.delta.log.files import LogFiles, sizes_of
 from turnstile.delta.soundness.checkpoints import judge_checkpoint
 from turnstile.maintenance.state import TableState, open_state
 from turnstile.store.core.errors import UnsupportedTable

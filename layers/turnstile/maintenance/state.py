@@ -28,15 +28,14 @@ delta-kernel-rs, ``action_reconciliation``.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from turnstile.delta.commits import pieces_of
-from turnstile.delta.core.actions import NOT_JSON, Add, DeletionVector, Remove
+from turnstile.delta.core.actions import Add
 from turnstile.delta.core.segments import Checkpoint, complete_checkpoints, file_key, starts, vector_id
 from turnstile.delta.core.soundness import (
     begins_with_info,
@@ -50,72 +49,28 @@ from turnstile.delta.core.soundness import (
     missing,
     size_fault,
 )
-from turnstile.delta.log import (
-    NO_INFO,
-    UNDECODABLE,
-    DamagedLog,
-    InForce,
-    LogFiles,
-    Ranges,
-    actions_of_lines,
-    broken,
-    checked,
-    commit_lines,
-    has_parquet,
-    lines,
-    listed,
-    sizes_of,
-    table_actions,
-    where_of,
-)
+from turnstile.delta.log.files import LogFiles, listed, sizes_of
+from turnstile.delta.log.in_force import InForce, checked
+from turnstile.delta.log.lines import NO_INFO, DamagedLog, actions_of_lines, broken, commit_lines, where_of
+from turnstile.delta.log.parquet import UNDECODABLE, has_parquet, table_actions
 from turnstile.delta.soundness.checkpoints import SIDECARS, expected_adds, sidecar_fault, sidecar_name, tagged_adds
+from turnstile.maintenance.file_actions import (
+    ROWS,
+    Columns,
+    Rows,
+    Tally,
+    actions_of_commit,
+    actions_of_file,
+    adds_of,
+    columns_of,
+)
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-ROWS: Final = 2048
-"""Actions that are held at once."""
-READ_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of one request to the storage: a file that Turnstile writes has several row groups in them."""
-BUFFER_BYTES: Final = 1024 * 1024
-"""Read ahead of each column of a Parquet file."""
 T = TypeVar("T")
 
 _OTHER: Final = ("protocol", "metaData", "domainMetadata", "txn")
-_ADD: Final = (
-    "path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector", "baseRowId",
-    "defaultRowCommitVersion", "clusteringProvider",
-)  # fmt: skip
-_REMOVE: Final = (
-    "path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector", "baseRowId",
-    "defaultRowCommitVersion",
-)  # fmt: skip
-
-
-class Rows(msgspec.Struct, frozen=True):
-    """File actions that were read from JSON."""
-
-    adds: list[Add]
-    removes: list[Remove]
-
-
-class Columns(msgspec.Struct, frozen=True):
-    """File actions that were read from Parquet: arrays of structs without nulls; None for none. The structs have the members
-    that the file has: ``stats``, ``stats_parsed`` where there is no ``stats``, or none."""
-
-    adds: pa.StructArray | None
-    removes: pa.StructArray | None
-
-
-class _Line(msgspec.Struct, gc=False):
-    add: Add | None = None
-    remove: Remove | None = None
-
-
-_LINE: Final = msgspec.json.Decoder(_Line)
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -151,18 +106,18 @@ class TableState(msgspec.Struct, frozen=True):
         read or changed meanwhile: then the yielded files are no state.
         """
         for chunk in self.chunks():
-            yield from chunk.adds if isinstance(chunk, Rows) else _adds(chunk.adds)
+            yield from chunk.adds if isinstance(chunk, Rows) else adds_of(chunk.adds)
 
     def chunks(self) -> Iterator[Rows | Columns]:
         """Yields the file actions of the state, ``add`` and ``remove``, some at a time. Every
         tombstone is among them, also expired ones. Raises as ``files``."""
-        count, tally = 0, _Tally()
+        count, tally = 0, Tally()
         for chunk in self._all_chunks(tally):
             count += len(chunk.adds) if chunk.adds is not None else 0
             yield chunk
         self._check_counts(tally.adds, count)
 
-    def _all_chunks(self, tally: _Tally) -> Iterator[Rows | Columns]:
+    def _all_chunks(self, tally: Tally) -> Iterator[Rows | Columns]:
         seen: dict[bytes, int] = {}
         for version in range(self.version, self.start, -1):
             yield from self._of_commit(version, seen)
@@ -191,7 +146,7 @@ class TableState(msgspec.Struct, frozen=True):
     def _of_commit(self, version: int, seen: dict[bytes, int]) -> Iterator[Rows]:
         """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with the version."""
         where, rows = where_of(version), Rows([], [])
-        for add, remove in _of_commit_file(self._storage, version):
+        for add, remove in actions_of_commit(self._storage, version):
             action = add or remove
             if action is None:
                 continue
@@ -210,13 +165,13 @@ class TableState(msgspec.Struct, frozen=True):
                 rows = Rows([], [])
         yield rows
 
-    def _of_checkpoint(self, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Rows | Columns]:
+    def _of_checkpoint(self, path: str, seen: dict[bytes, int], tally: Tally) -> Iterator[Rows | Columns]:
         """The actions of a checkpoint's file that no commit overrides. Raises DamagedLog for one that cannot be decoded."""
         try:
             yield from (
                 self._rows_of(path, seen, tally)
                 if path.endswith(".json")
-                else _columns(self._storage, path, seen, tally)
+                else columns_of(self._storage, path, seen, tally)
             )
         except DamagedLog:
             raise
@@ -226,9 +181,9 @@ class TableState(msgspec.Struct, frozen=True):
             why = str(error).partition("\n")[0][:300]
             raise DamagedLog(checkpoint_fault(self.start, path, f"cannot be read: {why}")) from error
 
-    def _rows_of(self, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Rows]:
+    def _rows_of(self, path: str, seen: dict[bytes, int], tally: Tally) -> Iterator[Rows]:
         rows = Rows([], [])
-        for add, remove in _file_actions(self._storage, path, path):
+        for add, remove in actions_of_file(self._storage, path, path):
             action = add or remove
             tally.adds += add is not None
             if action is None or file_key(action.path, vector_id(action.deletionVector)) in seen:
@@ -241,12 +196,6 @@ class TableState(msgspec.Struct, frozen=True):
                 yield rows
                 rows = Rows([], [])
         yield rows
-
-
-class _Tally:
-    """How many ``add`` a checkpoint had, also those that commits override."""
-
-    adds = 0
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
@@ -300,7 +249,7 @@ def open_state(
     """Returns the state of the table below ``storage`` at ``version``, which must be published.
 
     Args:
-        files: the listing of the log, if the caller has one (``turnstile.delta.log.listed``).
+        files: the listing of the log, if the caller has one (``turnstile.delta.log.files.listed``).
         without: versions of checkpoints that are not to be used.
         ratified: bytes that versions were ratified with, as far as they are known (``turnstile.delta.soundness.judge.ratified_sizes``).
 
@@ -416,117 +365,3 @@ def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None
     names, sidecars = (start.checkpoint.names, start.sidecars) if start is not None else ((), ())
     tagged = tuple(tagged_adds(start.rows)) if start is not None else ()
     return TableState(version, *described, live, transactions, at, storage, names, sidecars, files, tagged)
-
-
-# -- file actions -------------------------------------------------------------------------------------------------------
-
-
-def _of_commit_file(storage: LogStorage, version: int) -> Iterator[tuple[Add | None, Remove | None]]:
-    """The ``add`` and ``remove`` actions of a commit; some may be neither."""
-    path = published_path(version)
-    file = storage.read(path, PIECE_BYTES)
-    if file is None:
-        raise DamagedLog(missing(version))
-    where = where_of(version)
-    for line in commit_lines(pieces_of(storage, path, *file), version):
-        yield actions_of_line(line, where)
-
-
-def _file_actions(storage: LogStorage, path: str, where: str) -> Iterator[tuple[Add | None, Remove | None]]:
-    """The ``add`` and ``remove`` actions of newline-delimited JSON; some may be neither."""
-    file = storage.read(path, PIECE_BYTES)
-    if file is None:
-        raise broken(f"{where} is missing")
-    for line in lines(pieces_of(storage, path, *file), where):
-        if line.strip():
-            yield actions_of_line(line, where)
-
-
-def actions_of_line(line: bytes, where: str) -> tuple[Add | None, Remove | None]:
-    """The ``add`` or ``remove`` action of a line of a log; neither if it has another one. Raises UnsupportedTable."""
-    try:
-        action = _LINE.decode(line)
-    except (*NOT_JSON, msgspec.ValidationError) as error:
-        raise broken(f"{where} is not readable: {error}") from None
-    return action.add, action.remove
-
-
-def _columns(storage: LogStorage, path: str, seen: dict[bytes, int], tally: _Tally) -> Iterator[Columns]:
-    """The file actions of a Parquet file whose keys are not in ``seen``."""
-    from pyarrow import parquet
-
-    stat = storage.stat(path)
-    if stat is None:
-        raise broken(f"{path} is missing")
-    source = io.BufferedReader(Ranges(storage, stat), READ_BYTES)
-    read = {
-        "buffer_size": BUFFER_BYTES,
-        "pre_buffer": False,
-        "coerce_int96_timestamp_unit": "us",
-        "page_checksum_verification": True,
-    }
-    with parquet.ParquetFile(source, **read) as file:
-        for batch in file.iter_batches(ROWS, columns=_wanted(file.schema_arrow), use_threads=False):
-            batch.validate(full=True)
-            if "add" in batch.schema.names:
-                tally.adds += len(batch) - batch.column("add").null_count
-            adds, removes = (
-                _unseen(batch.column(name), seen) if name in batch.schema.names else None for name in ("add", "remove")
-            )
-            if adds is not None or removes is not None:
-                yield Columns(adds, removes)
-
-
-def _wanted(schema: pa.Schema) -> list[str]:
-    """The members of ``add`` and ``remove`` that a state needs and the file has."""
-    there = {
-        f"{name}.{field.name}"
-        for name in ("add", "remove")
-        if name in schema.names
-        for field in schema.field(name).type
-    }
-    members = [f"add.{member}" for member in _ADD] + [f"remove.{member}" for member in _REMOVE]
-    stats = [form for form in ("add.stats", "add.stats_parsed") if form in there]
-    return [member for member in members if member in there] + stats[:1]
-
-
-def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | None:
-    """The structs of ``column`` that are there and whose key is not in ``seen``."""
-    import pyarrow as pa
-
-    structs = column.drop_null()
-    if structs.field("path").null_count:
-        raise ValueError("an action has no path")
-    if seen:
-        paths = structs.field("path").to_pylist()
-        vectors = [vector_id(vector) for vector in vectors_of(structs)]
-        kept = [file_key(path, vector) not in seen for path, vector in zip(paths, vectors, strict=True)]
-        if not all(kept):
-            structs = structs.filter(pa.array(kept, pa.bool_()))
-    return structs if len(structs) else None
-
-
-def vectors_of(structs: pa.StructArray) -> list[DeletionVector | None]:
-    """The deletion vector of each file action of an array."""
-    if structs.type.get_field_index("deletionVector") == -1:
-        return [None] * len(structs)
-    column = structs.field("deletionVector")
-    return [None if vector is None else msgspec.convert(vector, DeletionVector) for vector in column.to_pylist()]
-
-
-def _adds(structs: pa.StructArray | None) -> Iterator[Add]:
-    """The ``add`` actions of an array."""
-    from turnstile.maintenance.stats import stats_as_json
-
-    if structs is None:
-        return
-    there = {field.name for field in structs.type}
-    columns = {name: structs.field(name).to_pylist() for name in _ADD if name in there}
-    columns["deletionVector"], columns["stats"] = vectors_of(structs), stats_as_json(structs).to_pylist()
-    for index in range(len(structs)):
-        members = {name: column[index] for name, column in columns.items() if column[index] is not None}
-        members["partitionValues"] = dict(members.get("partitionValues") or ())
-        members["dataChange"] = bool(members.get("dataChange"))
-        if "tags" in members:
-            members["tags"] = dict(members["tags"])
-        yield Add(**members)

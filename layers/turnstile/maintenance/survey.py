@@ -15,7 +15,8 @@ import msgspec
 from turnstile.delta.core.actions import NOT_JSON, Add
 from turnstile.delta.core.head import TableHead
 from turnstile.maintenance.core.candidates import PartitionColumn, PartitionKey, Survey
-from turnstile.maintenance.state import Rows, TableState, vectors_of
+from turnstile.maintenance.file_actions import Rows, vectors_of
+from turnstile.maintenance.state import TableState
 from turnstile.store.ports import Clock
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.beating import BeatingStorage
 from turnstile.maintenance.core.candidates import runs_task

@@ -20,8 +20,8 @@ from pyarrow import compute
 
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.log import where_of
-from turnstile.maintenance.state import actions_of_line
+from turnstile.delta.log.lines import where_of
+from turnstile.maintenance.file_actions import actions_of_line
 from turnstile.planning.changes import commits_of
 from turnstile.planning.core.plans import Plan, PlanStatistics, PredicateOf, ScanPlanner
 from turnstile.planning.core.predicates import TableColumns

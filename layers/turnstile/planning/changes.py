@@ -18,8 +18,9 @@ from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import Positioned, TableHead, positioned
 from turnstile.delta.core.segments import vector_id
 from turnstile.delta.core.soundness import damaged, missing, size_fault
-from turnstile.delta.log import DamagedLog, InForce, actions, commit_lines, where_of
-from turnstile.maintenance.state import actions_of_line
+from turnstile.delta.log.in_force import InForce
+from turnstile.delta.log.lines import DamagedLog, actions, commit_lines, where_of
+from turnstile.maintenance.file_actions import actions_of_line
 from turnstile.planning.core.roots import Key
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, World, batched

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.log import where_of
+from turnstile.delta.log.lines import where_of
 from turnstile.delta.metadata import MetadataStore
-from turnstile.maintenance.state import actions_of_line
+from turnstile.maintenance.file_actions import actions_of_line
 from turnstile.planning.changes import commits_of
 from turnstile.planning.core.files import AnyColumns, path_column
 from turnstile.planning.core.plans import Plan, PredicateOf

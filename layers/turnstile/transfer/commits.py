@@ -13,7 +13,7 @@ from turnstile.delta.core.definition import MAX_COLUMN_ID, mapped, max_column_id
 from turnstile.delta.core.features import features_to_list
 from turnstile.delta.core.protocols import released, upgraded
 from turnstile.delta.core.schemas import columns_of
-from turnstile.delta.log import LogState
+from turnstile.delta.log.state import LogState
 
 ICT: Final = "delta.enableInCommitTimestamps"
 ICT_VERSION: Final = "delta.inCommitTimestampEnablementVersion"

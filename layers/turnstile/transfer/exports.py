@@ -33,7 +33,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
 from turnstile.delta.core.protocols import released
 from turnstile.delta.core.state_writes import leave_head, left_head, stay_head
-from turnstile.delta.log import read_commit
+from turnstile.delta.log.files import read_commit
 from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import NotFound, StateConflict
 from turnstile.store.core.names import published_path

@@ -31,7 +31,8 @@ from turnstile.catalog.locations import require_served
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
-from turnstile.delta.log import LogState, listed, read_state
+from turnstile.delta.log.files import listed
+from turnstile.delta.log.state import LogState, read_state
 from turnstile.store.core.errors import StateConflict, TooLarge, UnsupportedTable
 from turnstile.store.core.names import check_identifier, published_path
 from turnstile.store.core.writes import Insert, Row, Write, new_row

@@ -36,7 +36,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.journal_rows import OPEN, JournalRow
 from turnstile.delta.core.soundness import listing_faults
-from turnstile.delta.log import listed, sizes_of
+from turnstile.delta.log.files import listed, sizes_of
 from turnstile.delta.soundness.checkpoints import pointed_in
 from turnstile.delta.soundness.judge import expired_upto, ratified_sizes
 from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError

@@ -21,7 +21,7 @@ from tests.support.clients.inbox import Inbox
 from tests.support.server import children
 from tests.support.stack import Table, commit_info, until
 from turnstile.coordination.tasks import Tasks
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.fleet.core.roles import ALL, EVENTS, MAINTAIN, PUBLISH, SWEEP
 from turnstile.fleet.read import FleetReader, FleetReport, MemberReport
 from turnstile.maintenance.work import Maintainer

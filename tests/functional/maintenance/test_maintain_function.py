@@ -17,7 +17,7 @@ from turnstile.api.light_work import ALL, MARGIN_MS
 from turnstile.coordination.heartbeat import LEASE_MS
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.attention import AttentionRow
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.delta.publish import Publisher
 from turnstile.events.append import Appender
 from turnstile.maintenance.core.due import FIRST_PAUSE_MS

@@ -11,7 +11,7 @@ from tests.support.fakes import delta
 from tests.support.legacy import PLACE, Legacy, legacy_info, managed
 from turnstile.delta.core.decide import Refused
 from turnstile.delta.core.state_writes import leave_head, stay_head
-from turnstile.delta.log import read_state
+from turnstile.delta.log.state import read_state
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

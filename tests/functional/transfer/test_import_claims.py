@@ -17,7 +17,8 @@ from turnstile.catalog.core.entities import External, IcebergEntity, IcebergTabl
 from turnstile.catalog.core.location_rows import Location, claim
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.log import LogState, broken
+from turnstile.delta.log.lines import broken
+from turnstile.delta.log.state import LogState
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

@@ -13,7 +13,7 @@ from tests.support.catalog import fakes, fresh
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.legacy import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
-from turnstile.delta.log import LogState, read_state
+from turnstile.delta.log.state import LogState, read_state
 from turnstile.store.core.errors import UnsupportedTable
 
 FEATURES = legacy_protocol(3, 7, readerFeatures=[], writerFeatures=["domainMetadata"])
@@ -220,7 +220,7 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return file
 
     monkeypatch.setattr(FakeStorage, "read", counted)
-    for module in ("turnstile.delta.log", "turnstile.delta.commits"):
+    for module in ("turnstile.delta.log.files", "turnstile.delta.log.parquet", "turnstile.delta.commits"):
         monkeypatch.setattr(f"{module}.PIECE_BYTES", PIECE)
     return sizes
 
@@ -236,7 +236,7 @@ def test_a_commit_of_any_size_is_read_piece_by_piece(read_bytes: list[int]) -> N
 
 
 def test_a_line_that_is_too_long_to_be_held_is_told(read_bytes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnstile.delta.log.LINE_BYTES", 3 * PIECE)
+    monkeypatch.setattr("turnstile.delta.log.lines.LINE_BYTES", 3 * PIECE)
     legacy = Legacy(fresh()).created(legacy_protocol(), OLD)
     legacy.write(legacy_info(notes="x" * 20_000))
     with pytest.raises(UnsupportedTable, match="version 1 has a line of more than 12288 bytes"):

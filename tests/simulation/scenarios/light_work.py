@@ -22,7 +22,8 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance.core import due, upkeep
 from turnstile.maintenance.core.upkeep import Upkeep
-from turnstile.maintenance.state import Columns, Rows, TableState, _Tally
+from turnstile.maintenance.file_actions import Columns, Rows, Tally
+from turnstile.maintenance.state import TableState
 from turnstile.store.core.names import LOG, published_path
 
 
@@ -114,9 +115,9 @@ def _oldest_first() -> Any:
         for version in range(self.start + 1, self.version + 1):
             yield from self._of_commit(version, seen)
         for name in self._checkpoint:
-            yield from self._of_checkpoint(f"{LOG}{name}", seen, _Tally())
+            yield from self._of_checkpoint(f"{LOG}{name}", seen, Tally())
         for name in self._sidecars:
-            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen, _Tally())
+            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen, Tally())
 
     return patch.object(TableState, "chunks", chunks)
 

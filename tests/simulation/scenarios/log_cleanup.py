@@ -24,7 +24,7 @@ from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.vacuums import OTHERS, WEEK, Appender, PinAuditor, Vacuumed, forgets
 from tests.support.fakes.storage import FakeClock, FakeStorage, FakeStorages
 from turnstile.delta.core.segments import starts
-from turnstile.delta.log import LogFiles, listed
+from turnstile.delta.log.files import LogFiles, listed
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.gc.collector import Collector
 from turnstile.gc.kinds import log

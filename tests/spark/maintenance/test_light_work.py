@@ -16,7 +16,7 @@ import pytest
 from tests.support.clients.duck import extension
 from tests.support.fakes.storage import FakeIds
 from turnstile.adapters.files import FileStorage
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.maintenance.checkpoint import CheckpointWriter, write_checksum, write_pointer
 from turnstile.maintenance.compaction import write_compaction
 from turnstile.maintenance.core.upkeep import upkeep_of

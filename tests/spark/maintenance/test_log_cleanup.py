@@ -10,7 +10,7 @@ import pytest
 
 import turnstile_spark
 from tests.support.server import MovingServer, moving_server
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.gc.collector import Report
 
 

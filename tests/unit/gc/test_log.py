@@ -17,7 +17,7 @@ from turnstile.delta.core.pointer import POINTER
 from turnstile.delta.group_reads import ReadVersion
 from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.journal import Announcement, Journal
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.delta.past import version_at
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher

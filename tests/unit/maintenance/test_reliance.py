@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.damage.checkpointed import Checkpointed
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.delta.soundness.checkpoints import Judgement, NotJudged, judge_checkpoint
 from turnstile.maintenance import reliance
 from turnstile.maintenance.reliance import unreliable

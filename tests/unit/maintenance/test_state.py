@@ -13,11 +13,12 @@ from pyarrow import parquet
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorage, FakeStorages
 from turnstile.delta.core.segments import complete_checkpoints, file_key, starts, vector_id
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.maintenance.checkpoint import CheckpointWriter
 from turnstile.maintenance.columns import OTHER, other_array
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import ROWS, Columns, TableState, open_state
+from turnstile.maintenance.file_actions import ROWS, Columns
+from turnstile.maintenance.state import TableState, open_state
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 

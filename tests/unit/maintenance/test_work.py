@@ -16,7 +16,7 @@ from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.log import listed
+from turnstile.delta.log.files import listed
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.soundness.checkpoints import SIDECARS
@@ -291,6 +291,7 @@ def test_i15_a_crash_between_sidecars_leaves_none_that_is_read(monkeypatch: pyte
     table = v2_table()
     monkeypatch.setattr("turnstile.maintenance.checkpoint.SIDECAR_ACTIONS", 3)
     monkeypatch.setattr("turnstile.maintenance.state.ROWS", 2)
+    monkeypatch.setattr("turnstile.maintenance.file_actions.ROWS", 2)
     busy(table, 12)
     floor = table.head.floor
     with pytest.raises(Killed):

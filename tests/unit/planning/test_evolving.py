@@ -19,7 +19,7 @@ from tests.support.fakes.world import fake_world
 from tests.unit.planning.tables import SMALL, field, vector
 from turnstile.delta.core.actions import Add, DeletionVector
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.log import InForce
+from turnstile.delta.log.in_force import InForce
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.planning import changes

@@ -10,7 +10,7 @@ from tests.support.damage.checkpointed import Checkpointed
 from tests.support.delta_table import Table
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.head import positioned
-from turnstile.delta.log import NO_INFO
+from turnstile.delta.log.lines import NO_INFO
 from turnstile.delta.publish import Publisher
 from turnstile.delta.soundness import judge as module
 from turnstile.delta.soundness.judge import expired_upto, judge, judge_commit, ratified_sizes

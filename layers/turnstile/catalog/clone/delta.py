@@ -26,7 +26,7 @@ from turnstile.catalog.describe import not_active
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, STUCK, TableHead, gone_for_good, positioned
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.log import read_state
+from turnstile.delta.log.state import read_state
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.delta.undecided import seen_one

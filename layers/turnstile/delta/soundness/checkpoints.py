@@ -19,18 +19,10 @@ from turnstile.delta.core.soundness import (
     checkpoint_fault,
     count_fault,
 )
-from turnstile.delta.log import (
-    LINE_BYTES,
-    UNDECODABLE,
-    InForce,
-    LogFiles,
-    Ranges,
-    checked,
-    has_parquet,
-    lines,
-    sizes_of,
-    table_actions,
-)
+from turnstile.delta.log.files import LogFiles, sizes_of
+from turnstile.delta.log.in_force import InForce, checked
+from turnstile.delta.log.lines import LINE_BYTES, lines
+from turnstile.delta.log.parquet import UNDECODABLE, Ranges, has_parquet, table_actions
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage

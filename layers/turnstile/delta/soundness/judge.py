@@ -35,18 +35,10 @@ from turnstile.delta.core.soundness import (
     listing_faults,
     missing,
 )
-from turnstile.delta.log import (
-    NO_INFO,
-    UNDECODABLE,
-    DamagedLog,
-    InForce,
-    LogFiles,
-    commit_lines,
-    listed,
-    sizes_of,
-    table_actions,
-    where_of,
-)
+from turnstile.delta.log.files import LogFiles, listed, sizes_of
+from turnstile.delta.log.in_force import InForce
+from turnstile.delta.log.lines import NO_INFO, DamagedLog, commit_lines, where_of
+from turnstile.delta.log.parquet import UNDECODABLE, table_actions
 from turnstile.delta.soundness.checkpoints import Judgement, NotJudged, judge_checkpoint, line_fault, pointed_in
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path

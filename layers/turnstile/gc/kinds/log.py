@@ -11,7 +11,7 @@ from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
-from turnstile.delta.log import LogFiles, listed
+from turnstile.delta.log.files import LogFiles, listed
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.delta.soundness.judge import judge, ratified_sizes
