@@ -13,7 +13,7 @@ import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from turnstile_http.errors import ApiError
-from turnstile_http.waiting import WAITS
+from turnstile_http.waiting import WAIT_REPORTER
 
 T = TypeVar("T")
 #: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the client gives up.
@@ -111,7 +111,7 @@ class Http:
         if self.closed:
             text = f"this client of {self.url} was closed: it was detached, or another took its name; use the newer one"
             raise ApiError(0, "Closed", text)
-        with WAITS.of(f"{self.url} ({name})") as wait:
+        with WAIT_REPORTER.of(f"{self.url} ({name})") as wait:
             try:
                 return self._client.request(method, self.url + route, **options)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
@@ -167,7 +167,7 @@ class Http:
         """Repeats a function while it raises transient :class:`ApiError`, until ``time.monotonic()`` is ``until``."""
 
         def repeated(attempt: Callable[[], T]) -> T:
-            with WAITS.of(self.url) as wait:
+            with WAIT_REPORTER.of(self.url) as wait:
 
                 def pausing(state: RetryCallState) -> None:
                     error = state.outcome.exception() if state.outcome else None

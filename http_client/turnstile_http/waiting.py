@@ -21,21 +21,21 @@ PAUSE_S = 2.5
 
 @dataclass(slots=True)
 class Wait:
-    """A call that goes on. ``problem``: why the last attempt came to nothing."""
+    """An open call. ``problem``: why the last attempt failed."""
 
     what: str
     began_s: float
-    said_s: float
+    logged_s: float
     problem: str = ""
 
     def line(self, now_s: float) -> str:
-        """The texts about a wait."""
+        """Returns the log line about the call."""
         reason = f": {self.problem}; it is tried again" if self.problem else ", no answer yet"
         return f"turnstile: waiting for {self.what} for {now_s - self.began_s:.0f} s{reason}"
 
 
-class Waits:
-    """The calls of a process that go on, and the thread that speaks of them. Thread-safe."""
+class WaitReporter:
+    """The open calls of a process, and the thread that logs them. Thread-safe."""
 
     def __init__(self, pause_s: float = PAUSE_S) -> None:
         self._pause_s = pause_s
@@ -67,11 +67,11 @@ class Waits:
                 self._open.pop(me, None)
 
     def due(self, now_s: float) -> list[str]:
-        """The lines that are due, which are taken for said."""
+        """Returns the due lines, and records that they are logged."""
         lines = []
         for wait in list(self._open.values()):
-            if now_s - wait.said_s >= self._pause_s:
-                wait.said_s = now_s
+            if now_s - wait.logged_s >= self._pause_s:
+                wait.logged_s = now_s
                 lines.append(wait.line(now_s))
         return lines
 
@@ -80,11 +80,11 @@ class Waits:
             with self._changed:
                 while not self._open:
                     self._changed.wait()
-                next_s = min(wait.said_s for wait in self._open.values()) + self._pause_s
+                next_s = min(wait.logged_s for wait in self._open.values()) + self._pause_s
                 self._changed.wait(max(next_s - time.monotonic(), 0.05))
             for line in self.due(time.monotonic()):
                 log.warning("%s", line)
 
 
-WAITS = Waits()
-"""The waits of this process."""
+WAIT_REPORTER = WaitReporter()
+"""The reporter of this process."""

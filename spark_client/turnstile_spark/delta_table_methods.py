@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from turnstile_spark.names import quoted
+from turnstile_spark.names import quoted_table
 from turnstile_spark.transactions.scope import lake_of_catalog
 
 _MARK = "turnstile"
@@ -33,7 +33,7 @@ def install(is_lake: Callable[[str], bool]) -> None:
         lake = lake_of_catalog(str(identifier.catalog().get()))
         if not is_lake(lake):
             return None
-        return quoted(lake, *str(identifier.database().get()).split("."), str(identifier.table()))
+        return quoted_table(lake, str(identifier.database().get()), str(identifier.table()))
 
     def replace(method: str, statement: Callable[..., str], result: Callable[[Any, Any], Any]) -> None:
         original = getattr(DeltaTable, method)

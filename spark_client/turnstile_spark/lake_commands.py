@@ -16,7 +16,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.delta_table import DELTA, python_list, scala_seq
 from turnstile_spark.jvm import JavaObject, Proxy, throw
 from turnstile_spark.maintenance import Operation, rewrite
-from turnstile_spark.names import quoted
+from turnstile_spark.names import quoted_table
 from turnstile_spark.optimize_metrics import OptimizeMetrics
 from turnstile_spark.vacuum import HOUR_MS, LISTED, vacuum
 
@@ -151,8 +151,7 @@ class LakeCommands(Proxy):
         return str(identifier.database().get()), str(identifier.table())
 
     def _name(self, table: JavaObject) -> str:
-        levels, name = self._split(table)
-        return quoted(self.lake.name, *levels.split("."), name)
+        return quoted_table(self.lake.name, *self._split(table))
 
     class Java:
         implements: ClassVar = ["org.apache.spark.sql.api.java.UDF2"]

@@ -28,6 +28,11 @@ def bucket_of(location: str) -> str:
     return match[1] if match else ""
 
 
+def quoted_table(catalog: str, namespace: str, table: str) -> str:
+    """The whole name of a table, as SQL has it. ``namespace``: its levels joined by dots."""
+    return quoted(catalog, *namespace.split("."), table)
+
+
 def quoted(*parts: str) -> str:
     """A name of several parts, as SQL has it."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -81,14 +81,14 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class StorageFailure:
+class S3Failure:
     """``path`` of the file or folder, empty where none is named; ``text``: cause and remedy, one line."""
 
     path: str
     text: str
 
 
-def storage_failure(chain: Sequence[Link]) -> StorageFailure | None:
+def storage_failure(chain: Sequence[Link]) -> S3Failure | None:
     """The failure of S3 in the chain (outermost first); None when it is about something else."""
     words = "\n".join(f"{kind}: {message}" for kind, message in chain)
     path = _PATH.search(words)
@@ -97,10 +97,10 @@ def storage_failure(chain: Sequence[Link]) -> StorageFailure | None:
         if (own or path or pattern is _CAUSES[0][0]) and pattern.search(words):
             at = f" ({path[0].rstrip('.')})" if path else ""
             said = _said(own or list(chain))
-            return StorageFailure(path[0] if path else "", f"{cause}{at}: {remedy}. S3A says: {said}")
+            return S3Failure(path[0] if path else "", f"{cause}{at}: {remedy}. S3A says: {said}")
     if not own:
         return None
-    return StorageFailure(path[0] if path else "", f"S3 failed{f' ({path[0]})' if path else ''}: {_said(own)}")
+    return S3Failure(path[0] if path else "", f"S3 failed{f' ({path[0]})' if path else ''}: {_said(own)}")
 
 
 def _said(chain: list[Link]) -> str:

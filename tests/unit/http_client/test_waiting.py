@@ -14,7 +14,7 @@ from turnstile_http import waiting
 from turnstile_http.api import Api
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Http
-from turnstile_http.waiting import Waits
+from turnstile_http.waiting import WaitReporter
 
 
 class Lines(logging.Handler):
@@ -33,7 +33,7 @@ class Lines(logging.Handler):
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     """What is said, by waits that speak at once."""
-    monkeypatch.setattr("turnstile_http.http.WAITS", Waits(pause_s=0.05))
+    monkeypatch.setattr("turnstile_http.http.WAIT_REPORTER", WaitReporter(pause_s=0.05))
     handler = Lines()
     waiting.log.addHandler(handler)
     yield handler
@@ -77,7 +77,7 @@ def test_repeated_attempts_say_why_the_last_one_failed(lines: Lines, nowhere: st
 
 
 def test_a_wait_inside_of_another_is_part_of_it() -> None:
-    waits = Waits(pause_s=1000)
+    waits = WaitReporter(pause_s=1000)
     with waits.of("the whole") as outer, waits.of("a part") as inner:
         inner.problem = "lost"
         assert outer is inner
