@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--template", type=Path, default=Path(".aws-sam/build/template.yaml"), help="what 'sam build' built"
     )
     parser.add_argument(
-        "--release", default="", help="name of what is deployed; by default the time, so each run has one"
+        "--release", default="", help="name of the deployment; by default the time, so each run has one"
     )
     parser.add_argument(
         "--start",

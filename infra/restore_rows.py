@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--from", dest="source", required=True, metavar="TABLE", help="the restored table")
     options.add_argument("--into", dest="target", required=True, metavar="TABLE", help="the stack's own table")
     options.add_argument("--keep", action="store_true", help="remove no row that only --into has: for objs")
-    options.add_argument("--apply", action="store_true", help="write; without it only say what would be written")
+    options.add_argument("--apply", action="store_true", help="write; without it only list the rows to write")
     asked = options.parse_args(arguments)
     client = boto3.client("dynamodb", config=Config(retries={"mode": "standard", "max_attempts": 10}))
     source, target = Table(client, asked.source), Table(client, asked.target)

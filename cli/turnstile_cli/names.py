@@ -125,7 +125,7 @@ MOMENT_WORDS: Final = "head:ID, seq:NUMBER of the log, time:2026-11-01T00:00:00Z
 AsOf = Annotated[
     str | None,
     typer.Option(
-        "--as-of", help=f"What was there at a moment: {MOMENT_WORDS}. Short: commit/..., a number, a snapshot's name."
+        "--as-of", help=f"The state at a moment: {MOMENT_WORDS}. Short: commit/..., a number, a snapshot's name."
     ),
 ]
 

@@ -149,7 +149,7 @@ def main() -> None:
         prog="python -m turnstile_local.emulator", description="Deploy to an emulator of AWS that runs."
     )
     parser.add_argument("--lake", default="s3://lake/warehouse", help="root of new tables, s3://bucket/prefix")
-    parser.add_argument("--token", default="", help="operator's token; without one everybody may do everything")
+    parser.add_argument("--token", default="", help="operator's token; without one every caller may do everything")
     options = parser.parse_args()
     try:
         address, architecture = endpoint(), own_architecture()

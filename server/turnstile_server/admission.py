@@ -183,7 +183,7 @@ class Admission:
             try:
                 self.end_late()
             except Exception:  # the next one is looked at all the same
-                log.exception("a request whose body is late could not be answered")
+                log.exception("a request with a late body could not be answered")
 
     def _require_share(self, visit: Visit) -> None:
         """Raises Throttled where the principal has its share."""

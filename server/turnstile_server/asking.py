@@ -171,7 +171,7 @@ def connected(address: Address) -> Connection:
         connection.sendall(own)
         theirs = _exactly(connection, _NONCE_BYTES)
         if not hmac.compare_digest(_exactly(connection, _NONCE_BYTES), _proof(address.secret, b"owner", own + theirs)):
-            raise ConnectionError("somebody else listens there")
+            raise ConnectionError("another program listens there")
         connection.sendall(_proof(address.secret, b"asker", own + theirs))
     except OSError:
         connection.close()

@@ -271,7 +271,7 @@ def _stop(home: Home, pid: int | None, process: subprocess.Popen[bytes] | None) 
                 os.kill(pid, signal.SIGKILL)
             raise ServerError(
                 f"the server did not stop within {STOP_S:.0f} s and was killed",
-                remedy="nothing that was acknowledged is lost; what was not published yet is published at the next start",
+                remedy="no acknowledged commit is lost; unpublished ones are published at the next start",
                 kind="Killed",
             )
         time.sleep(POLL_S)

@@ -215,7 +215,7 @@ class Sharing:
                 for catalog, events in self._processes.maintained().items():
                     self.member.whose(MAINTAIN, catalog, events)
         except OSError as error:  # what was told before ends by itself
-            log.warning("who owns what could not be told to other processes: %s", error)
+            log.warning("the owners could not be passed on to other processes: %s", error)
 
     def _look_again(self, role: str) -> None:
         """Takes back changes that were left to an owner that is now suspected, and forgets changes

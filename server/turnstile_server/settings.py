@@ -196,7 +196,7 @@ def decide_authentication(settings: ServerSettings, environment: Mapping[str, st
     wanted = environment.get(AUTHENTICATION) or ("required" if accepts else "none")
     if wanted == "none" and not settings.is_loopback:
         raise BadSettings(
-            f"whoever reaches {settings.host} could do everything: no token and no issuer is configured",
+            f"every caller that reaches {settings.host} could do everything: no token and no issuer is configured",
             "give --token (or TURNSTILE_TOKEN, TURNSTILE_TOKENS, TURNSTILE_OIDC_ISSUER), or listen on 127.0.0.1",
         )
     return wanted

@@ -64,7 +64,7 @@ class LakeContext:
         if self.api.http.closed:
             text = (
                 f"this object of the lake '{self.name}' was detached, or another lake was attached under its name: "
-                "use what the last attach() returned"
+                "use the result of the last attach()"
             )
             raise turnstile_error("TURNSTILE_DETACHED", text)
 

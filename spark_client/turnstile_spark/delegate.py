@@ -120,7 +120,7 @@ class LakeCatalog(Proxy):
     def _outside_of_scopes(self, statement: str) -> None:
         """Throws where a statement that changes the catalog is made in a transaction or snapshot, which holds only commits."""
         if self._scope() is not None:
-            text = f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for everybody. Do it outside"
+            text = f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for all sessions. Do it outside"
             raise self.lake.throw.unsupported(text)
 
     def _changing(self, statement: str) -> Scope | None:

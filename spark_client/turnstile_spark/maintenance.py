@@ -403,7 +403,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="turnstile_spark.maintenance", description="Rewrites the data files of a table, or removes old ones."
     )
-    what = "compaction, purging deletion vectors, removing files that no version needs which somebody needs; run: what is due by policy"
+    what = (
+        "compaction, purging deletion vectors, removing files that no pinned version needs; run: the due work by policy"
+    )
     parser.add_argument("operation", choices=("optimize", "reorg", "vacuum", "run"), help=what)
     parser.add_argument("table", nargs="?", help="namespace.table; run: only this one, by default all of the catalog")
     parser.add_argument(
@@ -417,8 +419,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--retention-hours", type=float, help="vacuum: how old a file is that goes; default: the table's"
     )
     parser.add_argument("--allow-short", action="store_true", help="vacuum: a retention of less than a week")
-    parser.add_argument("--dry-run", action="store_true", help="vacuum: only say what would go")
-    parser.add_argument("--lite", action="store_true", help="vacuum: only what commits removed, without a listing")
+    parser.add_argument("--dry-run", action="store_true", help="vacuum: only list the files to remove")
+    parser.add_argument(
+        "--lite", action="store_true", help="vacuum: only files that commits removed, without a listing"
+    )
     parser.add_argument("--loop", action="store_true", help="run: look again after --pause-s, until it is ended")
     parser.add_argument("--once", dest="loop", action="store_false", help="run: look at each table once (the default)")
     parser.add_argument("--pause-s", type=float, default=300.0, help="run --loop: between two looks at all tables")

@@ -45,7 +45,7 @@ def changes(lake: str, table_changes: Iterable[JavaObject], schema: str) -> str 
             return reason
     if "location" in keys:
         return (
-            f"ALTER TABLE ... SET LOCATION: '{lake}' chooses the location of its tables, for good. Copy what is elsewhere with "
+            f"ALTER TABLE ... SET LOCATION: '{lake}' chooses the location of its tables, for good. Copy a table from elsewhere with "
             f"{_SELECT} * FROM delta.`/path`, or bring it under the catalog with `turnstile import`"
         )
     return _properties(lake, keys)

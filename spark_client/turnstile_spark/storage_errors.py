@@ -75,7 +75,7 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
     (
         re.compile(r"Status Code: 404|FileNotFound|NoSuchKey", re.IGNORECASE),
         "a file is not there",
-        "`turnstile verify` says what is missing",
+        "`turnstile verify` lists missing files",
     ),
 )
 

@@ -38,9 +38,9 @@ Owner = Annotated[
     str, typer.Argument(metavar="OWNER", help="A user, a client or a role; '' leaves it to administrators.")
 ]
 Privileges = Annotated[list[str], typer.Argument(metavar="PRIVILEGE...", help='SELECT, MODIFY, "USE CATALOG", ...')]
-On = Annotated[Securable, typer.Option("--on", help="What NAME names.")]
+On = Annotated[Securable, typer.Option("--on", help="The kind of NAME.")]
 
-grants = command_group("Show and change who may do what. docs/access-control.md lists the privileges.")
+grants = command_group("Show and change rights. docs/access-control.md lists the privileges.")
 
 
 @grants.command("show")
@@ -110,12 +110,12 @@ def _show_grants(name: str, response: dict[str, Any], output: Format) -> None:
 
 _CLIENTS_PATH: Final = "/v1/clients"
 
-_LOST_CREATE: Final = "look with 'turnstile clients list'; if the client is there, nobody was told its secret: delete it, and create it again"
+_LOST_CREATE: Final = "look with 'turnstile clients list'; if the client is there, its secret was never shown: delete it, and create it again"
 _LOST_ROTATE: Final = (
     "the present secret may have ended: rotate again without waiting, and give the service the secret that is told then"
 )
 
-ClientName = Annotated[str, typer.Argument(metavar="NAME", help="What people call it; grants name its id.")]
+ClientName = Annotated[str, typer.Argument(metavar="NAME", help="A name for people; grants name its id.")]
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT", help="Id of the client, client-...")]
 Role = Annotated[list[str] | None, typer.Option("--role", help="A role it is in; may be given several times.")]
 Admin = Annotated[bool, typer.Option("--admin", help="It may do everything.")]

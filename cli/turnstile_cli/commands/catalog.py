@@ -27,7 +27,7 @@ from turnstile_cli.names import (
 from turnstile_cli.output import Format
 
 Catalog = Annotated[str, typer.Argument(metavar="[CATALOG]", help="Name of the catalog.")]
-Under = Annotated[str | None, typer.Option("--under", help="Those in this namespace, instead of the top ones.")]
+Under = Annotated[str | None, typer.Option("--under", help="Namespaces in this one, instead of the top ones.")]
 
 
 @with_api
@@ -128,14 +128,14 @@ ResetTo = Annotated[
     typer.Option("--to", help=f"A moment: {MOMENT_WORDS}. Short: commit/..., a number, a snapshot's name."),
 ]
 SnapshotOf = Annotated[
-    str | None, typer.Option("--of", help="What to name, as for 'reset --to'; by default the present HEAD.")
+    str | None, typer.Option("--of", help="The moment to name, as for 'reset --to'; by default the present HEAD.")
 ]
 Source = Annotated[str, typer.Argument(metavar="FROM", help="A namespace or a table; '' for the whole catalog.")]
 To = Annotated[str, typer.Argument(metavar="TO", help="The new full name, without the catalog.")]
 CloneOf = Annotated[
-    str | None, typer.Option("--of", help="What to clone, as for 'reset --to'; by default what is now.")
+    str | None, typer.Option("--of", help="The moment to clone, as for 'reset --to'; by default the present.")
 ]
-Comment = Annotated[str | None, typer.Option("--comment", help="What it is for.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="A comment.")]
 MaxCommits = Annotated[int, typer.Option("--limit", "--max", "-n", min=1, max=100, help="How many commits.")]
 Start = Annotated[int | None, typer.Option("--start", min=0, help="The number of the commit to begin with.")]
 Oldest = Annotated[bool, typer.Option("--oldest-first", help="From the oldest that is kept.")]

@@ -27,13 +27,13 @@ NewNamespace = Annotated[
     str,
     typer.Argument(metavar="TO", help="A name on the same level, or a full name in the same catalog to move it there."),
 ]
-Comment = Annotated[str | None, typer.Option("--comment", help="What it is for.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="A comment.")]
 Property = Annotated[
     list[str] | None, typer.Option("--property", help="KEY=VALUE; may be given several times.", metavar="KEY=VALUE")
 ]
 IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="It is no error when it is there.")]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="It is no error when it is not there.")]
-Cascade = Annotated[bool, typer.Option("--cascade", help="Drop what is in it as well, in one change.")]
+Cascade = Annotated[bool, typer.Option("--cascade", help="Drop its tables and namespaces as well, in one change.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 create = command_group("Create a catalog or a namespace. Tables are created by engines: CREATE TABLE in Spark.")

@@ -106,7 +106,9 @@ def _authentication(api: Api) -> dict[str, Any]:
     if api.local:
         return _check("strangers", "ok", "every program of this machine may do everything")
     remedy = "set a token or an issuer: docs/security.md"
-    return _check("strangers", "failed", "a request without a token is answered: everybody may do everything", remedy)
+    return _check(
+        "strangers", "failed", "a request without a token is answered: every caller may do everything", remedy
+    )
 
 
 def _seen_from_the_service(api: Api) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ PAUSE_S: Final = 1.0
 _QUIET_S: Final = 0.2
 """An answer that came sooner than this did not wait: too many requests wait at the server."""
 
-Catalog = Annotated[str, typer.Option("--catalog", help="The catalog whose events to read.")]
+Catalog = Annotated[str, typer.Option("--catalog", help="The catalog of the events.")]
 Table = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Only events of this table; of its catalog.")
 ]

@@ -23,8 +23,8 @@ QUIET_BEATS = 2
 
 _COLUMNS = ("member", "state", "works for", "load a minute", "#migrations", "joined", "last sign of life")
 
-Events = Annotated[bool, typer.Option("--events", help="Show what happened to members and granules instead.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every few seconds, and say who is silent.")]
+Events = Annotated[bool, typer.Option("--events", help="Show the events of members and granules instead.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every few seconds, and mark silent members.")]
 
 
 @with_api
@@ -118,4 +118,4 @@ def _sentences(report: Mapping[str, Any]) -> list[str]:
         return []
     nobody = sum(not granule["owner"] for granule in report["granules"])
     every = [f"granules have changed hands {report['migrations']} times; {nobody} are nobody's"]
-    return every + [f"[bold red]nobody works for {role}[/bold red]" for role in report["without_members"]]
+    return every + [f"[bold red]no member works for {role}[/bold red]" for role in report["without_members"]]

@@ -23,7 +23,7 @@ Table = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="catalog.namespace.table, or namespace.table in 'main'.", show_default=False),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run and why. Nothing changes.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the due work with reasons. Nothing changes.")]
 Target = Annotated[
     str,
     typer.Argument(
@@ -45,7 +45,7 @@ class _TableFirst(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-maintain = command_group("What is due on a table and why, and the policies that say so.", cls=_TableFirst)
+maintain = command_group("The due work on a table with reasons, and the policies behind it.", cls=_TableFirst)
 policy = command_group("Policies of maintenance: of a catalog, a namespace or a table, inherited from above.")
 maintain.add_typer(policy, name="policy")
 

@@ -31,8 +31,8 @@ _SIDES = {
     "in-commit time": "in_commit_timestamp", "bytes": "size", "digest": "digest",
 }  # fmt: skip
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")]
-RepairDryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how it stands, and what would help.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list the items to delete.")]
+RepairDryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the diagnosis and the remedy.")]
 AdoptSide = Annotated[
     Side | None,
     typer.Option("--adopt", help="Where HEAD and _delta_log contradict each other: which of the two stays."),
@@ -253,7 +253,7 @@ def verify(api: Api, *, table: Table, from_version: From = 0, output: Format) ->
             out.say(escape(remedy))
         if deviations:
             out.say(
-                f"'turnstile repair {escape(str(name))} --dry-run' says what helps; docs/operations.md has the rest"
+                f"'turnstile repair {escape(str(name))} --dry-run' shows the remedy; docs/operations.md has the rest"
             )
     if deviations:
         raise typer.Exit(int(Exit.FAILURE))

@@ -22,7 +22,7 @@ At = Annotated[int | None, typer.Option("--version", min=0, help="One version.")
 From = Annotated[int | None, typer.Option("--from-version", min=0, help="A version and all that follow.")]
 Hours = Annotated[float, typer.Option("--hours", min=0.0, max=168.0, help="For how long; a week at most.")]
 
-pins = command_group("Versions of a table that have to stay: for whom, until when.")
+pins = command_group("Versions of a table that have to stay, with holders and ends.")
 
 
 @pins.command("list")

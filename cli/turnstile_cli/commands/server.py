@@ -277,7 +277,7 @@ def status(api: Api, *, output: Format) -> None:
         parts.append(f"{unpublished} commits of {len(behind)} to publish" if unpublished else "everything is published")
     out.say("; ".join([f"{report['tables']} tables", *parts]))
     for row in damaged:
-        out.say(f"[bold red]unreadable[/bold red] {escape(row['message'])}: docs/operations.md says what to do")
+        out.say(f"[bold red]unreadable[/bold red] {escape(row['message'])}: docs/operations.md has the remedy")
     for state, names in stopped.items():
         for name in names:
             out.say(

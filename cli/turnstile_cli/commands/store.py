@@ -64,7 +64,7 @@ def restore(
         return
     out.say(f"{escape(done['store'])} is the backup of {out.when(done['backup']['taken_ms'])}")
     if done["kept"]:
-        out.say(f"What was there is kept in {escape(done['kept'])}")
+        out.say(f"The replaced files are kept in {escape(done['kept'])}")
     out.say("The store is now behind its lake. Start it closed, compare, open:\n")
     for line in ("turnstile serve --closed &", "turnstile repair --all", "turnstile open"):
         out.say(f"    {line}")
@@ -95,7 +95,7 @@ def relocate(
     store_endpoint: StoreEndpoint = "",
     realm: Realm = "default",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would change, and what refuses it.")
+        bool, typer.Option("--dry-run", help="Only list the changes, and reasons against them.")
     ] = False,
     output: Output = Format.TEXT,
 ) -> None:

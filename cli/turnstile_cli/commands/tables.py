@@ -21,7 +21,7 @@ from turnstile_cli.output import Format
 _FIRST_LINE_BYTES = 65_536
 """How much of a commit is read: commitInfo is its first line."""
 
-Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only tables whose name starts with this.")]
+Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only tables with this prefix in their name.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so many versions.")]
 
 

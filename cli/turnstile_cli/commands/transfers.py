@@ -25,7 +25,7 @@ TableOrNone = Annotated[
 Location = Annotated[
     str | None, typer.Argument(metavar="[LOCATION]", help="Folder of the table: s3://... or file:///...")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list the actions.")]
 Source = Annotated[str | None, typer.Option("--all", metavar="SOURCE", help=f"All tables of a source: {FORMS}.")]
 Into = Annotated[
     str, typer.Option("--into", help="With --all: a catalog, or catalog.namespace to put the source's namespaces in.")

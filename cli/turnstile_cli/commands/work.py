@@ -25,9 +25,7 @@ from turnstile_cli.connection import DEFAULT_HOME, Home
 
 Roles = Annotated[
     str,
-    typer.Option(
-        "--roles", envvar="TURNSTILE_ROLES", help="What it works for: all, or some of publish,sweep,events,maintain."
-    ),
+    typer.Option("--roles", envvar="TURNSTILE_ROLES", help="Its roles: all, or some of publish,sweep,events,maintain."),
 ]
 
 
@@ -43,7 +41,7 @@ def work(
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
     log_level: Annotated[
-        str, typer.Option("--log-level", envvar="TURNSTILE_LOG_LEVEL", help="INFO says every minute what was done.")
+        str, typer.Option("--log-level", envvar="TURNSTILE_LOG_LEVEL", help="INFO logs the work of each minute.")
     ] = "INFO",
 ) -> None:
     """Do background work for a store without answering requests, until Ctrl-C or SIGTERM:

@@ -229,7 +229,7 @@ def denied(principal: Principal, need: Need) -> PermissionDenied:
     if need.target == METASTORE:
         return PermissionDenied(refusal, remedy="ask an admin for the grant on the metastore")
     kind = "table" if need.rule in TABLE_RULES else "securable"
-    remedy = "ask its owner, or the owner of what it is in, for a grant; if it exists"
+    remedy = "ask its owner, or the owner of its namespace or catalog, for a grant; if it exists"
     return PermissionDenied(f"{refusal}: {kind} '{need.target}'", remedy=remedy)
 
 

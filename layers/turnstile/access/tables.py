@@ -67,7 +67,9 @@ class TableAuthorizer:
             if not permitted(rule, principal, chain):
                 what = self._shown(principal, chain, table_id)
                 problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {what}"
-                raise PermissionDenied(problem, remedy="ask its owner, or the owner of what it is in, for a grant")
+                raise PermissionDenied(
+                    problem, remedy="ask its owner, or the owner of its namespace or catalog, for a grant"
+                )
         return chain
 
     def _shown(self, principal: Principal, chain: Chain, table_id: str) -> str:

@@ -73,7 +73,7 @@ def _target(name: str, url: str, secret: str, clock: Clock) -> EventTarget:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadTarget(f"the target '{name}' is no webhook and no bus: write https://HOST/PATH or eventbridge:BUS")
     if parts.username is not None or parts.password is not None:
-        raise BadTarget(f"the URL of target '{name}' carries a password: what a webhook gets is signed instead")
+        raise BadTarget(f"the URL of target '{name}' carries a password: events for a webhook are signed instead")
     return Webhook(name, url, key_of(secret), clock)
 
 

@@ -192,7 +192,7 @@ def _is_link(path: str) -> InvalidRequest:
     return InvalidRequest(
         f"{path} is, or lies behind, a symbolic link",
         field="path",
-        remedy="keep a table's files below its location: replace the link by what it leads to",
+        remedy="keep a table's files below its location: replace the link by its target",
     )
 
 

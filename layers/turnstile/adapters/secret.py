@@ -72,11 +72,11 @@ class Secret:
         try:
             members = msgspec.json.decode(self._read(), type=dict[str, str])
         except Exception:
-            _LOGGER.warning("the secret could not be read; what was read before goes on to count", exc_info=True)
+            _LOGGER.warning("the secret could not be read; its last value stays in use", exc_info=True)
             return
         unknown = sorted(set(members) - set(self._names))
         if unknown:
-            _LOGGER.warning("the secret has members that nobody knows, and is not used", extra={"members": unknown})
+            _LOGGER.warning("the secret has unknown members, and is not used", extra={"members": unknown})
             return
         self._read_ms = now
         if members != self._members:

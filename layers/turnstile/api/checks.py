@@ -196,7 +196,7 @@ def _tables(world: World) -> Iterator[Check]:
         yield Check("rows", "failed", "; ".join(damaged[:3]) + more, _REMEDY_ROW)
     if stopped:
         names = ", ".join(sorted(stopped)[:5]) + (f" and {len(stopped) - 5} more" if len(stopped) > 5 else "")
-        yield Check("stuck", "failed", names, "turnstile repair --all says why, and what to do")
+        yield Check("stuck", "failed", names, "turnstile repair --all shows the reason and the remedy")
     lag_ms = now_ms - oldest_ms
     late = lag_ms > LAG_MS
     text = f"{waiting} tables wait to be published, the first for {lag_ms // 1000} s" if waiting else "all is published"
@@ -222,7 +222,7 @@ def _folders(world: World) -> Iterator[Check]:
 def _remedy_of_gone(locations: list[str]) -> str:
     root = folders.common_root(locations)
     if len(locations) < _MANY or not root:
-        return "put the folder back; 'turnstile repair NAME' says what else can be done"
+        return "put the folder back; 'turnstile repair NAME' lists other ways"
     return (
         f"put the files back below {root}, or stop the server and run 'turnstile relocate OLD NEW', OLD being {root} or a folder above "
         "it (docs/operations.md, A lake that moved)"

@@ -319,7 +319,7 @@ def check_creator(staging: Row, principal: Principal) -> None:
     """Requires that a staging table is used by its creator, or by an admin; one without a creator is for admins. Raises
     PermissionDenied (I12)."""
     if not principal.admin and staging["creator"] != principal.name:
-        raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
+        raise PermissionDenied("the staging table was created by another principal", field="table_id", remedy=_ANOTHER)
 
 
 def open_staging(staging: Row | None, table_id: str, catalog: str, principal: Principal) -> Row:

@@ -198,7 +198,7 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
     view.tree.namespace(path)
     below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
     if below and not cascade:
-        name, remedy = dotted(view.tree.catalog, *path), "drop what is in it first, or ask for cascade"
+        name, remedy = dotted(view.tree.catalog, *path), "drop its tables and namespaces first, or ask for cascade"
         raise StateConflict("NamespaceNotEmpty", f"namespace '{name}' is not empty", field="namespace", remedy=remedy)
     iceberg = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
     if iceberg is not None:

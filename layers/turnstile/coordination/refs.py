@@ -169,7 +169,7 @@ class NamedRefs:
         if not named_ref.moved_on(ref, token):
             raise StateConflict(
                 "ReloadRequired",
-                f"reference '{name}' no longer knows what came after this token",
+                f"reference '{name}' has no record any more of the value after this token",
                 field="token",
                 remedy="read the reference and decide anew; this request may have been applied before",
                 current=_details(ref.current),

@@ -324,7 +324,7 @@ def check_members(group: GroupRequest) -> None:
         raise InvalidRequest(problem, field="commits", remedy="split it into several transactions")
     if repeated := {id for id, count in Counter(tables).items() if count > 1}:
         problem = f"table {min(repeated)} is named twice"
-        raise InvalidRequest(problem, field="commits", remedy="one commit a table; what it writes needs no read")
+        raise InvalidRequest(problem, field="commits", remedy="one commit a table; a written table needs no read")
     for index, request in enumerate(group.commits):
         with _naming(index):
             check_request(request)

@@ -247,7 +247,7 @@ class Ratifier:
             raise InvalidCommit(
                 f"the first line of staged file {request.staged} has more than {most} bytes",
                 field="commitInfo",
-                remedy="keep what belongs to the commit as a whole short",
+                remedy="keep the actions about the commit as a whole short",
             )
         return content, None, digest_of_pieces(pieces_of(storage, path, raw, stat))
 
@@ -260,7 +260,7 @@ class Ratifier:
             raise TooLarge(
                 f"staged file {request.staged} has {request.size} bytes, and a commit may have {limit}",
                 field="staged.size",
-                remedy="split the change into several commits: what adds or removes fewer files at once is smaller",
+                remedy="split the change into several commits: a commit with fewer files is smaller",
                 limit=limit,
                 size=request.size,
             ) from None

@@ -62,10 +62,10 @@ Finding = Literal[
 
 Side = Literal["head", "log"]
 
-_KEEP_LOG = "'--adopt log' keeps _delta_log: it takes back what the HEAD holds and adopts the published versions"
+_KEEP_LOG = "'--adopt log' keeps _delta_log: it takes back the HEAD's commits and adopts the published versions"
 _KEEP_HEAD = "'--adopt head' keeps the HEAD: it names the files that you then remove from _delta_log, in its order; then repair again"
 _COPIES = (
-    "Both may have been acknowledged to their writers. Copies of what is not kept are in _delta_log/_set_aside first"
+    "Both may have been acknowledged to their writers. Copies of the other side are in _delta_log/_set_aside first"
 )
 
 _REMEDIES: dict[Finding, str] = {
@@ -77,7 +77,7 @@ _REMEDIES: dict[Finding, str] = {
     "ahead": "repair: the published versions are adopted in order, and the table takes no commits until then",
     "gap": "bring the missing version back into _delta_log from a backup or an object version, or restore a later state "
     f"of the coordinator, and repair again. If it is nowhere: {_KEEP_HEAD}",
-    "foreign": f"find out who wrote it. If the table is to go on without it: {_KEEP_HEAD}. {_COPIES}",
+    "foreign": f"find its writer. If the table is to go on without it: {_KEEP_HEAD}. {_COPIES}",
     "damaged": "bring the file back from a backup or an object version; 'turnstile verify' names all that are damaged",
     "unreadable": "mend the access to the table's storage and repair again",
     "not in use": "a dropped table is not published",
@@ -239,7 +239,7 @@ class Repairer:
             if not unknown:
                 if head.state != RECOVERING and stuck_at(head) is None:
                     return self._published_log(head)
-                return _diagnosis(head, "behind", None, "what was in the way is gone", facts)
+                return _diagnosis(head, "behind", None, "the obstacle is gone", facts)
             facts |= {"published_path": published_path(version), "published_to": unknown[-1]}
             next = self._unknowns.adoptable(head, unknown[0])
         except NotAdoptable as fault:

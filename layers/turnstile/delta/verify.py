@@ -250,7 +250,7 @@ class _Stretch:
         try:
             ratified = ratified_from(self._world, self._head, place)
         except (ContentMissing, ContentChanged) as fault:
-            self._add(place.version, "bytes", f"it cannot be compared with what was ratified: {fault.message}")
+            self._add(place.version, "bytes", f"it cannot be compared with the ratified commits: {fault.message}")
             return
         if (ratified.size, ratified.digest) != (commit.size, commit.digest):
             text = f"ratified were {ratified.size} bytes with digest {ratified.digest}, the log has {commit.size} with {commit.digest}"

@@ -207,5 +207,5 @@ class FollowUpTarget:
             self._record(followed)
             if followed.outcome == "busy":
                 raise NotDelivered(
-                    f"somebody asks for actions of table {table_id}, or has died of it: the batch comes again"
+                    f"another process requests actions of table {table_id}, or has died of it: the batch comes again"
                 )

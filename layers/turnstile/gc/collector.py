@@ -352,7 +352,7 @@ class CollectTask:
         if ahead_ms > AHEAD_MS:
             raise StateConflict(
                 "ClockAhead",
-                f"this server's clock is {ahead_ms // 1000} s ahead, so that what is young looks old enough to be removed",
+                f"this server's clock is {ahead_ms // 1000} s ahead, so that young files look old enough to be removed",
                 remedy="set the clock of the server, and see that it is synchronised; nothing was removed",
                 ahead_ms=ahead_ms,
             )

@@ -195,7 +195,7 @@ class MetadataFiles:
             raise FileMissing(f"metadata file {path} is missing", remedy="restore it, or drop the table")
         raw = file[0]
         if entity.digest and _digest(raw) != entity.digest:
-            raise _altered(path, "its bytes are not those that were committed")
+            raise _altered(path, "its bytes differ from the committed ones")
         try:
             raw = _unpacked(raw, READ_BYTES) if raw[:2] == b"\x1f\x8b" else raw
             if len(raw) > READ_BYTES:
@@ -246,7 +246,7 @@ def _unpacked(raw: bytes, limit: int) -> bytes:
     try:
         return zlib.decompressobj(wbits=31).decompress(raw, limit + 1)
     except zlib.error:
-        raise InvalidRequest("the metadata file is not what gzip wrote", field="metadata-location") from None
+        raise InvalidRequest("the metadata file is not valid gzip", field="metadata-location") from None
 
 
 _LARGE_REMEDY: Final = (

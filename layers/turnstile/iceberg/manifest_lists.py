@@ -25,7 +25,7 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Clock, Stat, Storages
 
-REMEDY: Final = "run the whole write again, with new data files; those of this one may have been removed"
+REMEDY: Final = "run the whole write again, with new data files; the present ones may have been removed"
 
 
 class ManifestLists:

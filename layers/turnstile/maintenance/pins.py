@@ -130,7 +130,7 @@ class Pins:
         row = self._world.refs.read(self._world.space.location(normalise(head.location)))
         owner = Location.from_row(row) if row is not None else None
         if owner is None or owner.table_id != head.table_id:
-            problem = f"the files of '{head.name}' are not its own: who needs them is not known here"
+            problem = f"the files of '{head.name}' are not its own: their holders are not known here"
             remedy = "leave them as they are; of a clone, ask for its source"
             raise StateConflict("TableNotActive", problem, field="table", remedy=remedy, state=head.state)
         return owner

@@ -51,7 +51,7 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
         state = open_state(storage, version, files, without=(version,))
         other = _summed(state)
     except UnsupportedTable as error:
-        return f"{first} cannot be compared with what is before it: {error.message}"
+        return f"{first} cannot be compared with an older start: {error.message}"
     if own != other:
         start = f"the checkpoint of version {state.start}" if state.start >= 0 else "version 0"
         text = f"{first} has other files than {start} and the commits after it: {own[0]} files, and {other[0]}"

@@ -288,7 +288,7 @@ def _is_copy(there: Row, row: Row) -> bool:
 
 def _to(plan: Plan, location: str) -> str:
     to = moved(location, plan.old, plan.new)
-    assert to is not None, "only what is below the old root is planned"
+    assert to is not None, "only locations below the old root are planned"
     return to
 
 

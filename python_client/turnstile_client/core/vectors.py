@@ -48,9 +48,7 @@ def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:
         data = stored[4 : 4 + size]
         told, checksum = stored[:4], stored[4 + size : 8 + size]
         if told != struct.pack(">i", size) or checksum != struct.pack(">I", zlib.crc32(data)):
-            raise Unsupported(
-                "a deletion vector's file does not hold what the log says: its size or checksum is another"
-            )
+            raise Unsupported("a deletion vector's file differs from the log: its size or checksum is another")
     if len(data) < size or data[:4] != struct.pack("<i", _MAGIC):
         raise Unsupported("a deletion vector is not in the format that this client knows")
     rows = BitMap64.deserialize(data[4:])

@@ -135,7 +135,7 @@ class ScopeCoordinator(Proxy):
         self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, latest_backfilled: int | None
     ) -> None:
         """Refuses: a checkpoint of a held version would outlive it. Delta goes on without one."""
-        text = "what a transaction holds is not published"
+        text = "held commits of a transaction are not published"
         raise throw(self.jvm.new("java.lang.UnsupportedOperationException", text))
 
     def registerTable(self, *_: Any) -> JavaObject:

@@ -169,7 +169,7 @@ class Statements:
         path = _target(plans, analysed)
         target = None if path is None else self.scope.at(path)
         if target is None:
-            return "it changes what is not a table of the lake, at once"
+            return "it changes something outside the lake, at once"
         if held.keys() - {target.state.table_id} or any(len(commits) > 1 for commits in held.values()):
             return "more was written while it ran than one commit of its table (by another thread, or by a compaction)"
         if unrepeatable := str(plans.unrepeatable(self._spark._jsparkSession, parsed, analysed)):

@@ -205,5 +205,5 @@ def test_i12_an_authorizer_without_anything_to_judge_by_does_not_start() -> None
 
 @pytest.mark.parametrize("function", ["commit", "catalog", "iceberg", "tokens", "authorizer"])
 def test_i12_no_function_starts_that_nobody_could_authenticate_to(function: str) -> None:
-    with pytest.raises(ValueError, match="nobody could authenticate"):
+    with pytest.raises(ValueError, match="no caller could authenticate"):
         Function(function, TURNSTILE_AUTHENTICATION="required")

@@ -47,7 +47,7 @@ def test_members_are_shown_with_what_they_own_as_text_and_as_json() -> None:
         assert json.loads(run("fleet", "--url", canned.url, "-o", "json").stdout) == REPORT
         shown = run("fleet", "--url", canned.url).stdout
     assert "host-a:17" in shown and "publish 1/64, sweep 1/1" in shown and "1 are nobody's" in shown
-    assert "publish 60, sweep 1" in shown and "nobody works for maintain" in shown
+    assert "publish 60, sweep 1" in shown and "no member works for maintain" in shown
 
 
 def test_who_gives_no_sign_of_life_between_two_readings_is_shown_as_silent() -> None:
@@ -56,7 +56,7 @@ def test_who_gives_no_sign_of_life_between_two_readings_is_shown_as_silent() -> 
         [document] = run(*watched, "-o", "json").stdout.splitlines()
         assert json.loads(document) == {**REPORT, "silent": ["m1"]}
         shown = run(*watched, "--count", "2").stdout
-    assert shown.count("host-a:17") == 2 and "silent" in shown and "nobody works for events" in shown
+    assert shown.count("host-a:17") == 2 and "silent" in shown and "no member works for events" in shown
 
 
 def test_who_has_shown_life_or_need_not_have_yet_is_not_silent() -> None:

@@ -160,10 +160,10 @@ def put(env: pytest.MonkeyPatch, **values: str) -> None:
 
 
 def test_i12_a_deployment_that_names_nobody_does_not_start(env: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadSetting, match="nobody could authenticate"):
+    with pytest.raises(BadSetting, match="no caller could authenticate"):
         authentication()
     put(env, TOKEN_KEYS="k:" + "a" * 43, ADMIN_NAMES="alice", OIDC_AUDIENCE="x")
-    with pytest.raises(BadSetting, match="nobody could authenticate"):
+    with pytest.raises(BadSetting, match="no caller could authenticate"):
         authentication()
 
 

@@ -184,7 +184,7 @@ def test_i12_a_deployment_does_not_start_with_a_secret_that_it_cannot_read(store
         Accepted()
     store.put()
     store.pass_ms(AGAIN_MS)
-    with pytest.raises(BadSetting, match="nobody could authenticate"):
+    with pytest.raises(BadSetting, match="no caller could authenticate"):
         Accepted()
 
 

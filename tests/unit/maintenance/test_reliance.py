@@ -77,4 +77,4 @@ def test_i24_a_checkpoint_is_not_compared_with_what_an_earlier_clean_up_removed(
 def test_i24_a_log_before_it_that_cannot_be_read_keeps_everything() -> None:
     table = Checkpointed()
     table.rewrite(15, b"{")
-    assert "cannot be compared with what is before it" in why(table)
+    assert "cannot be compared with an older start" in why(table)

@@ -314,7 +314,7 @@ def test_i2_i5_what_is_taken_back_leaves_the_head_as_it_was_at_its_floor(floor: 
     recount(head(after))
     same = then | {
         "state": "recovering", "epoch": floor, "metadata": "m0", "changed_at": 7,
-        "reason": f"an operator chose _delta_log over what was ratified from version {floor + 1} on",
+        "reason": f"an operator chose _delta_log over the commits that were ratified from version {floor + 1} on",
         "apps": {app: min(1, floor) for app in row["apps"]},
     }  # fmt: skip
     assert after == same

@@ -91,9 +91,7 @@ _DENIED: Final = {
     "UnrecognizedClientException",
 }
 _DENIES: Final = re.compile("Denied|Credential|Authentication|Signature|NotSignedUp|OptInRequired")
-_CREDENTIALS: Final = (
-    "check the credentials of the server or function, what they may do with the two tables, and the region"
-)
+_CREDENTIALS: Final = "check the credentials of the server or function, their rights on the two tables, and the region"
 _MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
 
 
@@ -259,7 +257,7 @@ def _broken(operation: str, error: Exception) -> Exception:
         return StoreUnavailable(
             StoreCause.GONE,
             f"the store has no table of the configured name, or it is being made ({operation}: {code}); nothing was applied",
-            remedy="check the names of the two tables, the region and the account; docs/server.md says what they look like",
+            remedy="check the names of the two tables, the region and the account; docs/server.md describes the tables",
         )
     cause = StoreCause.DENIED if code in _DENIED or _DENIES.search(code) else StoreCause.FAILED
     return StoreUnavailable(cause, f"the store refuses {operation}: {code}; nothing was applied", remedy=_CREDENTIALS)

@@ -84,7 +84,7 @@ def read() -> AuthSettings | None:
     if settings.tokens or settings.oidc:
         return settings
     raise env.BadSetting(
-        "nobody could authenticate: set TURNSTILE_TOKEN (or a secret with a token), TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
+        "no caller could authenticate: set TURNSTILE_TOKEN (or a secret with a token), TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
         "people you trust reach the service, TURNSTILE_AUTHENTICATION=none"
     )
 
@@ -113,9 +113,7 @@ class Accepted:
             try:
                 self._settings = read()
             except env.BadSetting:
-                _LOGGER.exception(
-                    "the secret is not one that this deployment can work with; what was accepted before still is"
-                )
+                _LOGGER.exception("the secret is not usable by this deployment; the last usable value stays in use")
         return self._settings
 
     def renew(self) -> AuthSettings | None:

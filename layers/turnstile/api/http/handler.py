@@ -256,7 +256,7 @@ def response_of(result: Any, method: str, limit: int | None = None) -> Response:
     size, limit = escaped_size(body) if method == "GET" else 0, RESPONSE_BYTES_MAX if limit is None else limit
     if size > limit:
         text = f"the answer would take {size} bytes, and the limit is {limit}"
-        remedy = "ask for less; what describes a Delta table is in its log as well"
+        remedy = "ask for less; a Delta table's definition is in its log as well"
         raise TooLarge(text, remedy=remedy, limit=limit, size=size)
     return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
 

@@ -121,7 +121,9 @@ def _by_exchange(form: Form) -> Answer:
     if form.get("requested_token_type", _TYPE + "access_token") != _TYPE + "access_token":
         raise OAuthError("invalid_request", "only access tokens are issued")
     if "actor_token" in form:
-        raise OAuthError("invalid_request", "nobody can act for another here: actor_token is not accepted")
+        raise OAuthError(
+            "invalid_request", "acting for another principal is not supported: actor_token is not accepted"
+        )
     if "audience" in form or "resource" in form:
         raise OAuthError("invalid_target", "tokens for other services are not issued here")
     _check_scope(form)

@@ -206,7 +206,7 @@ def check_nothing_hidden(row_filter: Any, columns: Iterable[Any]) -> None:
         raise InvalidRequest(
             f"{what} cannot be enforced: who may read a table reads its files",
             field="row_filter" if name is None else "columns",
-            remedy="leave it out, and keep what some may not read in a table of its own",
+            remedy="leave it out, and keep restricted columns in a table of its own",
         )
 
 

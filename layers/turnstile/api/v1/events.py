@@ -122,7 +122,7 @@ def _event_stream(events: list[tuple[CloudEvent, Place]], place: Place) -> Answe
 
 def _catalog(name: str) -> str:
     if not name:
-        raise InvalidRequest("catalog is missing", field="catalog", remedy="name the catalog whose events to read")
+        raise InvalidRequest("catalog is missing", field="catalog", remedy="name the catalog of the events")
     return check_identifier(name, "catalog")
 
 

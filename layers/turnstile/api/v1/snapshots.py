@@ -153,7 +153,7 @@ def _require_coordinated(reader: CatalogReader, index: int, resolved: ResolvedTa
     entity = reader.store.entity(resolved.catalog, resolved.entity)
     if isinstance(entity, Table) and entity.external is not None:
         with _reported(index):
-            raise without_head(entity, "leave it out: what a cut shows are versions that are coordinated here")
+            raise without_head(entity, "leave it out: a cut shows only versions that are coordinated here")
 
 
 @contextmanager

@@ -130,7 +130,9 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
             if entity.external.awaited:
                 raise without_head(entity, "")
             problem = f"table '{dotted(tree.catalog, *path)}' is external: its versions are not known here"
-            raise UnsupportedTable(problem, field="from", remedy="clone what is beside it, or let its engine copy it")
+            raise UnsupportedTable(
+                problem, field="from", remedy="clone the tables beside it, or let its engine copy it"
+            )
         parts.append(Part(dotted(tree.catalog, *path), child.kind, entity, name, needs_of(entity)))
     return parts
 
@@ -146,7 +148,7 @@ def check_held(world: World, parts: Sequence[Part]) -> dict[HeldLocation, Locati
         owner = Location.from_row(rows[key]) if key in rows else None
         if owner is None or not owner.keeps(held):
             problem = f"the files of '{name}' are gone or being removed"
-            raise cannot_clone(problem, "clone what is beside it, or another moment", "from")
+            raise cannot_clone(problem, "clone the tables beside it, or another moment", "from")
         check_size(f"clones of '{name}'", len(owner.clones) + 1, MAX_CLONES)
         owners[held] = owner
     return owners

@@ -113,7 +113,7 @@ class DeltaCopier:
         if head is None or head.state != DROPPED or gone_for_good(head):
             problem = f"table '{name}' is {head.state if head else 'gone'}"
             problem += f": {head.reason}" if head and head.reason else ""
-            raise cannot_clone(problem, "clone what is left, or another moment")
+            raise cannot_clone(problem, "clone a version that is left, or another moment")
         return head
 
     def _version(self, head: TableHead, name: str, past: PastVersions | None) -> tuple[int, int]:

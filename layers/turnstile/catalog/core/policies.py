@@ -183,7 +183,7 @@ SETTINGS: Final = (
     Setting("enabled", "enabled", "false", _switch, "whether anything below is done"),
     Setting("optimize", "optimize", "true", _switch, "put small files together"),
     Setting("reorg", "reorg", "true", _switch, "rewrite files whose rows are deleted by deletion vectors"),
-    Setting("vacuum", "vacuum", "false", _switch, "remove files that nobody needs"),
+    Setting("vacuum", "vacuum", "false", _switch, "remove files that no pinned version needs"),
     Setting("target-file-size", "target_file_bytes", "1gb", _size(2**10), "size of files that are written"),
     Setting("small-file-ratio", "small_file_ratio", "0.1", _ratio, "least share of small files of a partition"),
     Setting("min-small-files", "min_small_files", "8", _count(2), "least number of small files of a partition"),

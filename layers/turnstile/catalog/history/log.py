@@ -199,5 +199,5 @@ class History:
 
 
 def _gone(catalog: str, what: str, field: str = FIELD) -> NotFound:
-    remedy = "list the catalog's log; what is older than its history is kept is gone"
+    remedy = "list the catalog's log; commits that are older than its history are gone"
     return NotFound("catalog commit", f"{catalog} at {what}", field=field, remedy=remedy)

@@ -112,7 +112,7 @@ class AsOfReader:
     def require(self, moment: TreeAsOf, path: Path, what: str = "namespace", member: str = "namespace") -> None:
         """Raise NotFound unless ``shows``: with the same words whether it did not exist, or may not be seen."""
         if not self.shows(moment, path):
-            remedy = "list what was there then; what has lost its name since is shown to admins"
+            remedy = "list the entities of that moment; only admins see those that have lost their names since"
             raise NotFound(what, dotted(moment.tree.catalog, *path), field=member, remedy=remedy)
 
     def shows(self, moment: TreeAsOf, path: Path) -> bool:

@@ -301,7 +301,7 @@ class LostHead:
             past.commit,
             seq=past.commit.seq + 1,
             parents=parents_after(past.commit.seq, past.head, past.commit.parents),
-            message=f"{_MESSAGE}{past.head}, what followed is lost",
+            message=f"{_MESSAGE}{past.head}, later commits are lost",
             at=max(now * 1000, past.commit.at + 1),
             restored_by=past.head if past.commit.restores else past.commit.restored_by,
             restores=True,

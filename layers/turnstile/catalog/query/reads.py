@@ -148,7 +148,7 @@ def _parsed(catalog: str, index: int, read: CatalogRead) -> _Parsed:
         problem = f"the query is about catalog '{query.catalog}', and the transaction is one of '{catalog}'"
         raise InvalidRequest(problem, field=f"{place}.query", remedy=f"begin it with /{catalog}/")
     if (read.head is UNSET) == (read.ids is UNSET):
-        remedy = "give the HEAD that answered the query, or the ids of what it led to"
+        remedy = "give the HEAD that answered the query, or the ids of its matches"
         raise InvalidRequest("exactly one of head and ids is needed", field=place, remedy=remedy)
     ids = [] if read.ids is UNSET else read.ids
     if len(ids) > MAX_IDS:

@@ -295,7 +295,10 @@ def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> Non
 def _check_paths(name: str, paths: list[str]) -> None:
     for path in paths:
         if NO_URI.search(path) or _OPAQUE.match(path):
-            problem, remedy = f"{name}.path {path[:200]!r} is not a URI", "percent-encode what a URI cannot hold"
+            problem, remedy = (
+                f"{name}.path {path[:200]!r} is not a URI",
+                "percent-encode characters that a URI cannot hold",
+            )
             raise InvalidCommit(problem, field=f"{name}.path", remedy=remedy)
 
 

@@ -174,7 +174,7 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
     count = head.floor + 1 - head.tail_from
     kept, gone = head.tail[:count], head.tail[count:]
     mark = hwm_after(head, count)
-    reason = f"an operator chose _delta_log over what was ratified from version {head.floor + 1} on"
+    reason = f"an operator chose _delta_log over the commits that were ratified from version {head.floor + 1} on"
     actions = (
         Set(("latest",), head.floor),
         Set(("last_ict",), positioned(head)[count - 1].ict if count else head.tail_ict),

@@ -70,6 +70,6 @@ def _behind(head: TableHead) -> Refused:
         ErrorType.TABLE_NOT_ACTIVE,
         f"the log of table {name} has version {head.latest + 1}, and the store knows versions up to {head.latest} only: the store was "
         "restored from a backup or lost what it wrote last, or somebody wrote past the catalog",
-        f"run 'turnstile repair {name}' (or --all), which adopts what the log has, and send the same request again",
+        f"run 'turnstile repair {name}' (or --all), which adopts the log's versions, and send the same request again",
         details={"state": BEHIND, "latest": head.latest},
     )

@@ -20,7 +20,7 @@ class Whose(Enum):
 
     MINE = "this member"
     OTHERS = "another member, which is well"
-    UNSURE = "nobody knows: whoever is asked does it"
+    UNSURE = "unknown: each process does it"
 
 
 class Share(msgspec.Struct, frozen=True):
