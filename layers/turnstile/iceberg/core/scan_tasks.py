@@ -97,7 +97,7 @@ class TaskWriter:
         }
 
     def _residual(self, file: PlannedFile) -> Any:
-        """What a reader still has to filter by."""
+        """The filter that is left to a reader."""
         if self._filters is None:
             return True
         range_of = self._columns.schema.ranges_of({"stats": file.stats, "partitionValues": file.partition_values})

@@ -1,0 +1,54 @@
+"""The words of the product: docstrings have subjects that can act (docs/style.md)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.support.repository import ROOT
+
+PACKAGES: Final = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra")
+PRONOUNS: Final = frozenset(
+    ("who", "whom", "whoever", "whatever", "what", "nobody", "somebody", "anybody", "everybody")
+)
+RELATIVE: Final = frozenset(("whose", "those"))
+"""Good in ``a table whose log is gone``, dark as a subject."""
+BOUND: Final = 0.15
+BOUND_WITH_RELATIVE: Final = 0.45
+"""Of a hundred words. Lower them when the figures fall."""
+FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
+
+
+def docstrings(package: str) -> Iterator[tuple[str, str]]:
+    """Yields the place and the text of every docstring of modules, classes, functions and attributes."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            body = getattr(node, "body", None)
+            for statement in body if isinstance(body, list) else ():
+                value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield f"{path.relative_to(ROOT)}:{statement.lineno}", value.value
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_have_subjects_that_can_act(package: str) -> None:
+    words = [word for _, text in docstrings(package) for word in re.findall(r"[a-z']+", text.lower())]
+    dark = sum(word in PRONOUNS for word in words)
+    relative = sum(word in RELATIVE for word in words)
+    hint = "name the subject (docs/style.md)"
+    assert 100 * dark <= BOUND * len(words), f"{dark} indefinite pronouns in {len(words)} words: {hint}"
+    assert 100 * (dark + relative) <= BOUND_WITH_RELATIVE * len(words), f"{dark + relative} in {len(words)}: {hint}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_docstring_begins_with_an_indefinite_pronoun(package: str) -> None:
+    dark = [f"{place}: {text.strip()[:60]}" for place, text in docstrings(package) if first_word(text) in FIRST_WORDS]
+    assert not dark, "say what is returned or done (docs/style.md):\n" + "\n".join(dark)
+
+
+def first_word(text: str) -> str:
+    return re.split(r"[^A-Za-z]", text.strip(), maxsplit=1)[0].lower()
