@@ -385,6 +385,18 @@ MODULES: Final = {
     "turnstile.iceberg.expiry": Mutated(
         ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.delta.core.named_files": Mutated(
+        ("unit/maintenance/test_named_files.py", "unit/iceberg/test_delta_tables.py"), writes=False, decides=True
+    ),
+    "turnstile.maintenance.named_files": Mutated(
+        ("unit/maintenance/test_named_files.py", "functional/damage/test_named_iceberg_files.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.iceberg.named_files": Mutated(
+        ("functional/damage/test_named_iceberg_files.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.gc.kinds.tombstones": Mutated(("unit/gc/test_tombstones.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.file_index": Mutated(("unit/gc/test_file_index.py",), writes=False, decides=True, guards=True),
