@@ -633,6 +633,14 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
     "turnstile.delta.shared_commits: _ratified: edge len(members) > 1": "newest says of the last commit what positioned says of all: it saves the others",
     "turnstile.delta.shared_commits: _ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
+    **{
+        f"turnstile.maintenance.named_files: _still_named: {name}": "it saves reading the table's state again"
+        for name in (
+            "branch not faults or head.floor == version",
+            "operand not faults",
+            "operand head.floor == version",
+        )
+    },
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
 }
 """Mutants that no test notices, each with the reason why none should."""

@@ -171,6 +171,13 @@ def test_i12_files_elsewhere_and_large_manifests_are_not_judged(site: Site, monk
     site.table.append(file, kept=[])
     answer = site.look()
     assert (answer.deviations, [each.path for each in answer.not_judged]) == ([], [secret])
+    entity, metadata = site.metadata()
+    moved = tuple(msgspec.structs.replace(each, manifest_list=secret) for each in metadata.snapshots)
+    answer = site.look(reload=lambda: (entity, msgspec.structs.replace(metadata, snapshots=moved)))
+    assert (answer.deviations, [each.path for each in answer.not_judged]) == ([], [secret])
+    largest = max(len(content) for path, (content, _) in site.stored.items() if path.endswith(".avro"))
+    monkeypatch.setattr(iceberg_files, "READ_BYTES", largest)
+    assert [each.path for each in site.look().not_judged] == [secret]
     monkeypatch.setattr(iceberg_files, "READ_BYTES", 10)
     (large,) = site.look().not_judged
     assert large.path.endswith(".avro") and "more than 10 bytes" in large.reason

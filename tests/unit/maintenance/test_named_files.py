@@ -138,7 +138,7 @@ def test_a_call_ends_when_its_time_is_up_or_its_answer_grows(
 ) -> None:
     monkeypatch.setattr(named_files, "_BATCH", 2)
     if bound == "faults":
-        monkeypatch.setattr(named_files, "FAULTS_MAX", 1)
+        monkeypatch.setattr(named_files, "FAULTS_MAX", 2)
         for number in range(1, FILES + 1):
             table.storage.delete(f"p=a b/{number}.parquet")
     answer = look(table, until_ms=table.world.clock.now_ms() if bound == "time" else None)
