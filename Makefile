@@ -11,11 +11,14 @@ export TURNSTILE_EXAMPLES = $(EXAMPLES)
 # Compiled modules are kept: every Lambda worker and test process would compile the libraries anew without them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
-# A process for each core, at least two, a file in one of them; files with slow tests first (tests/conftest.py). Two Spark
-# sessions on two cores take three quarters of the time of one: each often waits for its driver alone.
+# One process more than cores, a file in one of them, files with slow tests first (tests/conftest.py): tests of fleets and of killed servers
+# wait for four fifths of their time.
 CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-SPREAD := -n $(shell echo $$(( $(CORES) > 2 ? ($(CORES) < 8 ? $(CORES) : 8) : 2 ))) --dist loadfile --no-loadscope-reorder
-SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist loadfile --no-loadscope-reorder
+SPREAD := -n $(shell echo $$(( $(CORES) < 2 ? 2 : ($(CORES) < 8 ? $(CORES) + 1 : 8) ))) --dist loadfile --no-loadscope-reorder
+# The quick tests wait for little.
+SPREAD_QUICK := -n $(shell echo $$(( $(CORES) < 2 ? 2 : ($(CORES) < 8 ? $(CORES) : 8) ))) --dist loadfile --no-loadscope-reorder
+# Two Spark sessions keep two cores busy. Each begins with one half of the tests, and at the end takes from what the other has left.
+SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist worksteal
 # Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/long.py.
 LONG := mutation clients iceberg journeys spark histories
 # Kinds that have tests with a Spark session, less slow ones.
@@ -115,7 +118,7 @@ test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones 
 
 test-quick: EXAMPLES = 0.1
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a server
-	$(PYTEST) -m "not spark and not slow and not stack and not long" $(SPREAD) $(LONG:%=--ignore tests/%) tests
+	$(PYTEST) -m "not spark and not slow and not stack and not long" $(SPREAD_QUICK) $(LONG:%=--ignore tests/%) tests
 
 test-core: setup
 	$(PYTEST) -m "not spark and not slow" $(SPREAD) --ignore tests/mutation tests

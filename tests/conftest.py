@@ -154,6 +154,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "1",
+        # Delta's VACUUM lists folders with this many tasks, whatever there is to list.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         # Endpoints are per bucket: the stacks of this run come and go on ports of their own.
@@ -164,3 +166,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def planned_at_once(spark: Any) -> Iterator[None]:
+    """Queries are planned once, instead of again after each stage, which costs an eighth of a statement: for tests of what is not about
+    how queries run."""
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    yield
+    spark.conf.unset("spark.sql.adaptive.enabled")

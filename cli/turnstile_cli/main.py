@@ -25,6 +25,7 @@ from turnstile_cli.commands import (
     top,
     transactions,
     transfers,
+    verification,
     work,
 )
 from turnstile_cli.errors import EPILOG
@@ -43,7 +44,7 @@ _COMMANDS = (
                 store.backup, store.restore, store.relocate, store.open_, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
                 definitions.schema, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
-    ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),
+    ("Operation", (operations.publish, operations.repair, verification.verify, operations.gc, operations.outcome, events.events, cost.cost)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))
 _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),

@@ -15,14 +15,15 @@ from tests.support.journeys.places import Journey
 from tests.support.journeys.uses import BY_SPARK as USING_BY_SPARK
 from tests.support.journeys.uses import PLAIN as USING
 
+pytestmark = pytest.mark.usefixtures("planned_at_once")
+
 CELLS = [(origin, use) for origin in ORIGINS for use in USES if origin in MAKING_BY_SPARK or use in USING_BY_SPARK]
 ELSEWHERE = [
-    ("client", "spark_reads"),
     ("client", "spark_writes"),
     ("spark_sql", "client_reads"),
     ("spark_sql", "duckdb_reads"),
 ]
-"""What is tried in the other ways of running: what was made, and what is read, by the two clients."""
+"""What is tried in the other ways of running: what was made, and what is read, by the two clients. Spark reads what it writes."""
 
 
 @pytest.fixture(scope="module")

@@ -388,6 +388,18 @@ MODULES: Final = {
     "turnstile.iceberg.expiry": Mutated(
         ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.delta.core.named_files": Mutated(
+        ("unit/maintenance/test_named_files.py", "unit/iceberg/test_delta_tables.py"), writes=False, decides=True
+    ),
+    "turnstile.maintenance.named_files": Mutated(
+        ("unit/maintenance/test_named_files.py", "functional/damage/test_named_iceberg_files.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.iceberg.named_files": Mutated(
+        ("functional/damage/test_named_iceberg_files.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.gc.kinds.tombstones": Mutated(("unit/gc/test_tombstones.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.file_index": Mutated(("unit/gc/test_file_index.py",), writes=False, decides=True, guards=True),
@@ -624,6 +636,14 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
     "turnstile.delta.shared_commits: _ratified: edge len(members) > 1": "newest says of the last commit what positioned says of all: it saves the others",
     "turnstile.delta.shared_commits: _ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
+    **{
+        f"turnstile.maintenance.named_files: _still_named: {name}": "it saves reading the table's state again"
+        for name in (
+            "branch not faults or head.floor == version",
+            "operand not faults",
+            "operand head.floor == version",
+        )
+    },
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
 }
 """Mutants that no test notices, each with the reason why none should."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("planned_at_once")
+
 #: What a table of a lake has unless its maker asks for more. Anything else here would cost every writer.
 LEAN = {"appendOnly", "catalogManaged", "deletionVectors", "inCommitTimestamp", "invariants", "vacuumProtocolCheck"}
 
@@ -170,31 +172,30 @@ LIKE = {
     "clustered": "(id BIGINT, s STRUCT<a: INT>) CLUSTER BY (id, s.a)",
     "clustered by nothing": "(id BIGINT) CLUSTER BY (id)",
     "partitioned": "(id BIGINT, p STRING) PARTITIONED BY (p)",
-    "row tracking": "(id BIGINT) TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
     "defaults": "(id BIGINT, w STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
     "generated": "(id BIGINT, twice BIGINT GENERATED ALWAYS AS (id * 2))",
     "identity": "(id BIGINT, own BIGINT GENERATED ALWAYS AS IDENTITY)",
     "mapped": "(id BIGINT, `a b` INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     "checks": "(id BIGINT NOT NULL) TBLPROPERTIES ('delta.constraints.small' = 'id < 5')",
-    "domains": "(id BIGINT) TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported', 'k' = 'v')",
-    "widening": "(id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
-    "change data": "(id BIGINT) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    "properties": "(id TINYINT) TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported', 'k' = 'v', 'delta.enableTypeWidening' = 'true', "
+    "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true')",
 }
 
 
 @pytest.mark.parametrize("kind", LIKE)
-@pytest.mark.parametrize("source", ["lake", "spark_catalog"])
-def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: str, kind: str, source: str) -> None:
-    """Clustering, too, which Delta itself forgets."""
-    first, copy = f"{source}.{name}", f"lake.{name}_copy"
+def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: str, kind: str) -> None:
+    """Clustering, too, which Delta itself forgets; a table like one of plain Delta, and one like that."""
+    first, copies = f"spark_catalog.{name}", (f"lake.{name}_copy", f"lake.{name}_second")
     sql(f"CREATE TABLE {first} {LIKE[kind]}")
     if kind == "clustered by nothing":
         sql(f"ALTER TABLE {first} CLUSTER BY NONE")
-    sql(f"CREATE TABLE {copy} LIKE {first}")
-    assert sql(f"DESCRIBE {copy}") == sql(f"DESCRIBE {first}")
-    details = [sql(f"DESCRIBE DETAIL {table}")[0] for table in (first, copy)]
-    assert details[1].clusteringColumns == details[0].clusteringColumns
-    sql(f"INSERT INTO {copy} (id) VALUES (1)")
-    assert sql.ids(copy) == [1]
-    if source == "spark_catalog":
-        sql(f"DROP TABLE {first}")
+    source, columns = first, sql(f"DESCRIBE {first}")
+    detail = sql(f"DESCRIBE DETAIL {first}")[0]
+    for copy in copies:
+        sql(f"CREATE TABLE {copy} LIKE {source}")
+        assert sql(f"DESCRIBE {copy}") == columns
+        assert sql(f"DESCRIBE DETAIL {copy}")[0].clusteringColumns == detail.clusteringColumns
+        source = copy
+    sql(f"INSERT INTO {source} (id) VALUES (1)")
+    assert sql.ids(source) == [1]
+    sql(f"DROP TABLE {first}")

@@ -14,8 +14,13 @@ LONG: Final = (
     # Servers and their clients that start, die and start again.
     "tests/e2e/test_cli.py",
     "tests/e2e/test_queries_and_references.py",
+    "tests/e2e/test_relocation.py",
+    "tests/e2e/test_relocation_on_s3.py",
+    "tests/e2e/test_server_backups.py",
     "tests/e2e/test_server_deaths.py",
+    "tests/e2e/test_server_events.py",
     "tests/e2e/test_server_lifecycle.py",
+    "tests/e2e/test_server_store.py",
     "tests/e2e/test_server_requests.py::test_figures_add_up_over_the_processes_that_answer",
     "tests/functional/fleet/test_hot_catalog.py",
     "tests/functional/fleet/test_several_servers.py",
@@ -60,11 +65,12 @@ LONG: Final = (
     "tests/unit/delta/test_large_commits.py",
     "tests/unit/query/test_find.py::test_what_names_and_kinds_rule_out_is_never_read",
 )
-SERVICES: Final = {"ministack", "dynoxide", "s3"}
-"""Parameters of tests that need such a service."""
+SERVICES: Final = {"ministack", "dynoxide", "s3", "server_on_s3"}
+"""Parameters and fixtures of tests that need such a service."""
 
 
 def is_long(item: pytest.Item) -> bool:
     """Whether ``make test-quick`` leaves the test out."""
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return item.nodeid.startswith(LONG) or any(isinstance(one, str) and one in SERVICES for one in parameters)
+    named = {one for one in parameters if isinstance(one, str)} | {*getattr(item, "fixturenames", ())}
+    return item.nodeid.startswith(LONG) or not named.isdisjoint(SERVICES)

@@ -42,7 +42,6 @@ AllTables = Annotated[
 ]
 OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="As everywhere; or --all.")]
 Kind = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; may be given several times.")]
-From = Annotated[int, typer.Option("--from", min=0, help="The first version to look at.")]
 TxnId = Annotated[str | None, typer.Option("--txn-id", help="The transaction id of the commit.")]
 StagedName = Annotated[str | None, typer.Option("--name", help="The staged file's name.")]
 Version = Annotated[int | None, typer.Option("--version", min=0, help="The version that was proposed.")]
@@ -201,64 +200,6 @@ def _fact(side: dict[str, Any], member: str) -> str:
     if value is None:
         return "-"
     return out.when(value) if member in ("written", "in_commit_timestamp") else str(value)
-
-
-@with_api
-def verify(api: Api, *, table: Table, from_version: From = 0, output: Format) -> None:
-    """Compare a table's published log with the ratified commits: nothing is changed.
-
-    Checks that every version in the log is in order, with its own transaction and a later timestamp
-    than the one before; that versions which the HEAD still knows have the ratified content; and
-    that no version was published without being ratified. Each commit and each checkpoint is read
-    whole. The exit code is 1 if something deviates; 'turnstile repair TABLE --dry-run' shows the
-    remedy. It is 6 if nothing deviates, but a file was not checked.
-    """
-    name = TableName.parse(table)
-    path = f"/v1/tables/{name.table_id(api)}/verification"
-    first, deviations, not_judged = None, [], []
-    with out.progress(f"verifying {name}") as show:
-        query: dict[str, Any] = {"from_version": from_version}
-        while True:
-            stretch = api.get(path, **query)
-            deviations += stretch["deviations"]
-            not_judged += stretch.get("not_judged", [])
-            first = stretch["first"] if first is None else first
-            last = stretch["last"] if stretch["last"] is not None else query["from_version"] - 1
-            show(last + 1 - (first or 0), stretch["floor"] + 1 - (first or 0))
-            if stretch["next_version"] is None:
-                break
-            query = {"from_version": stretch["next_version"]}
-            if stretch["last_timestamp"] is not None:
-                query["after_timestamp"] = stretch["last_timestamp"]
-    summary = {"name": str(name), "first": first, "last": None if first is None else last}
-    if output is Format.JSON:
-        out.emit_json(
-            {
-                **summary,
-                "floor": stretch["floor"],
-                "latest": stretch["latest"],
-                "deviations": deviations,
-                "not_judged": not_judged,
-            }
-        )
-    else:
-        rows = ((each["version"], each["kind"], each["path"], each["message"]) for each in deviations)
-        empty = "the log has no versions" if first is None else f"versions {first} to {last} are as they were ratified"
-        if not_judged:
-            empty += ", as far as they were judged"
-        out.table("", ("#version", "what", "file", "why"), rows, empty=empty)
-        for each in not_judged:
-            out.say(f"not judged: {escape(each['path'])}: {escape(each['reason'])}")
-        for remedy in dict.fromkeys(each["remedy"] for each in deviations if each.get("remedy")):
-            out.say(escape(remedy))
-        if deviations:
-            out.say(
-                f"'turnstile repair {escape(str(name))} --dry-run' shows the remedy; docs/operations.md has the rest"
-            )
-    if deviations:
-        raise typer.Exit(int(Exit.FAILURE))
-    if not_judged:
-        raise typer.Exit(int(Exit.UNKNOWN))
 
 
 @with_api

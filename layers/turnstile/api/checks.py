@@ -216,7 +216,8 @@ def _folders(world: World) -> Iterator[Check]:
         text = f"{len(found.unknown)} of {looked} could not be looked at: " + "; ".join(found.unknown[:3])
         yield Check("folders", "failed", text, _REMEDY_S3)
     else:
-        yield Check("folders", "ok", f"the log is where the store says, of each of {looked}")
+        text = f"the log is where the store says, of each of {looked}; for the files that a table names: turnstile verify TABLE --files"
+        yield Check("folders", "ok", text)
 
 
 def _remedy_of_gone(locations: list[str]) -> str:

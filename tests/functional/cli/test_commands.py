@@ -169,6 +169,46 @@ def test_verify_of_a_log_without_versions() -> None:
         assert "no versions" in run("verify", "default.t", "--url", canned.url).stdout
 
 
+TABLE_PATH = "/v1/catalogs/main/namespaces/default/tables/t"
+
+
+def looked(files: int, *missing: str, next: str | None = None, **more: Any) -> tuple[int, dict[str, Any]]:
+    told = [
+        {"path": path, "kind": "missing", "message": "it is not there", "remedy": "bring it back"} for path in missing
+    ]
+    return 200, {"table_id": ID, "at": 9, "files": files, "deviations": told, "next": next, "not_judged": [], **more}
+
+
+def test_i24_verify_with_files_looks_at_all_of_them_and_fails_where_one_is_missing() -> None:
+    pages = {
+        f"GET {TABLE_PATH}/entry": (200, {"format": "delta"}),
+        f"GET {TABLE_PATH}/file-verification": looked(3, "a.parquet", next="9.0.3"),
+        f"GET {TABLE_PATH}/file-verification?after=9.0.3": looked(2, "b.parquet", "a.parquet"),
+    }
+    with service({**verification(stretch(2, 9)), **pages}) as canned:
+        ended = run("verify", "default.t", "--files", "--url", canned.url, "-o", "json")
+        shown = run("verify", "default.t", "--files", "--url", canned.url)
+        alone = run("verify", "default.t", "--url", canned.url, "-o", "json")
+    files = json.loads(ended.stdout)["files"]
+    assert (files["files"], [each["path"] for each in files["deviations"]]) == (5, ["a.parquet", "b.parquet"])
+    assert (ended.exit_code, shown.exit_code, alone.exit_code) == (1, 1, 0)
+    assert "versions 2 to 9 are as they were ratified" in shown.stdout and shown.stdout.count("bring it back") == 1
+    assert "files" not in json.loads(alone.stdout)
+
+
+def test_i24_verify_with_files_of_an_iceberg_table_asks_for_no_log() -> None:
+    part = {"not_judged": [{"path": "s3://b/x", "reason": "1 files are not below the table's location"}]}
+    for answer, exit in ((looked(3), 0), (looked(3, **part), 6)):
+        pages = {
+            f"GET {TABLE_PATH}/entry": (200, {"format": "iceberg"}),
+            f"GET {TABLE_PATH}/file-verification": answer,
+        }
+        with service(pages) as canned:
+            ended = run("verify", "default.t", "--files", "--url", canned.url)
+        assert (ended.exit_code, "3 files of 9 are there as the table says" in ended.stdout) == (exit, True)
+        assert ("as far as they were judged" in ended.stdout) is (exit == 6)
+
+
 def test_gc() -> None:
     item = {"kind": "staged", "id": "x", "bytes": 1234, "unreachable_since": 1, "age_ms": 90_000_000}
     told = {"items": [item], "bytes": 1234, "deleted": 0}

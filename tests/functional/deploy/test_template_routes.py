@@ -91,6 +91,7 @@ def test_the_hot_path_is_the_commit_function_and_all_of_it_has_routes_of_its_own
         ("PUT", "/v1/tables/x/commits", "catalog"),
         ("DELETE", "/v1/catalogs/c/namespaces/n/tables/t", "catalog"),
         ("GET", "/v1/catalogs/c/namespaces/n/tables/t/entry", "catalog"),
+        ("GET", "/v1/catalogs/c/namespaces/n/tables/t/file-verification", "catalog"),
         ("GET", "/v1/nothing/of/the/kind", "catalog"),
         ("GET", "/oauth/token", "catalog"),
         ("POST", "/v1/clients/x/rotate", "tokens"),

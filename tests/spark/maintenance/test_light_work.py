@@ -46,13 +46,15 @@ ODD = ("a b", "ä%20/=:#?", "'x'\"y\\", "NULL", "2026-01-01", "日本")
 
 
 def fill(sql: Any, table: str) -> None:
-    """Commits of several kinds, seven at least, none of them a multiple of the checkpoint interval."""
-    for number, text in enumerate(ODD):
-        sql(
-            f"INSERT INTO {table} SELECT id + {number * 100}, {_text(text)}, timestamp'2026-01-0{number + 1} 01:02:03.456789', "
-            f"timestamp_ntz'1969-12-31 23:59:5{number}', {number}.25, {number} / 3, "
-            f"named_struct('a', {number}, 'b', date'2026-02-0{number + 1}') FROM range(0, 10, 1, 1)"
-        )
+    """Commits of several kinds, six at least, none of them a multiple of the checkpoint interval."""
+    selects = [
+        f"SELECT id + {number * 100}, {_text(text)}, timestamp'2026-01-0{number + 1} 01:02:03.456789', "
+        f"timestamp_ntz'1969-12-31 23:59:5{number}', {number}.25, {number} / 3, "
+        f"named_struct('a', {number}, 'b', date'2026-02-0{number + 1}') FROM range(0, 10, 1, 1)"
+        for number, text in enumerate(ODD)
+    ]
+    for at in range(0, len(selects), 2):
+        sql(f"INSERT INTO {table} {' UNION ALL '.join(selects[at : at + 2])}")
     sql(f"INSERT INTO {table} SELECT id + 900, null, null, null, null, double('NaN'), null FROM range(0, 5, 1, 1)")
     sql(f"DELETE FROM {table} WHERE id IN (3, 205, 901)")
     sql(f"UPDATE {table} SET f = 0.5 WHERE id = 301")

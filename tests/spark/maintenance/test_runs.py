@@ -38,8 +38,10 @@ def plan(lake: Any, name: str) -> dict[str, Any]:
 
 
 def fill(sql: Any, table: str, files: int = 4) -> None:
-    for day in range(files):
-        sql(f"INSERT INTO {table} SELECT id + {day * 100}, {day % 2} FROM range(0, 20, 1, 1)")
+    """Files of twenty rows, which two commits bring, and a day for each."""
+    columns, half = "id % 20 + id DIV 20 * 100, CAST(id DIV 20 % 2 AS INT)", files // 2
+    for first, last in ((0, half), (half, files)):
+        sql(f"INSERT INTO {table} SELECT {columns} FROM range({first * 20}, {last * 20}, 1, {half})")
 
 
 def only(runs: Any) -> TableRun:

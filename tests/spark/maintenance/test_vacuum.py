@@ -252,7 +252,9 @@ def test_an_inventory_stands_for_the_listing(remembered: RememberedTable, moving
 def test_a_worker_vacuums_where_a_policy_says_so(
     remembered: RememberedTable, moving: MovingServer, old: Any, name: str
 ) -> None:
-    latest = changing(remembered)
+    remembered.sql(f"CREATE TABLE {remembered.full} (id BIGINT)")
+    remembered.run("INSERT INTO {} VALUES (1)")
+    latest = remembered.run("INSERT OVERWRITE {} VALUES (2)")
     (remembered.folder / "orphan.parquet").write_bytes(b"of a commit that came to nothing")
     namespace, _, table = name.rpartition(".")
     path = f"/v1/catalogs/{catalog_of(name)}/namespaces/{namespace}/tables/{table}/maintenance-policy"

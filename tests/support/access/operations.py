@@ -233,6 +233,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
     "verify": lambda realm: Ask("GET", _by_id(realm, "verification")),
+    "verify files": lambda _: Ask("GET", f"{T1}/file-verification"),
     "list pins": lambda realm: Ask("GET", _by_id(realm, "pins")),
     "hold versions": lambda realm: Ask("POST", _by_id(realm, "pins"), {"holder": "report", "version": 0}),
     "release versions": lambda realm: Ask("DELETE", _by_id(realm, "pins/report")),

@@ -78,3 +78,18 @@ def test_i10_a_renewal_without_an_answer_counts_by_the_old_lease_and_the_next_on
     world.clock.now += LEASE // 4
     assert heartbeat.beat()
     assert Tasks(world).finish(heartbeat.attempt, b"done")
+
+
+def test_i10_at_the_end_of_its_term_a_renewal_without_an_answer_has_lost_the_task(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeat = beating(world)
+
+    def refused(_: Any) -> Any:
+        raise Throttled("slow down")
+
+    monkeypatch.setattr(world.refs, "write", refused)
+    world.clock.now = heartbeat.attempt.task.until - 1
+    assert heartbeat.beat()
+    world.clock.now += 1
+    assert not heartbeat.beat()

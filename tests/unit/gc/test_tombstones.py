@@ -8,7 +8,7 @@ from tests.support.catalog import complete, create, fakes, fresh, head_of
 from tests.support.clones import clone, commit
 from tests.support.delta_table import TABLE, Killed, Table, kill_at, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.gc import DAY, collect, days, everything, names
+from tests.support.gc import DAY, GRACE, collect, days, everything, names
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.tasks import Tasks
@@ -153,6 +153,76 @@ def test_a_collector_killed_at_any_point_of_a_tombstone_is_finished_by_the_next(
         assert (world.space.table(TABLE) in world.refs.rows) == (point != "collect.forgotten")
     collect(world, "dropped")
     assert left_of(world, TABLE) == []
+
+
+def test_i10_before_the_grace_of_its_row_has_passed_not_even_a_lack_of_events_is_reported(world: FakeWorld) -> None:
+    other = Table(world, table_id(2))
+    other.mixed(1)
+    Appender(world).append([other.key])
+    table = purged(world)
+    world.clock.step = 0
+    world.clock.now = table.head.changed_at + GRACE.tombstone_ms - 1
+    assert collect(world, "dropped").problems == ()
+    world.clock.now += 1
+    assert [problem.id for problem in collect(world, "dropped").problems] == [TABLE]
+
+
+def test_i10_a_table_that_came_back_and_was_dropped_again_since_the_look_keeps_what_bears_its_uuid(
+    world: FakeWorld,
+) -> None:
+    table = purged(world)
+    days(world, TERM)
+    before, original = left_of(world, TABLE), world.refs.read
+
+    def dropped_again(key: str):  # type: ignore[no-untyped-def]
+        if key == table.key:
+            table.row["changed_at"] = table.head.changed_at + 1
+        return original(key)
+
+    world.refs.read = dropped_again  # type: ignore[method-assign]
+    report = collect(world, "dropped")
+    assert (report.deleted, len(report.problems)) == (0, 1)
+    assert left_of(world, TABLE) == before
+
+
+def test_i10_a_row_that_another_collector_removed_since_the_look_is_no_failure(world: FakeWorld) -> None:
+    table = purged(world)
+    days(world, TERM)
+    original = world.refs.read
+
+    def removed(key: str):  # type: ignore[no-untyped-def]
+        if key == table.key:
+            world.refs.rows.pop(key, None)
+        return original(key)
+
+    world.refs.read = removed  # type: ignore[method-assign]
+    (problem,) = collect(world, "dropped").problems
+    assert problem.message == "it is not dropped any more, or was removed"
+
+
+def test_i10_the_row_of_an_exported_table_goes_although_a_named_snapshot_shows_it() -> None:
+    """A reset cannot bring it back: its files are another's."""
+    services = fresh()
+    services.namespaces.create("main", ("sales",))
+    id, world = create(services, "t", "sales"), fakes(services)
+    commit(world, id)
+    Publisher(world).publish(id)
+    services.named_snapshots.create("main", "spring")
+    for write in (leave_head, left_head):
+        assert isinstance(world.refs.write(write(head_of(world, id), EXPORTED, world.clock.now_ms())), Accepted)
+    days(world, 60)
+    assert [item.id for item in collect(world, "dropped").items] == [id]
+    assert world.space.table(id) not in world.refs.rows
+
+
+def test_i10_the_row_of_a_dropped_clone_goes_when_its_catalog_is_gone() -> None:
+    services, world, copy = dropped_clone()
+    services.dropper.drop("main", ("sales",), "copy")
+    services.catalogs.drop("main", force=True)
+    days(world, TERM)
+    report = collect(world, "dropped")
+    assert (copy in [item.id for item in report.items], report.problems) == (True, ())
+    assert world.space.table(copy) not in world.refs.rows
 
 
 def test_i10_the_row_of_an_exported_table_goes_and_its_files_stay(world: FakeWorld) -> None:

@@ -12,7 +12,9 @@ from turnstile.api import checks
 from turnstile.api.http.authorization import metastore, needs, needs_table
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.services import services
-from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
+from turnstile.api.v1.paths import TABLE, TABLE_BY_ID, table_names, table_of_path, uuid_of_path
+from turnstile.catalog.core.entities import Entity, IcebergTable, Table
+from turnstile.catalog.core.paths import dotted
 from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import TableHead
@@ -21,7 +23,10 @@ from turnstile.delta.repair import Choice, Diagnosis, Repairer
 from turnstile.delta.verify import Verification, Verifier
 from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
-from turnstile.store.core.errors import InvalidRequest, StateConflict, UnreadableRow
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.named_files import IcebergFiles
+from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
 
 routes = Blueprint(__name__)
@@ -154,6 +159,33 @@ def verify(table_id: str) -> Verification:
     from_version, after_timestamp = query.integer("from_version", 0), query.integer("after_timestamp")
     uuid, verifier = check_uuid(table_id), Verifier(services().world, services().limits)
     return verifier.verify(uuid, from_version, after_timestamp, until_ms=_until_ms())
+
+
+@routes.route(TABLE + "/file-verification", methods=["GET"])
+@needs((modify_table, table_of_path))
+def verify_files(catalog: str, namespace: str, table: str) -> FilesLooked:
+    after = Query("after").text("after") or ""
+    names, path, name = table_names(catalog, namespace, table)
+    by, until_ms = services(), _until_ms()
+
+    def found() -> Entity:
+        return by.catalog.entries.table(names, path, name, None).entity
+
+    entity = found()
+    if isinstance(entity, Table):
+        return DeltaFiles(by.world).look(entity.table_id, after, until_ms=until_ms)
+    if not isinstance(entity, IcebergTable):
+        raise NotFound("table", dotted(names, *path, name), field="table", remedy="name a Delta or an Iceberg table")
+
+    def reload() -> tuple[IcebergTable, TableMetadata]:
+        now = found()
+        if not isinstance(now, IcebergTable) or now.table_id != entity.table_id:
+            raise NotFound("table", now.name, field="table", remedy="it was dropped meanwhile")
+        return now, by.metadata_files.table(now)
+
+    sources = [held for held in entity.needs if by.source_rights.may_read(current().principal, held)]
+    roots = [entity.location, *(held.location for held in sources)]
+    return IcebergFiles(by.world.storages, by.world.clock).look(reload, roots, after, until_ms=until_ms)
 
 
 @routes.route("/v1/checks", methods=["POST"])

@@ -12,30 +12,19 @@ specification, "Deletion Vectors"; Puffin specification, ``deletion-vector-v1``;
 
 from __future__ import annotations
 
-import base64
-import re
-import uuid
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from turnstile.delta.core.actions import DeletionVector
+from turnstile.delta.core.named_files import FRAME_BYTES, is_absolute, vector_file
 from turnstile.iceberg.core.delta_tables import READ_BY_DELTA, PartitionColumn, partition_value
 from turnstile.iceberg.core.expressions import Filter
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import TRUE, TableColumns, outcomes
 from turnstile.store.core.errors import UnsupportedTable
-
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.\-]*:")
-_FRAME_BYTES: Final = 8
-"""Length and checksum around a deletion vector."""
-_Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_B85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_TO_B85: Final = bytes.maketrans(_Z85, _B85)
-_ID_CHARACTERS: Final = 20
-"""Of a uuid in base 85."""
 
 
 class ScanTasks(msgspec.Struct, frozen=True):
@@ -51,8 +40,8 @@ class TaskWriter:
     Args:
         location: of the table.
         columns, partitions: of the table at the version that is planned.
-        filters: the scan's filter, None for none, and ``expression``, the same in JSON: what is left to a reader of a file
-            of which not every row surely matches.
+        filters: the scan's filter, None for none, and ``expression``, the same in JSON: the filter
+            that is left to a reader of a file in which not every row surely matches.
     """
 
     def __init__(
@@ -105,7 +94,7 @@ class TaskWriter:
         return True if every else self._expression
 
     def _delete_file(self, vector: DeletionVector, data_file: dict[str, Any]) -> dict[str, Any]:
-        offset, size = vector.offset or 0, vector.sizeInBytes + _FRAME_BYTES
+        offset, size = vector.offset or 0, vector.sizeInBytes + FRAME_BYTES
         return {
             "spec-id": 0,
             "content": "position-deletes",
@@ -123,19 +112,19 @@ class TaskWriter:
 def path_of(location: str, path: str) -> str:
     """Returns the place of a file that a log names: below the table's location unless the path is absolute; without escapes, which
     Iceberg's paths do not have (Delta protocol, "Add File")."""
-    return unquote(path) if _ABSOLUTE.match(path) else f"{location.rstrip('/')}/{unquote(path)}"
+    return _placed(location, unquote(path), absolute=is_absolute(path))
 
 
 def vector_path(location: str, vector: DeletionVector) -> str:
     """Returns the file of a deletion vector (Delta protocol, "Derived Fields"). Raises UnsupportedTable for one inside the log."""
-    text = vector.pathOrInlineDv
-    if vector.storageType == "i":
+    path = vector_file(vector)
+    if path is None:
         raise _unserved("a deletion vector is in the log itself, where Iceberg's readers cannot find it", READ_BY_DELTA)
-    if vector.storageType == "p":
-        return path_of(location, text)
-    prefix, id = text[:-_ID_CHARACTERS], text[-_ID_CHARACTERS:]
-    name = uuid.UUID(bytes=base64.b85decode(id.encode().translate(_TO_B85)))
-    return "/".join(part for part in (location.rstrip("/"), prefix, f"deletion_vector_{name}.bin") if part)
+    return _placed(location, path, absolute=vector.storageType == "p")
+
+
+def _placed(location: str, path: str, *, absolute: bool) -> str:
+    return path if absolute else f"{location.rstrip('/')}/{path}"
 
 
 def _unserved(problem: str, remedy: str) -> UnsupportedTable:
