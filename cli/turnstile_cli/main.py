@@ -42,7 +42,7 @@ _COMMANDS = (
     ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, work.work,
                 store.backup, store.restore, store.relocate, store.open_, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
-                definitions.schema, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
+                definitions.schema, definitions.undrop, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, operations.verify, operations.gc, operations.outcome, events.events, cost.cost)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))

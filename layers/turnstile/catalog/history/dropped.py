@@ -60,7 +60,9 @@ class DroppedTables:
         which the name led to it, or later. Raises NotFound: no such moment, or nothing within ``LOOK_BACK`` commits; StateConflict
         ``CannotUndrop``: what is there at ``at`` has another name now, or went on after it."""
         begin = None if at is None else self._history.tree(now.catalog, at)
-        if begin is not None and (entity := self._at(begin, path)) is not None:
+        there = self._at(now, path)
+        passed = set[str]() if there is None else {id_of(there)}
+        if begin is not None and (entity := self._at(begin, path)) is not None and id_of(entity) not in passed:
             found = self._found(self._end(now, path, begin, entity), path)
             if found is None:
                 problem = f"what '{dotted(now.catalog, *path)}' led to then was not dropped under this name"
@@ -68,7 +70,6 @@ class DroppedTables:
                 raise StateConflict("CannotUndrop", problem, field="at", remedy=remedy)
             self._require_last(found)
             return found
-        passed = {id_of(entity)} if (entity := self._at(now, path)) is not None else set[str]()
         for step in self._back(now if begin is None else begin):
             entity = self._at(step.tree, path)
             if entity is None or id_of(entity) in passed:
@@ -96,10 +97,8 @@ class DroppedTables:
         raise NotFound("catalog commit", problem, field="at", remedy=remedy)
 
     def _end(self, now: Tree, path: Path, begin: Tree, entity: Droppable) -> _Step:
-        """Returns an end of the time in which ``path`` led to ``entity``, which it did in ``begin``."""
+        """Returns an end of the time in which ``path`` led to ``entity``, which it did in ``begin`` and does not ``now``."""
         first, end = begin, now
-        if (there := self._at(now, path)) is not None and id_of(there) == id_of(entity):
-            return _Step(now, now)
         while end.commit.seq - first.commit.seq > 1:
             middle = self._history.tree(now.catalog, AsOf(seq=(first.commit.seq + end.commit.seq) // 2))
             there = self._at(middle, path)
@@ -118,7 +117,7 @@ class DroppedTables:
         """What ``path`` led to before the step, if it was dropped by the step: not where it got another name."""
         entity, world = self._at(step.tree, path), self._world
         assert entity is not None
-        if is_awaited(entity) or step.tree.head == step.after.head:
+        if is_awaited(entity):
             return None
         keys = {
             world.space.table(entity.table_id), world.space.external(entity.table_id), world.space.location(entity.location)
