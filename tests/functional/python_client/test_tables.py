@@ -212,7 +212,7 @@ def test_a_dropped_table_comes_back_with_its_rows_under_its_name_or_another(lake
     restored = lake.undrop(table.name, to=other, at=dt.datetime.now(dt.UTC))
     assert restored.name.endswith(other) and ids(restored) == [1, 2]
     with pytest.raises(ValueError, match="no zone"):
-        lake.undrop(table.name, at=dt.datetime(2026, 1, 1))  # noqa: DTZ001
+        lake.undrop(table.name, at=dt.datetime(2026, 1, 1))
     with pytest.raises(ApiError, match="does not exist"):
         lake.undrop("default.never_there")
 

@@ -295,7 +295,10 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
     "still owned": (
         import_claims.still_owned(SPACE.location(PLACE), "t"),
         location(PLACE, table_id="t"),
-        {"still its own": location(PLACE, table_id="other"), "no import": location(PLACE, table_id="t", importing="r1")},
+        {
+            "still its own": location(PLACE, table_id="other"),
+            "no import": location(PLACE, table_id="t", importing="r1"),
+        },
     ),
     "finish": (
         import_claims.finish(SPACE, PLACE, "t"),

@@ -59,7 +59,7 @@ def test_a_name_that_is_taken_is_refused_and_the_table_comes_back_under_another(
     first = create(services, "t")
     services.dropper.drop(*MAIN, "t")
     second = create(services, "t")
-    with pytest.raises(AlreadyExists, match="'main.default.t' exists") as refused:
+    with pytest.raises(AlreadyExists, match=r"'main\.default\.t' exists") as refused:
         undrop(services)
     assert "another name" in str(refused.value.remedy)
     assert undrop(services, to=("default", "t_before")) == ("default", "t_before")

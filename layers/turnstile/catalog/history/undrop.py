@@ -151,7 +151,9 @@ class Undropper:
         if isinstance(entity, IcebergTable | IcebergView):
             return self._iceberg_writes(catalog, past, entity, now_ms)
         if entity.external is not None:
-            row = ExternalRow(self._world.space.external(entity.table_id), entity.table_id, catalog, entity.location, now_ms)
+            row = ExternalRow(
+                self._world.space.external(entity.table_id), entity.table_id, catalog, entity.location, now_ms
+            )
             return [*self._claim(catalog, entity, now_ms), Insert(row.to_row(), (new_row("I9"),))]
         state = ACTIVE if entity.clone is None else PINNED
         writes: list[Write] = [restore_head(key, full, now_ms, state, reason=reasons.get("", ""))]
@@ -173,7 +175,9 @@ class Undropper:
         elif entity.managed:
             key = self._world.space.location(entity.location)
             if self._world.refs.read(key) is not None:
-                raise _refused(past, f"its location {entity.location} has an owner by now", "rename or drop that one first")
+                raise _refused(
+                    past, f"its location {entity.location} has an owner by now", "rename or drop that one first"
+                )
             writes = [owner_row(self._world.space, entity.location, entity.table_id, catalog, now_ms)]
         else:
             writes = self._claim(catalog, entity, now_ms)
@@ -199,7 +203,9 @@ class Undropper:
 
 
 def _removed(past: PastTable) -> StateConflict:
-    return _refused(past, "gc has removed its files, or has begun to", "restore them from a backup, and import or register them")
+    return _refused(
+        past, "gc has removed its files, or has begun to", "restore them from a backup, and import or register them"
+    )
 
 
 def _refused(past: PastTable, why: str, remedy: str) -> StateConflict:
