@@ -31,7 +31,9 @@ def undrop(
     elsewhere: Callable[[], None] = lambda: None,
 ) -> tuple[str, ...]:
     dropped = DroppedTables(services.world, services.reader, services.history, services.limits.history_ms)
-    by = Undropper(services.world, services.reader, services.committer, dropped, lambda *_: None, elsewhere)
+    by = Undropper(
+        services.world, services.reader, services.committer, dropped, rights=lambda *_: None, elsewhere=elsewhere
+    )
     return by.undrop("main", path, to or path, at)
 
 

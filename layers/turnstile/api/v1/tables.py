@@ -222,7 +222,7 @@ def _undropper(by: CatalogServices) -> Undropper:
     """What brings tables back, by the rights of this request's principal."""
     rights = UndropRights(services().authorizers.access, current().principal)
     dropped = DroppedTables(by.world, by.reader, by.history, by.limits.history_ms)
-    return Undropper(by.world, by.reader, by.committer, dropped, rights, _require_create_external)
+    return Undropper(by.world, by.reader, by.committer, dropped, rights=rights, elsewhere=_require_create_external)
 
 
 def _require_create_external() -> None:

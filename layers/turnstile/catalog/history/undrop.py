@@ -64,6 +64,7 @@ class Undropper:
         reader: CatalogReader,
         committer: Committer,
         dropped: DroppedTables,
+        *,
         rights: Rights,
         elsewhere: Callable[[], None],
     ) -> None:
