@@ -183,6 +183,10 @@ def _gateway_error(response: httpx.Response) -> dict[str, Any]:
     """The error of a response that a gateway in front of the service made."""
     if response.status_code == 401:
         return {"type": "NotAuthenticated", "message": "a bearer token is required", "remedy": "give it with --token"}
+    if response.status_code == 403:
+        message = f"refused before the server got the request: {response.text[:200]!r}"
+        remedy = "check the token, and what the gateway, its firewall or its network policy lets through"
+        return {"type": "PermissionDenied", "message": message, "remedy": remedy}
     return {"message": response.text[:500] or "empty answer"}
 
 
