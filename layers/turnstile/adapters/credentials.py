@@ -33,6 +33,9 @@ _POLICY_TOO_LARGE: Final = "PackedPolicyTooLarge"
 _RENEWED: Final = 4
 """A cached session is not used in the last quarter of its life: clients need time to use credentials, and those that ask
 again before the end (Java's do five minutes before) must get new ones."""
+_KEPT_MS: Final = 5 * 60_000
+"""For how long a session is handed out again. STS says to nobody that a session was revoked (sessions of a role can be, by the
+time of their issue), so the sessions of a process are used for this long at most after that."""
 _SESSIONS: Final = 1000
 
 SESSION_CHARACTERS: Final = 64
@@ -131,7 +134,7 @@ class StaticCredentialVendor:
 
 
 class StsCredentialVendor:
-    """One session of ``role`` (an ARN) for each principal, location, operation and scope of files, kept for three quarters of its life. ``key`` is the
+    """One session of ``role`` (an ARN) for each principal, location, operation and scope of files, kept for ``_KEPT_MS``, three quarters of its life at most. ``key`` is the
     ARN of the KMS key that the lake is encrypted with; empty: none of the customer's. A session is named for the principal, so that what it does with
     files is found by its name in the store's audit (CloudTrail, server access logs)."""
 
@@ -151,7 +154,7 @@ class StsCredentialVendor:
         self._assume, self._role, self._clock, self._ids, self._who = assume, role, clock, ids, who
         self._key, self._life_s = key, life_s
         self._partition = role.split(":")[1]
-        self._sessions: dict[tuple[str, str, Operation, str], VendedCredentials] = {}
+        self._sessions: dict[tuple[str, str, Operation, str], tuple[VendedCredentials, int]] = {}
 
     def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
         if files and operation == "READ":
@@ -165,12 +168,13 @@ class StsCredentialVendor:
 
     def _kept(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
         now, name = self._clock.now_ms(), session_name(self._who())
-        session = self._sessions.get((name, location, operation, policy))
-        if session is None or session.expires_ms - self._life_s * 1000 // _RENEWED <= now:
+        session, until = self._sessions.get((name, location, operation, policy), (None, 0))
+        if session is None or until <= now:
             session = self._session(name, location, operation, policy)
+            until = min(now + _KEPT_MS, session.expires_ms - self._life_s * 1000 // _RENEWED)
             if len(self._sessions) > _SESSIONS:
                 self._sessions.clear()
-            self._sessions[(name, location, operation, policy)] = session
+            self._sessions[(name, location, operation, policy)] = session, until
         return session
 
     def _session(self, name: str, location: str, operation: Operation, policy: str) -> VendedCredentials:
