@@ -71,7 +71,7 @@ matrix: setup ## Try the Spark client with every Spark, Python and Java that is 
 	$(BIN)/python -m benchmarks.matrix
 
 .PHONY: wheels
-wheels: setup ## Build what is published into dist/: turnstile, turnstile-spark, turnstile-client, and what they need
+wheels: setup ## Build what is published into dist/: turnstile-lake, turnstile-lake-spark, turnstile-lake-client, and what they need
 	$(BIN)/python infra/wheels.py dist
 
 .PHONY: console console-test

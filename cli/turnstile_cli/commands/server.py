@@ -381,7 +381,7 @@ def need(packages: tuple[str, ...], extra: str, what: str) -> None:
     """Raises CliError where a package is missing that an extra of the distribution brings."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            remedy = f"pip install 'turnstile[{extra}]'"
+            remedy = f"install the extra '{extra}' of turnstile-lake: pip install ./layers '.[{extra}]' in a checkout"
             raise CliError(Exit.FAILURE, f"{what} needs {package}", remedy=remedy, type="MissingPackage")
 
 
