@@ -200,6 +200,16 @@ def test_namespaces_are_made_listed_and_dropped_with_their_tables(lake: Lake) ->
     assert lake.drop_namespace(name) and not lake.drop_namespace(name)
 
 
+def test_a_delete_leaves_rows_of_which_its_conditions_say_nothing(lake: Lake) -> None:
+    """A comparison with null is neither true nor false, in one file with rows of which it is true."""
+    table = lake.create(f"default.n_{uuid4().hex[:12]}", SCHEMA)
+    table.append(pa.table({"id": [None, 1, 2], "day": [ONE, ONE, None], "city": ["Bern", None, None]}, SCHEMA))
+    table.delete([("id", "=", 1)])
+    assert table.read(["id"])["id"].to_pylist() == [None, 2]
+    table.delete([("day", "=", ONE)])
+    assert ids(table) == [2]
+
+
 def test_a_dropped_table_comes_back_with_its_rows_under_its_name_or_another(lake: Lake, table: Table) -> None:
     table.append(rows(1, 2))
     lake.drop(table.name)
