@@ -18,7 +18,10 @@ from turnstile_cli.output import Format
 
 CatalogName = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the new catalog.")]
 Namespace = Annotated[
-    str, typer.Argument(metavar="NAMESPACE", help="catalog.namespace, with as many levels as it has.")
+    str,
+    typer.Argument(
+        metavar="NAMESPACE", help="catalog.namespace, with as many levels as it has; one name alone is in 'main'."
+    ),
 ]
 NewTable = Annotated[
     str, typer.Argument(metavar="TO", help="A table's name in the same namespace, or a full name in the same catalog.")

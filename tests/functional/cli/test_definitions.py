@@ -58,7 +58,7 @@ def test_a_namespace_is_created_with_comment_and_properties() -> None:
         assert ask(canned, "create", "namespace", "main.sales.eu", *given) == {**made, "created_now": True}
         ((_, _, body, _),) = canned.seen
         assert run("create", "namespace", "main.s", "--property", "a", "--url", canned.url).exit_code == Exit.USAGE
-        assert run("create", "namespace", "sales", "--url", canned.url).exit_code == Exit.USAGE
+        assert run("create", "namespace", "sa.les.", "--url", canned.url).exit_code == Exit.USAGE
         assert len(canned.seen) == 1, "what cannot be right is not sent"
     assert body == {"name": "sales.eu", "comment": "here", "properties": {"a": "b=c"}}
 

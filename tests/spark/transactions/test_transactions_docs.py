@@ -17,7 +17,7 @@ def test_i8_the_blocks_of_the_page_run_in_their_order(lake: Any, sql: Any, spark
     blocks = [s for s in snippets() if s.page == "docs/transactions.md" and s.language == "python"]
     for block in blocks:
         exec(compile(block.code, block.id, "exec"), names)
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     assert sql.values("SELECT item, sum(pieces) FROM lake.shop.orders WHERE item > 'a' GROUP BY item") == [
         ("rice", 1),
         ("tea", 5),
