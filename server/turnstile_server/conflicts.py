@@ -1,4 +1,4 @@
-"""Conflicts of the last while on a server: who lost a version of a table, and to whom.
+"""Recent commit conflicts of a server: the loser, the table, and the winners.
 
 A conflict changes nothing, so no row tells of it. Each process of a server appends what it answered to a file of its own in the
 runtime folder, and whichever process is asked reads the files of all. Nothing depends on them: they are bounded, and end with the

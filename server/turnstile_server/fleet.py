@@ -1,9 +1,10 @@
 """The background's part in the fleet (``turnstile.fleet``): processes that share a store do each work once.
 
-A role is what a process may have or not: one that has a role owns granules of it, and does the work of these. Whoever is woken by changes hears of every change. It works on
-those of its own granules, on those that it has just handed over, since their new owner learns of it with its next beat, and on those whose owner nobody is sure of. What it leaves to others it remembers for a while: when an owner is doubted, or its granules come here, those have
-a turn here, which changes nothing where it is done already. A process that is to be woken by changes and does not hear of every one (a table without a stream) is no member, and works as one
-that is alone.
+A process that has a role owns granules of it, and does the work of these. The background hears of every change. It works on
+changes of its own granules; on those of granules that it has just handed over, since the new owner learns of them with its
+next beat; and on those whose owner is unknown. It remembers the other changes for a while: when their owner is suspected, or
+their granules come to this process, it publishes these tables too, which changes nothing where it is done already. A process
+that does not hear of every change (a table without a stream) is no member, and works as one that is alone.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ class Sharing:
         self._journal.close()
 
     def mine(self, role: str, changes: Mapping[str, int]) -> dict[str, int]:
-        """Returns the changes that this process should work on for one of its roles: those of keys whose owner it is, or nobody is for sure."""
+        """Returns the changes that this process works on for one of its roles: those whose granule it owns, or whose owner is
+        unknown."""
         chosen, now_ms = dict[str, int](), _monotonic_ms()
         for key, count in changes.items():
             if self._is_mine(role, key):

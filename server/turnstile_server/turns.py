@@ -1,4 +1,4 @@
-"""Turns of tables: who changed has one, and rests after it."""
+"""Publish scheduling: a changed table is published at once, then at most every ``REST_S``."""
 
 from __future__ import annotations
 

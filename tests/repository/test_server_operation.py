@@ -100,12 +100,20 @@ def test_every_alert_says_what_happened_and_what_to_do_and_how_urgent_it_is() ->
 
 def test_remedies_and_files_name_commands_that_there_are() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    texts = [FOLDER / name for name in ("alerts.yaml", "compose.yaml", "turnstile.service", "helm/templates/worker.yaml")]
-    named = {word for text in texts for word in re.findall(r"turnstile (serve|work|[a-z]+(?= [A-Z(]))", text.read_text())}
+    texts = [
+        FOLDER / name for name in ("alerts.yaml", "compose.yaml", "turnstile.service", "helm/templates/worker.yaml")
+    ]
+    named = {
+        word for text in texts for word in re.findall(r"turnstile (serve|work|[a-z]+(?= [A-Z(]))", text.read_text())
+    }
     assert named and named <= commands.keys(), named - commands.keys()
     options = {option for one in ("serve", "work") for parameter in commands[one].params for option in parameter.opts}
     for text in (*texts, FOLDER / "helm/templates/server.yaml"):
-        lines = [line for line in text.read_text().splitlines() if re.search(r"serve|args:|command:", line) and "#" not in line]
+        lines = [
+            line
+            for line in text.read_text().splitlines()
+            if re.search(r"serve|args:|command:", line) and "#" not in line
+        ]
         assert set(re.findall(r"--[a-z-]+", " ".join(lines))) <= options
 
 
@@ -113,7 +121,9 @@ def test_panels_lie_beside_each_other() -> None:
     cells: set[tuple[int, int]] = set()
     for panel in dashboard()["panels"]:
         place = panel["gridPos"]
-        own = set(itertools.product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])))
+        own = set(
+            itertools.product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"]))
+        )
         assert place["x"] + place["w"] <= 24 and not own & cells, panel["title"]
         cells |= own
         assert panel["title"] and panel["targets"]
@@ -145,7 +155,9 @@ def test_the_unit_stops_a_server_as_it_wants_to_be_stopped() -> None:
     assert int(settings["TimeoutStopSec"]) >= 30 and settings["ExecStart"].split()[1:3] == ["serve", "--home"]
     analyze = shutil.which("systemd-analyze")
     if analyze is not None:
-        done = subprocess.run([analyze, "verify", FOLDER / "turnstile.service"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [analyze, "verify", FOLDER / "turnstile.service"], capture_output=True, text=True, check=False
+        )
         assert not [line for line in done.stderr.splitlines() if "Unknown" in line or "Failed to parse" in line]
 
 
@@ -154,7 +166,13 @@ def test_the_unit_stops_a_server_as_it_wants_to_be_stopped() -> None:
 CHART: Final = FOLDER / "helm"
 CASES: Final[dict[str, list[str]]] = {
     "sqlite": [],
-    "dynamodb": ["store=dynamodb:refs,objs", "replicas=3", "workers=2", "lake=s3://bucket/lake", "env.AWS_REGION=eu-central-1"],
+    "dynamodb": [
+        "store=dynamodb:refs,objs",
+        "replicas=3",
+        "workers=2",
+        "lake=s3://bucket/lake",
+        "env.AWS_REGION=eu-central-1",
+    ],
 }
 RENDERED: Final = ROOT / "tests/data/helm"
 
@@ -171,7 +189,10 @@ def helm(case: list[str]) -> subprocess.CompletedProcess[str]:
         pytest.skip("there is no helm on the path: what it made of the chart is in tests/data/helm")
     values = [word for value in case for word in ("--set", value.replace(",", "\\,"))]
     return subprocess.run(
-        [program, "template", "lake", CHART, "--namespace", "data", *values], capture_output=True, text=True, check=False
+        [program, "template", "lake", CHART, "--namespace", "data", *values],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -192,7 +213,9 @@ def test_helm_makes_of_the_chart_what_is_kept(name: str) -> None:
     assert done.stdout == (RENDERED / f"{name}.yaml").read_text()
 
 
-@pytest.mark.parametrize(("values", "said"), [(["replicas=2"], "several replicas need store"), (["workers=1"], "workers need")])
+@pytest.mark.parametrize(
+    ("values", "said"), [(["replicas=2"], "several replicas need store"), (["workers=1"], "workers need")]
+)
 def test_a_chart_that_would_give_one_file_to_several_is_refused(values: list[str], said: str) -> None:
     done = helm(values)
     assert done.returncode != 0 and said in done.stderr

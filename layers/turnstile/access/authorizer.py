@@ -177,8 +177,8 @@ class Guard:
                 self._check(position, need, self._source.chain(tree, need.target))
 
     def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
-        """Returns which of these children of ``parent`` may be listed, by their rights in ``now``, the present tree. What is
-        no longer there is not listed, nor an entity whose name has passed to another one, which these rights are on."""
+        """Returns which of these children of ``parent`` may be listed, by their rights in ``now``, the present tree. Entities that are gone, or whose name
+        belongs to another entity by now, are not listed."""
         if self.principal.admin:
             return [True] * len(entities)
         above = self._source.chain(now, Target(now.catalog, parent))

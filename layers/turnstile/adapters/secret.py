@@ -34,11 +34,11 @@ MEMBERS: Final = {
 need no more than the keys of the lake."""
 
 FRESH_MS: Final = 300_000
-"""A value that was read so long ago is read again before it is used: what was taken out of the secret ends so soon."""
+"""Age at which a value is read again before it is used: for as long a token that was removed from the secret counts."""
 USABLE_MS: Final = 3_600_000
-"""A value that cannot be read again is used so long: an outage of the store of secrets is none of ours."""
+"""How long a cached value is used when it cannot be refreshed."""
 AGAIN_MS: Final = 10_000
-"""So long after an attempt nobody makes another: wrong tokens cost one read in that time, not one each."""
+"""Minimum time between refreshes, so that wrong tokens cannot cause a read each."""
 
 
 class Secret:

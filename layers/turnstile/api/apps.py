@@ -113,7 +113,7 @@ def _elsewhere() -> Iterable[Routes]:
 
 
 def plans(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
-    """Returns what looks at all files of a table: maintenance by policy, and plans of scans. Parquet checkpoints need pyarrow, which only this app's function carries."""
+    """Returns the app of operations that scan a table's files: maintenance by policy, and plans of scans. Parquet checkpoints need pyarrow, which only this app's function carries."""
     from turnstile.api.v1 import maintenance, planning
 
     return App(

@@ -49,8 +49,8 @@ MAX_ROWS: Final = TRANSACT_MAX - 2
 carries an idempotency key."""
 
 OUTLIVED_MS: Final = 15 * 60_000
-"""The longest time a function may run. An older change was frozen with its sandbox, and what it would make reachable
-may be as old: entities of an earlier attempt, files that its function wrote, an obj whose parts are gone by now. gc
+"""The longest time a function may run. An older change ran in a sandbox that was frozen; what
+it would reference may already be collected: entities of an earlier attempt, files that its function wrote, parts of objs. gc
 expects the objs of a commit to be written within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). A
 swap that is delayed later, on its way into the store, is met by clauses of its own (``core.rows``: ``not swept``, ``same
 sweeps``)."""

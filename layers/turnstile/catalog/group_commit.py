@@ -144,7 +144,7 @@ class GroupTurn:
             self._knows_row = False
 
     def _attempt(self, group: Sequence[WaitingChange]) -> Swap:
-        """Judges the changes, sends those that were accepted, and tells what can be told."""
+        """Evaluates the changes, commits the accepted ones, and completes those whose outcome is certain."""
         if not self._read(group):
             return Swap.NONE
         tree = None if self._row is None else self._reader.unauthorized_at(self._catalog, self._row)

@@ -198,8 +198,7 @@ class Ratifier:
         return head
 
     def learn_accepted(self, prepared: Prepared) -> Ratified:
-        """What a named commit became whose metadata is asserted or new, and whose write was accepted without its row being
-        returned, as by a transaction."""
+        """Returns the result of a named commit that was accepted in a transaction, which returns no row."""
         proposal, entry = prepared.proposal, prepared.proposal.entry
         version, metadata = proposal.version or 0, proposal.metadata or proposal.asserts or ""
         self._seen.put(prepared.table_id, LastSeen(metadata, version, entry.ict))
@@ -207,7 +206,7 @@ class Ratifier:
         return Ratified(place, version, latest=version, metadata=metadata)
 
     def unseen(self, table_ids: Iterable[str]) -> list[str]:
-        """Those tables whose HEAD a proposal would have to read first."""
+        """Returns the ids of tables whose HEAD is not cached."""
         return [id for id in table_ids if self._seen.get(id) is None]
 
     # -- steps ----------------------------------------------------------------------------------------------------

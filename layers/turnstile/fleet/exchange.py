@@ -226,7 +226,7 @@ class Exchange:
         self.view = replace(view, others={**view.others, source.id: less})
 
     def release(self) -> bool:
-        """Gives what nobody takes to nobody, and removes the own row."""
+        """Releases granules that have no taker, then deletes this member's row."""
         for _ in range(RELEASE_TRIES):
             self.read_again()
             for batch in batches(self.granules.owned_by(self.seen.me.id), GRANULES_PER_WRITE):

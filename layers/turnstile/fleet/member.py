@@ -399,7 +399,7 @@ def _present(fleet: FleetRow, others: Mapping[str, MemberRow]) -> dict[str, Memb
 
 
 def _are_new_ones_well(before: Mapping[str, Sight], now: Mapping[str, Sight]) -> bool:
-    """Whether somebody was seen alive for the first time, and nobody is left of whom that has to be waited for."""
+    """Whether a new member has just been seen alive and no other new member is still unconfirmed."""
     return all(sight.seen_alive for sight in now.values()) and any(
         id not in before or not before[id].seen_alive for id in now
     )

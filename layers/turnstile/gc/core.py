@@ -93,8 +93,8 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def idle_since(place: Place, grace: Grace) -> int:
-    """Until when (ms) a table was changed last that is idle: the round before this one looked at it when all that a change leaves
-    was due. A staged file whose writer died comes to be without a change: it is found by the turns of idle tables."""
+    """Returns the time (ms) since which an idle table has not changed: the previous round scanned it after every grace period had
+    passed. A staged file of a dead writer changes no HEAD, so idle tables are scanned too, a few per run."""
     longest = max(grace.staged_ms, grace.objs_ms, grace.history_ms, grace.files_ms, LOG_RETENTION_MS)
     return place.before_ms - longest
 

@@ -4,9 +4,9 @@
 
 What is read, one after the other: the HEAD (by the caller), the newest root, then at once its deltas, the commits after its version, and the leaves that
 the root cannot exclude. Leaves and roots never change, so a process remembers them, and asks for the newest root only where a remembered one is far
-behind. An index is never believed to be of another history than the HEAD's: the root names a digest of its version's commit as it was published, and
-a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
-gone, the log is read (I16). What may be believed of the log is decided by ``turnstile.delta.core.soundness`` (I24).
+behind. A root is used only if its digest equals that of the published commit of its version: then it belongs to the
+HEAD's history; a remembered one is used while the HEAD shows the version that was last planned by it, with its time. Without an index, or where one of its files is
+gone, the log is read (I16). Which parts of the log count is decided by ``turnstile.delta.core.soundness`` (I24).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CACHE_BYTES: Final = 256 * 1024 * 1024
 VIEWS: Final = 64
 """Versions of tables that a process remembers: roots, deltas and what came after them."""
 TABLES: Final = 1_000
-"""Tables of which a process remembers the root that they were last planned by."""
+"""Tables whose last used index root is cached."""
 READERS: Final = 32
 ROUND: Final = 128
 """Leaves that are held at once."""

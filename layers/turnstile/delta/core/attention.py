@@ -4,7 +4,7 @@ The stream names every HEAD that has something to publish. What it leaves is of 
 
 * A table that was named and could not be published further is *noted* here by whoever tried. Every sweep tries it again.
 * Somebody asks for a look at all tables: *wanted* is raised. Sweeps go on with one *full pass* until it is through.
-* Of what nobody knows, *parts* of the tables are looked at, a bounded number of rows a sweep, and ``after`` says up to where.
+* All other tables are scanned in bounded slices (*parts*), one a sweep; ``after`` says up to which key.
 
 So what a sweep reads does not grow with the number of tables while all is well. The row holds hints: a HEAD alone says what is
 to be published, and whoever loses a note, or sees one twice, delays work or repeats it.
@@ -80,8 +80,8 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def note_of(table_id: str, mark: str) -> str:
-    """Returns the note of a table. ``mark`` is its latest version as whoever tried saw it, or, where nobody saw it, something that
-    no other note has: a note that is written while another one of the table is being removed must stay."""
+    """Returns the note of a table. ``mark``: the version seen when publishing failed, or a unique token if none was
+    seen, so that a note which is written while another one of the table is removed stays."""
     return f"{table_id} {mark}"
 
 

@@ -123,7 +123,7 @@ class Register(StoredRow, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of a request: the register after it, and the tables of victims, whose marks go.
+    """What became of a request: the register after it, and the tables freed from deadlock victims, to be unmarked in their HEADs.
 
     ``outcome``: ``held``: all tables are its own; ``waiting``: behind those in ``blockers``, their transactions' ids; ``victim``: it was
     in a circle, and has nothing any more; ``full``: there are as many reservations as there may be; ``share``: its principal has as many

@@ -161,8 +161,7 @@ def table_changes(
 
 
 def _first(head: TableHead, now: int) -> int:
-    """The version after which a table that the log has not seen has events: the one that it was created with. Of one that was
-    there long before, those in the tail are told, and not its past."""
+    """The version after which a table that the log has not seen has events: the one that it was created with. For an older table events start with the commits in its tail."""
     before_tail = head.tail_from - 1
     is_new = now - head.created < NEW_MS and before_tail - head.first <= NEW_VERSIONS
     return min(head.first, before_tail) if is_new else before_tail

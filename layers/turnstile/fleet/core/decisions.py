@@ -19,7 +19,7 @@ from turnstile.fleet.core.rows import MemberRow
 T = TypeVar("T")
 
 SUSPECTED_BEATS: Final = 2
-"""Signs of life that did not come until nobody relies on a member: others do its work, too."""
+"""Missed heartbeats after which a member is suspected, and others duplicate its work."""
 
 SILENT_BEATS: Final = 5
 """Signs of life that did not come until its granules are taken over."""

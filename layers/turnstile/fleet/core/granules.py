@@ -4,8 +4,8 @@ A granule leaves its owner only in a transaction that raises the owner's ``moves
 entries have to be read, whatever the number of granules; as long as a member's ``moves`` are those of the last entry that was read, none of the granules
 that are believed its own is another's. Where an entry is gone (after an hour), the granules of that member are read again, each.
 
-Epochs order what is read: an entry or a row of an earlier epoch changes nothing. Only a granule that is still to be read is left so by an entry, whose new owner may
-have given it away in an entry that counted as read before.
+Epochs order what is read: an entry or a row of an earlier epoch changes nothing. An entry does not clear a pending re-read: its
+new owner may already have passed the granule on, in an entry that was skipped.
 """
 
 from __future__ import annotations

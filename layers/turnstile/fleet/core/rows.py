@@ -208,14 +208,15 @@ def hand_over(
     load: int = 0,
 ) -> tuple[Write, ...]:
     """Granules of ``source``, whose process asks for it, become those of ``to``, or nobody's (None): one transaction (MigrationTxn).
-    It is a sign of life, too: whoever has much to give has no time for others.
+    It also counts as a heartbeat, since a long hand-over delays the regular one.
 
     Refused when anything has changed that ``source`` owns: its process has to read anew what that is; and when a copy of its process
     shows its life.
 
     Args:
         entry: the key of the entry in the log of ``source``, number ``source.moves + 1``.
-        role, load: what ``to`` has to do now beside what its row says, and ``source`` no more: whoever looks before they have measured it sees what is true of all together.
+        role, load: the load that moves from ``source`` to ``to``, so that the sum of all loads stays right until both measure
+            again.
     """
     same = Clause(
         "same changes",

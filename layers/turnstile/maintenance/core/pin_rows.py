@@ -46,8 +46,8 @@ def marks_in(owner: Location) -> Marks:
 
 
 def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Reader, ...]:
-    """Returns the readers of a row with ``reader``, in place of the one that its principal calls the same, and without those whose
-    time is over.
+    """Returns the readers of a row with ``reader`` added, which replaces the one of the same holder of that principal, without
+    expired ones.
 
     Raises:
         StateConflict: ``VersionsGone``: a vacuum may have removed files that they need; ``TooManyReaders``.
