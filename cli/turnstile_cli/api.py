@@ -110,6 +110,15 @@ class Api:
                 return
             parameters = {**query, "page_token": token}
 
+    def heads(self) -> Iterator[dict[str, Any]]:
+        """The HEADs of all tables, for admins; raises CliError, which says to others what they may ask instead."""
+        try:
+            yield from self.pages("/v1/tables", "tables")
+        except CliError as error:
+            if error.type == "PermissionDenied":
+                error.remedy = "ask an admin; 'turnstile find /main/*/*' lists the tables that you may see"
+            raise
+
     def unreadable_heads(self) -> list[dict[str, Any]]:
         """The rows of tables that are damaged: ``key`` and ``message`` of each."""
         return list(self.get("/v1/tables", max_results=1).get("unreadable", ()))

@@ -242,7 +242,7 @@ def down(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
 def status(api: Api, *, output: Format) -> None:
     """Say whether the service runs, where, and how far publishing lags behind."""
     about = api.get("/v1")
-    heads = list(api.pages("/v1/tables", "tables"))
+    heads = list(api.heads())
     behind = [head for head in heads if head["state"] == "active" and head["floor"] < head["latest"]]
     stopped = {state: [head["name"] for head in heads if head["state"] == state] for state in ("stuck", "recovering")}
     report: dict[str, Any] = {

@@ -285,3 +285,11 @@ def test_a_namespace_alone_is_one_of_main() -> None:
     with service({"POST /v1/catalogs/main/namespaces": (201, made)}) as canned:
         assert run("create", "namespace", "foo2", "--url", canned.url).exit_code == 0
         assert canned.seen[0][2]["name"] == "foo2"
+
+
+@pytest.mark.parametrize("command", [("tables",), ("repair", "--all"), ("status",)])
+def test_who_may_not_list_all_heads_hears_what_to_ask_instead(command: tuple[str, ...]) -> None:
+    denied = {"error": {"type": "PermissionDenied", "message": "'ann' is no admin", "remedy": "ask an admin to do it"}}
+    with service({"GET /v1/tables": (403, denied), "GET /v1": (200, {"version": "1"})}) as canned:
+        ended = run(*command, "--url", canned.url)
+    assert "turnstile find /main/*/*" in ended.stderr and "'ann' is no admin" in ended.stderr
