@@ -34,10 +34,10 @@ help: ## Show this list
 demo: setup ## Five real tables, four writers, every kind of statement, checked against pandas
 	$(BIN)/turnstile demo
 
-up: setup ## Start the embedded stack
+up: setup ## Start a server in the background
 	$(BIN)/turnstile up
 
-down: ## Stop the embedded stack
+down: ## Stop it
 	$(BIN)/turnstile down
 
 # -- set up -----------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ matrix: setup ## Try the Spark client with every Spark, Python and Java that is 
 	$(BIN)/python -m benchmarks.matrix
 
 .PHONY: wheels
-wheels: setup ## Build what is published into dist/: turnstile, turnstile-spark, turnstile-client, and what they need
+wheels: setup ## Build what is published into dist/: turnstile-lake, turnstile-lake-spark, turnstile-lake-client, and what they need
 	$(BIN)/python infra/wheels.py dist
 
 .PHONY: console console-test
@@ -160,7 +160,7 @@ simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000000
 mutate: setup ## Break every clause and decision in turn; each must make a test fail
 	$(BIN)/python -m tests.mutation --jobs 2
 
-bench: setup ## Benchmarks on the embedded stack
+bench: setup ## Benchmarks on the emulated deployment
 	$(BIN)/python -m benchmarks.race
 	$(BIN)/python -m benchmarks.unity_vs_v1
 	$(BIN)/python -m benchmarks.catalog_commits

@@ -1,4 +1,4 @@
-"""The ``turnstile`` command: run the embedded stack, look at tables, operate them. It speaks HTTP like any client.
+"""The ``turnstile`` command: run a server, look at tables, operate them. It speaks HTTP like any client.
 
 Exit codes, the same for every command:
 
@@ -6,11 +6,11 @@ Exit codes, the same for every command:
 code meaning
 ==== =====================================================================================
 0    done
-1    failure: a fault of the service or of the stack
+1    failure: a fault of the server
 2    usage: an option or a name that cannot be right
 3    not found: catalog, namespace, table, file
 4    refused: conflict, permission or a bad request; nothing changed
-5    the stack is not running or cannot be reached
+5    the server is not running or cannot be reached
 6    unknown outcome: the same command again finds out
 7    the store cannot be used: damaged, gone, locked, full, denied or unreachable
 ==== =====================================================================================

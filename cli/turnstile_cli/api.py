@@ -111,6 +111,15 @@ class Api:
                 return
             parameters = {**query, "page_token": token}
 
+    def heads(self) -> Iterator[dict[str, Any]]:
+        """The HEADs of all tables, for admins; raises CliError, which says to others what they may ask instead."""
+        try:
+            yield from self.pages("/v1/tables", "tables")
+        except CliError as error:
+            if error.type == "PermissionDenied":
+                error.remedy = "ask an admin; 'turnstile find /main/*/*' lists the tables that you may see"
+            raise
+
     def unreadable_heads(self) -> list[dict[str, Any]]:
         """The rows of tables that are damaged: ``key`` and ``message`` of each."""
         return list(self.get("/v1/tables", max_results=1).get("unreadable", ()))
@@ -184,6 +193,10 @@ def _gateway_error(response: httpx.Response) -> dict[str, Any]:
     """The error of a response that a gateway in front of the service made."""
     if response.status_code == 401:
         return {"type": "NotAuthenticated", "message": "a bearer token is required", "remedy": "give it with --token"}
+    if response.status_code == 403:
+        message = f"refused before the server got the request: {response.text[:200]!r}"
+        remedy = "check the token, and what the gateway, its firewall or its network policy lets through"
+        return {"type": "PermissionDenied", "message": message, "remedy": remedy}
     return {"message": response.text[:500] or "empty answer"}
 
 

@@ -21,11 +21,11 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILURE: "failure: a fault of the service or of the stack",
+    Exit.FAILURE: "failure: a fault of the server",
     Exit.USAGE: "usage: an option or a name that cannot be right",
     Exit.NOT_FOUND: "not found: catalog, namespace, table, file",
     Exit.REFUSED: "refused: conflict, permission or a bad request; nothing changed",
-    Exit.UNREACHABLE: "the stack is not running or cannot be reached",
+    Exit.UNREACHABLE: "the server is not running or cannot be reached",
     Exit.UNKNOWN: "unknown outcome: the same command again finds out",
     Exit.STORE: "the store cannot be used: damaged, gone, locked, full, denied or unreachable",
 }

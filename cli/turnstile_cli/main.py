@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import rich_utils
 
 from turnstile_cli.commands import (
     access,
@@ -31,6 +32,10 @@ from turnstile_cli.commands import (
 from turnstile_cli.errors import EPILOG
 from turnstile_release import version
 
+# At 80 columns a column of help is 24 wide, which cuts names of variables: a range takes three of them, "env var: " more.
+rich_utils.RANGE_STRING = ""
+rich_utils.ENVVAR_STRING = "${}"
+
 app = typer.Typer(
     name="turnstile",
     epilog=EPILOG,
@@ -43,7 +48,7 @@ _COMMANDS = (
     ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, work.work,
                 store.backup, store.restore, store.relocate, store.open_, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
-                definitions.schema, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
+                definitions.schema, definitions.undrop, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
     ("Operation", (operations.publish, operations.repair, verification.verify, operations.gc, operations.outcome, events.events, cost.cost)),
 )  # fmt: skip
 _DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))

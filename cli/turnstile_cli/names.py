@@ -75,11 +75,9 @@ class NamespaceName:
 
     @classmethod
     def parse(cls, text: str) -> NamespaceName:
-        """``catalog.namespace``, all levels named; raises a usage error."""
+        """``catalog.namespace`` with all levels, or one name alone: a namespace at the top of catalog ``main``; raises a usage error."""
         catalog, *levels = _levels(text)
-        if not levels:
-            raise usage(f"'{text}' does not name a namespace", f"write catalog.namespace, such as {CATALOG}.{text}")
-        return cls(catalog, ".".join(levels))
+        return cls(catalog, ".".join(levels)) if levels else cls(CATALOG, catalog)
 
     def __str__(self) -> str:
         return f"{self.catalog}.{self.namespace}"

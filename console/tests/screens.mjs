@@ -313,6 +313,19 @@ export const interactions = [
     },
   },
   {
+    name: "a dropped table is brought back under another name",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/history?catalog=main`);
+      await page.getByRole("button", { name: "Undrop ops.thrown_away" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByLabel("Another name").fill("restored");
+      await axe();
+      await dialog.getByRole("button", { name: "Undrop" }).click();
+      await dialog.getByRole("link", { name: "main.ops.restored" }).click();
+      await heading(page, "main.ops.restored");
+    },
+  },
+  {
     name: "a clone is previewed and made",
     work: async (page, world) => {
       await page.goto(`${world.url}/ui/history?catalog=main`);

@@ -93,6 +93,15 @@ class Api:
             raise
         return True
 
+    def undrop(
+        self, namespace: str, table: str, *, name: str | None, to: str | None, at: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """Brings back the table that was dropped last under this name, as ``name`` in the namespace ``to`` if given; returns
+        its entry. ``at``: a moment at which it was there, as bodies have it."""
+        body = {key: value for key, value in (("name", name), ("namespace", to), ("at", at)) if value is not None}
+        route = self._table(namespace, table, "undrop")
+        return self.http.call("undrop", "POST", route, body, change=True)  # type: ignore[no-any-return]
+
     # -- namespaces ---------------------------------------------------------------------------------------------------
 
     def namespaces(self, as_of: str | None = None) -> list[str]:

@@ -197,7 +197,26 @@ def _error(response: httpx.Response) -> ApiError:
     except (ValueError, KeyError, TypeError):
         # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...), or another service.
         kind, status = response.headers.get("content-type", "no content type"), response.status_code
+        if (error := _of_gateway(response)) is not None:
+            return error
         problem = f"{response.text[:200]!r} ({kind})"
         if status < 500 and status != 429:
             problem = f"{response.url} is not answered by Turnstile: {problem}. Check the uri: it is the server's, without /v1"
         return ApiError(status, f"Http{status}", problem)
+
+
+def _of_gateway(response: httpx.Response) -> ApiError | None:
+    """The refusal of a gateway in front of the server, which says less than the server would; None for other answers."""
+    status, sent = response.status_code, "authorization" in response.request.headers
+    if status == 401:
+        message = "the token was not accepted" if sent else "no token was sent, and one is needed"
+        remedy = "get a new token" if sent else "give token, or set TURNSTILE_TOKEN"
+        return ApiError(status, "NotAuthenticated", message, {"remedy": remedy})
+    if status == 403:
+        message = f"refused before the server got the request: {response.text[:200]!r}"
+        remedy = "check the token, and what the gateway, its firewall or its network policy lets through"
+        return ApiError(status, "PermissionDenied", message, {"remedy": remedy})
+    if status == 413:
+        message = f"the request was too large for the gateway in front of the server: {response.text[:200]!r}"
+        return ApiError(status, "TooLarge", message, {"remedy": "send smaller parts"})
+    return None

@@ -153,7 +153,7 @@ class Gateway:
 _CLOSED: Final = {
     "error": {
         "type": "Unavailable",
-        "message": "the stack was killed and looks which commits its tables have lost sight of",
+        "message": "the stack was killed; it is checking which published commits its tables do not know",
         "remedy": "try again in a few seconds",
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -100,6 +101,24 @@ class Lake:
         :class:`ApiError`."""
         namespace, _, table = _full_name(name).rpartition(".")
         return self._api.drop(namespace, table)
+
+    def undrop(self, name: str, *, to: str | None = None, at: int | dt.datetime | None = None) -> Table:
+        """Brings back the table that was dropped last under ``namespace.table``, with its rows and rights, and returns it. Possible until
+        the server has begun to remove its files.
+
+        Args:
+            to: another full name, as when the old one is taken meanwhile.
+            at: when the table was there, a time with its zone or a number of the catalog's log: needed where more than 1,000
+                changes of the catalog followed the drop.
+
+        Raises:
+            ApiError: ``NoSuchTable``, ``AlreadyExists``, ``CannotUndrop``, ``LocationOwned``, ``PermissionDenied``, ...
+            ValueError: ``at`` is a time without a zone.
+        """
+        namespace, _, table = _full_name(name).rpartition(".")
+        parent, _, other = (None, "", None) if to is None else _full_name(to).rpartition(".")
+        entry = self._api.undrop(namespace, table, name=other, to=parent, at=None if at is None else _moment(at))
+        return self.table(str(entry["name"]).partition(".")[2])
 
     def create(
         self,
@@ -200,3 +219,12 @@ def _full_name(name: str) -> str:
     if not levels:
         raise DataMismatch(f"{name[:200]!r} is no table: write namespace.table")
     return f"{dotted(levels)}.{checked(table, 'table')}"
+
+
+def _moment(at: int | dt.datetime) -> dict[str, int]:
+    """A moment of a catalog as bodies of requests have it. Raises ValueError for a time without a zone."""
+    if isinstance(at, int):
+        return {"seq": at}
+    if at.tzinfo is None:
+        raise ValueError(f"{at} has no zone: write datetime(..., tzinfo=datetime.UTC)")
+    return {"time": int(at.timestamp() * 1000)}

@@ -129,12 +129,15 @@ def fill(url: str, token: str) -> dict[str, str]:
         ask(api, "POST", f"{CATALOG}/clones", {"from": "sales.payments", "to": "sales.payments_audit"})
         iceberg(url, token)
         stuck = Table(api, "ops", "stuck_table")
-        stuck.write(f"_delta_log/{1:020d}.json", stuck.content(3, "a writer past the catalog"))
+        stuck.commit(10)
+        stuck.write(f"_delta_log/{2:020d}.json", stuck.content(3, "a writer past the catalog"))
         stuck.commit(10)
         rights(api, orders)
         transactions(api, orders, others[1])
         old = path_table(orders.folder.parents[3] / "legacy" / "old_events")
         wait_until_stuck(api, stuck)
+        Table(api, "ops", "thrown_away").commit(10)
+        ask(api, "DELETE", f"{CATALOG}/namespaces/ops/tables/thrown_away")
     return {"orders": orders.id, "customers": others[0].id, "txn": known, "stuck": stuck.name, "import": old}
 
 

@@ -19,18 +19,18 @@ from packaging.requirements import Requirement
 from tests.support.repository import ROOT
 
 SOURCES: Final = {
-    "turnstile": ".",
-    "turnstile-client": "python_client",
-    "turnstile-http": "http_client",
-    "turnstile-predicates": "layers",
-    "turnstile-spark": "spark_client",
+    "turnstile-lake": ".",
+    "turnstile-lake-client": "python_client",
+    "turnstile-lake-http": "http_client",
+    "turnstile-lake-predicates": "layers",
+    "turnstile-lake-spark": "spark_client",
 }
 COPIED: Final = {
-    "turnstile": ("pyproject.toml", "README.md", "LICENSE", "layers", "server", "infra", "cli"),
-    "turnstile-client": ("python_client",),
-    "turnstile-http": ("http_client",),
-    "turnstile-predicates": ("layers",),
-    "turnstile-spark": ("spark_client",),
+    "turnstile-lake": ("pyproject.toml", "README.md", "LICENSE", "layers", "server", "infra", "cli"),
+    "turnstile-lake-client": ("python_client",),
+    "turnstile-lake-http": ("http_client",),
+    "turnstile-lake-predicates": ("layers",),
+    "turnstile-lake-spark": ("spark_client",),
 }
 
 
@@ -89,7 +89,7 @@ def test_no_file_is_in_two_of_them_and_each_says_that_it_has_types(wheels: dict[
         assert any(f"{package}/py.typed" in held for held in files.values())
     for held in files.values():
         assert not [file for file in held if file.startswith(("tests/", "build/", "benchmarks/"))]
-    assert "turnstile_server/console/site/index.html" in files["turnstile"]
+    assert "turnstile_server/console/site/index.html" in files["turnstile-lake"]
 
 
 def test_what_they_need_of_one_another_has_one_version(wheels: dict[str, Path]) -> None:
@@ -118,9 +118,15 @@ def test_the_ranges_hold_the_versions_that_are_locked() -> None:
 @pytest.mark.parametrize(
     ("names", "statement"),
     [
-        (("turnstile-client", "turnstile-http", "turnstile-predicates"), "import turnstile_client"),
-        (("turnstile-spark", "turnstile-http", "turnstile-predicates"), "import turnstile_spark, turnstile_predicates"),
-        (("turnstile", "turnstile-predicates"), "import turnstile_cli.main, turnstile_server, turnstile.api.apps"),
+        (("turnstile-lake-client", "turnstile-lake-http", "turnstile-lake-predicates"), "import turnstile_client"),
+        (
+            ("turnstile-lake-spark", "turnstile-lake-http", "turnstile-lake-predicates"),
+            "import turnstile_spark, turnstile_predicates",
+        ),
+        (
+            ("turnstile-lake", "turnstile-lake-predicates"),
+            "import turnstile_cli.main, turnstile_server, turnstile.api.apps",
+        ),
     ],
 )
 def test_they_can_be_imported_where_nothing_else_of_turnstile_is(

@@ -13,12 +13,15 @@ from turnstile_cli import output as out
 from turnstile_cli.api import Api
 from turnstile_cli.connection import command_group, with_api
 from turnstile_cli.errors import CliError, Exit, usage
-from turnstile_cli.names import NamespaceName, Table, TableName, namespaces_path
+from turnstile_cli.names import MOMENT_WORDS, NamespaceName, Table, TableName, moment_body, namespaces_path
 from turnstile_cli.output import Format
 
 CatalogName = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the new catalog.")]
 Namespace = Annotated[
-    str, typer.Argument(metavar="NAMESPACE", help="catalog.namespace, with as many levels as it has.")
+    str,
+    typer.Argument(
+        metavar="NAMESPACE", help="catalog.namespace, with as many levels as it has; one name alone is in 'main'."
+    ),
 ]
 NewTable = Annotated[
     str, typer.Argument(metavar="TO", help="A table's name in the same namespace, or a full name in the same catalog.")
@@ -124,10 +127,37 @@ def rename_namespace(api: Api, *, namespace: Namespace, to: NewNamespace, output
 @drop.command("table")
 @with_api
 def drop_table(api: Api, *, table: Table, if_exists: IfExists = False, yes: Yes = False, output: Format) -> None:
-    """Drop a table. Until its files are purged, 'turnstile catalog reset' brings it back."""
+    """Drop a table. Until its files are purged, 'turnstile undrop' brings it back."""
     name = TableName.parse(table)
     _confirm(f"Drop the table {name}?", yes=yes, output=output)
     _drop(api, name.path, str(name), output, missing="NoSuchTable" if if_exists else None)
+
+
+UndropTo = Annotated[
+    str | None, typer.Option("--to", help="Another name in the same namespace, or a full name in the same catalog.")
+]
+UndropAt = Annotated[
+    str | None,
+    typer.Option("--at", help=f"When it was there, if many changes followed: {MOMENT_WORDS}."),
+]
+
+
+@with_api
+def undrop(api: Api, *, table: Table, to: UndropTo = None, at: UndropAt = None, output: Format) -> None:
+    """Bring back the table or view that was dropped last under this name, in one change. Its rights come back with it.
+
+    It is possible until gc has begun to remove its files. 'turnstile catalog log' shows what was dropped when.
+    """
+    name = TableName.parse(table)
+    target = name if to is None else TableName.parse(to if "." in to else f"{name.catalog}.{name.namespace}.{to}")
+    if target.catalog != name.catalog:
+        raise usage(f"{name} cannot come back in another catalog", f"name one in {name.catalog}")
+    body: dict[str, Any] = {} if to is None else {"name": target.table, "namespace": target.namespace}
+    response = api.change("POST", f"{name.path}/undrop", {**body, **({"at": moment_body(at)} if at else {})})
+    if output is Format.JSON:
+        out.emit_json(response)
+    else:
+        out.say(f"{escape(response['name'])} is there again, {response['kind']} {response['id']}")
 
 
 @drop.command("namespace")

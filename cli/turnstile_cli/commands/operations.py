@@ -90,7 +90,7 @@ def repair(
         done = _repair(api, table_id, dry_run=dry_run) if adopt is None else _adopt(api, table_id, adopt)
         results = [{"name": str(name), **done}]
     else:
-        heads = api.pages("/v1/tables", "tables")
+        heads = api.heads()
         tables = sorted((str(head["name"]), head["table_id"]) for head in heads if head["state"] != "dropped")
         results = [_repair_one_of_many(api, name, table_id, dry_run=dry_run) for name, table_id in tables]
         results += [_unreadable(row) for row in api.unreadable_heads()]

@@ -244,7 +244,7 @@ def down(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
 def status(api: Api, *, output: Format) -> None:
     """Say whether the service runs, where, and how far publishing lags behind."""
     about = api.get("/v1")
-    heads = list(api.pages("/v1/tables", "tables"))
+    heads = list(api.heads())
     behind = [head for head in heads if head["state"] == "active" and head["floor"] < head["latest"]]
     stopped = {state: [head["name"] for head in heads if head["state"] == state] for state in ("stuck", "recovering")}
     report: dict[str, Any] = {
@@ -384,7 +384,7 @@ def need(packages: tuple[str, ...], extra: str, what: str) -> None:
     """Raises CliError where a package is missing that an extra of the distribution brings."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            remedy = f"pip install 'turnstile[{extra}]'"
+            remedy = f"install the extra '{extra}' of turnstile-lake: pip install ./layers '.[{extra}]' in a checkout"
             raise CliError(Exit.FAILURE, f"{what} needs {package}", remedy=remedy, type="MissingPackage")
 
 

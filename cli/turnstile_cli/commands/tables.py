@@ -28,7 +28,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest so 
 @with_api
 def tables(api: Api, *, prefix: Prefix = "", output: Format) -> None:
     """List the tables with their latest and their published version."""
-    heads = [head for head in api.pages("/v1/tables", "tables") if _matches(head["name"] or "", prefix)]
+    heads = [head for head in api.heads() if _matches(head["name"] or "", prefix)]
     if prefix and not heads:
         raise CliError(
             Exit.NOT_FOUND,

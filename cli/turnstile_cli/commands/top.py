@@ -67,7 +67,7 @@ def read(api: Api) -> Reading:
     exposition = api.text("/metrics")
     heads: dict[str, dict[str, Any]] = {}
     complete = True
-    for head in api.pages("/v1/tables", "tables"):
+    for head in api.heads():
         if len(heads) >= MOST_TABLES:
             complete = False
             break

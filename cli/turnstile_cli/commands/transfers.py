@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
@@ -56,6 +56,19 @@ TakeOver = Annotated[
 AllOf = Annotated[
     str | None, typer.Option("--all", metavar="NAMESPACE", help="All Delta tables in catalog.namespace and below.")
 ]
+
+
+_FACTS: Final = {
+    "table_id": "id",
+    "version": "latest version of its log",
+    "upgrade_version": "version that brings it under the catalog",
+    "read_from": "protocol and metadata are read from",
+    "latest": "latest version",
+    "unpublished": "versions still to be published",
+    "release_version": "version that gives it back to the file system",
+    "state": "state",
+}
+"""Members of the reports, in words."""
 
 
 @with_api
@@ -148,14 +161,15 @@ def _report(response: dict[str, Any], output: Format, verb: str, what: str) -> N
     if output is Format.JSON:
         out.emit_json(response)
         return
-    out.say(f"{verb} {escape(what)}")
-    for member, value in response.items():
-        if not isinstance(value, dict | list):
-            out.say(f"  [bold]{escape(member)}[/bold] {escape(str(value))}")
+    possible = response.get("possible", True)
+    out.say(f"{verb if possible else verb.replace('would', 'cannot')} {escape(what)}")
+    for member, label in _FACTS.items():
+        if response.get(member) not in (None, ""):
+            out.say(f"  [bold]{label}[/bold] {escape(str(response[member]))}")
     if response.get("features_added"):
-        out.say(f"  [bold]features_added[/bold] {escape(', '.join(response['features_added']))}")
+        out.say(f"  [bold]features that its log would name[/bold] {escape(', '.join(response['features_added']))}")
     for name, value in response.get("properties_set", {}).items():
-        out.say(f"  [bold]property[/bold] {escape(name)}={escape(value)}")
+        out.say(f"  [bold]sets the property[/bold] {escape(name)}={escape(value)}")
     for note in response.get("notes", ()):
         out.say(f"  [bold]note[/bold] {escape(note)}")
     for problem in response.get("problems", ()):

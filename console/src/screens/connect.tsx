@@ -16,7 +16,7 @@ function snippetsOf(url: string, catalog: string): Snippet[] {
     {
       engine: "Spark",
       title: "Delta in Spark, with turnstile_spark",
-      about: "Spark 4.2 and Delta 4.4, unmodified. pip install turnstile-spark.",
+      about: "Spark 4.2 and Delta 4.4, unmodified. In a checkout: pip install ./layers ./http_client ./spark_client",
       text: `import os
 from turnstile_spark import attach, session
 

@@ -58,7 +58,7 @@ const COLUMNS = [
   column.accessor((event) => (event.time ? Date.parse(event.time) : 0), {
     id: "time",
     header: "When",
-    cell: (cell) => <span style={{ whiteSpace: "nowrap" }}>{cell.getValue() ? time(cell.getValue()) : "–"}</span>,
+    cell: (cell) => <span style={{ whiteSpace: "nowrap" }}>{cell.getValue() ? time(cell.getValue()) : "not kept"}</span>,
   }),
   column.accessor((event) => event.type.replace("turnstile.", ""), { id: "type", header: "Type", cell: (cell) => <Badge variant="default" tt="none" miw="max-content">{cell.getValue()}</Badge> }),
   column.accessor((event) => event.data.name ?? event.subject, { id: "name", header: "Of" }),

@@ -5,7 +5,7 @@ import { createColumnHelper } from "@tanstack/react-table";
 import { useMemo, useState } from "react";
 import { Link } from "react-router";
 import { type Schemas, call, pages, v1 } from "../api/client";
-import { useCatalog } from "../api/places";
+import { placeOf, useCatalog } from "../api/places";
 import { Act } from "../parts/act";
 import { DataTable } from "../parts/data-table";
 import { count, plural, time } from "../parts/format";
@@ -50,7 +50,12 @@ function Log({ catalog }: { catalog: string }) {
       commits.display({
         id: "actions",
         header: "This moment",
-        cell: ({ row }) => <MomentActions catalog={catalog} asOf={`seq:${row.original.seq}`} when={{ seq: row.original.seq }} name={`number ${row.original.seq}`} />,
+        cell: ({ row: { original } }) => (
+          <Group gap="xs" wrap="nowrap">
+            <MomentActions catalog={catalog} asOf={`seq:${original.seq}`} when={{ seq: original.seq }} name={`number ${original.seq}`} />
+            <Undrop catalog={catalog} commit={original} />
+          </Group>
+        ),
       }),
     ],
     [catalog],
@@ -83,7 +88,7 @@ function MomentActions({ catalog, asOf, when, name }: { catalog: string; asOf: s
       <Act
         name="Reset"
         about={`to ${name}`}
-        color="orange"
+        color="gray"
         title={`Reset ${catalog} to ${name}`}
         preview={<ResetPreview catalog={catalog} asOf={asOf} />}
         act={() => call(v1.POST("/v1/catalogs/{catalog}/reset", { params: { path }, body: { to: when } }))}
@@ -96,6 +101,57 @@ function MomentActions({ catalog, asOf, when, name }: { catalog: string; asOf: s
         )}
       />
     </Group>
+  );
+}
+
+/** The namespace and the name of what a commit of the log dropped. */
+function droppedBy(catalog: string, message: string): { namespace: string; table: string } | undefined {
+  const levels = (/^drop (?:table|view) (\S+)$/.exec(message)?.[1] ?? "").split(".");
+  if (levels.length > 2 && levels[0]?.toLowerCase() === catalog.toLowerCase()) levels.shift();
+  const table = levels.pop();
+  return table && levels.length ? { namespace: levels.join("."), table } : undefined;
+}
+
+function Undrop({ catalog, commit }: { catalog: string; commit: Commit }) {
+  const [name, setName] = useState("");
+  const dropped = droppedBy(catalog, commit.message);
+  if (!dropped || commit.seq === 0) return null;
+  const full = `${dropped.namespace}.${dropped.table}`;
+  return (
+    <Act
+      name="Undrop"
+      about={full}
+      title={`Bring ${full} back`}
+      preview={
+        <>
+          <Text>It has its name, its rights and all that was in it again, in one change, as long as garbage collection has not begun to remove its files.</Text>
+          <TextInput
+            label="Another name"
+            description="Where the old one is taken meanwhile."
+            placeholder={dropped.table}
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            spellCheck={false}
+          />
+        </>
+      }
+      act={() =>
+        call(
+          v1.POST("/v1/catalogs/{catalog}/namespaces/{namespace}/tables/{table}/undrop", {
+            params: { path: { catalog, ...dropped } },
+            body: { name: name.trim() || null, at: { seq: commit.seq - 1 } },
+          }),
+        )
+      }
+      result={(entry) => (
+        <Alert color="teal" role="status">
+          <Anchor component={Link} to={placeOf(entry)}>
+            {entry.name}
+          </Anchor>{" "}
+          is there again.
+        </Alert>
+      )}
+    />
   );
 }
 

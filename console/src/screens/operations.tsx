@@ -14,10 +14,24 @@ type Member = Schemas["Fleet"]["members"][number];
 type Garbage = Schemas["Garbage"];
 type Kind = Schemas["GarbageKind"];
 
-const KINDS: Kind[] = [
-  "staged", "log", "staging", "dropped", "objs", "metadata", "file-index", "iceberg-manifests", "iceberg-snapshots", "iceberg", "iceberg-files", "history", "catalogs", "refs",
-  "transactions", "groups",
-];
+const KINDS: Record<Kind, string> = {
+  staged: "commits that lost, or were published",
+  log: "versions before the kept ones",
+  staging: "tables that were never registered",
+  dropped: "files of dropped tables",
+  objs: "contents that no HEAD needs",
+  metadata: "table metadata of earlier versions",
+  "file-index": "earlier states of file indexes",
+  "iceberg-manifests": "small manifests, put together",
+  "iceberg-snapshots": "expired snapshots",
+  iceberg: "metadata files without a table",
+  "iceberg-files": "files that no snapshot names",
+  history: "the catalog's past",
+  catalogs: "what dropped catalogs left",
+  refs: "deleted references",
+  transactions: "ended transactions",
+  groups: "rows of large transactions",
+};
 
 export default function Operations() {
   return (
@@ -92,8 +106,8 @@ function GarbageSearch() {
       </Text>
       <Checkbox.Group label="Kinds (none: all)" value={kinds} onChange={(values) => setKinds(values as Kind[])}>
         <Group mt={4} gap="sm">
-          {KINDS.map((kind) => (
-            <Checkbox key={kind} value={kind} label={kind} size="sm" />
+          {Object.entries(KINDS).map(([kind, what]) => (
+            <Checkbox key={kind} value={kind} label={kind} description={what} size="sm" />
           ))}
         </Group>
       </Checkbox.Group>

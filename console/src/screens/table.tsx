@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useParams } from "react-router";
 import { type Schemas, call, v1 } from "../api/client";
 import { partsOf } from "../api/places";
-import { ago, bytes, count, time } from "../parts/format";
+import { ago, bytes, count, plural, time } from "../parts/format";
 import { Facts, Loaded, Section, State } from "../parts/notices";
 import { Columns, Pairs, columnsOf } from "../parts/schema";
 import { Conflicts } from "./conflicts";
@@ -86,6 +86,8 @@ function Shown({ table }: { table: Table }) {
 
 function Overview({ table, head }: { table: Table; head: Schemas["Head"] }) {
   const { metadata, statistics } = table;
+  // the numbers are those of the table's index, which is made now and then: see Files for those of the latest version
+  const counted = !statistics || statistics.version === head.latest ? "" : ` at version ${statistics.version}, which ${plural(head.latest - statistics.version, "version")} followed`;
   const protocol = metadata.protocol as unknown as { minReaderVersion: number; minWriterVersion: number; readerFeatures?: string[]; writerFeatures?: string[] };
   return (
     <Stack>
@@ -96,8 +98,8 @@ function Overview({ table, head }: { table: Table; head: Schemas["Head"] }) {
             ["Published up to", `${count(head.floor)}${head.floor === head.latest ? "" : ` (${count(head.latest - head.floor)} behind)`}`],
             ["Last commit", `${time(head.timestamp)} (${ago(head.timestamp)})`],
             ["Row", `${bytes(head.bytes)} in refs`],
-            ["Files", statistics ? `${count(statistics.files)}, ${bytes(statistics.bytes)} at version ${statistics.version}` : "see Files"],
-            ["Rows", statistics ? count(statistics.rows) : null],
+            ["Files", statistics ? `${count(statistics.files)}, ${bytes(statistics.bytes)}${counted}` : "see Files"],
+            ["Rows", statistics ? `${count(statistics.rows)}${counted}` : null],
             ["Created", time(table.created)],
             ["Comment", metadata.comment],
             ["Location", <Code key="location">{table.location}</Code>],

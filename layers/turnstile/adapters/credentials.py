@@ -37,6 +37,10 @@ _RENEWED: Final = 4
 credentials, and those that ask again before the end (Java's do five minutes before) must get new
 ones.
 """
+_KEPT_MS: Final = 5 * 60_000
+"""For how long a session is handed out again. STS does not report that a session was revoked
+(an operator can revoke sessions of a role by their time of issue), so a process uses its sessions
+for this long at most after that."""
 _SESSIONS: Final = 1000
 
 SESSION_CHARACTERS: Final = 64
@@ -136,7 +140,7 @@ class StaticCredentialVendor:
 
 class StsCredentialVendor:
     """One session of ``role`` (an ARN) for each principal, location, operation and scope of files,
-    cached for three quarters of its life. ``key`` is the ARN of the KMS key that the lake is
+    cached for ``_KEPT_MS``, at most three quarters of its life. ``key`` is the ARN of the KMS key that the lake is
     encrypted with; empty: none of the customer's. A session is named for the principal, so that the
     store's audit (CloudTrail, server access logs) has that name at each access to files.
     """
@@ -157,7 +161,7 @@ class StsCredentialVendor:
         self._assume, self._role, self._clock, self._ids, self._who = assume, role, clock, ids, who
         self._key, self._life_s = key, life_s
         self._partition = role.split(":")[1]
-        self._sessions: dict[tuple[str, str, Operation, str], VendedCredentials] = {}
+        self._sessions: dict[tuple[str, str, Operation, str], tuple[VendedCredentials, int]] = {}
 
     def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
         if files and operation == "READ":
@@ -171,12 +175,13 @@ class StsCredentialVendor:
 
     def _kept(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
         now, name = self._clock.now_ms(), session_name(self._who())
-        session = self._sessions.get((name, location, operation, policy))
-        if session is None or session.expires_ms - self._life_s * 1000 // _RENEWED <= now:
+        session, until = self._sessions.get((name, location, operation, policy), (None, 0))
+        if session is None or until <= now:
             session = self._session(name, location, operation, policy)
+            until = min(now + _KEPT_MS, session.expires_ms - self._life_s * 1000 // _RENEWED)
             if len(self._sessions) > _SESSIONS:
                 self._sessions.clear()
-            self._sessions[(name, location, operation, policy)] = session
+            self._sessions[(name, location, operation, policy)] = session, until
         return session
 
     def _session(self, name: str, location: str, operation: Operation, policy: str) -> VendedCredentials:

@@ -38,7 +38,7 @@ FRESH_MS: Final = 300_000
 """A value of this age is read again before it is used: so a removed token stops working after that
 time."""
 USABLE_MS: Final = 3_600_000
-"""A value that cannot be read again is used so long: an outage of the store of secrets is none of ours."""
+"""How long a cached value is used when it cannot be refreshed."""
 AGAIN_MS: Final = 10_000
 """Minimum time between refreshes, so that wrong tokens cannot cause a read each."""
 

@@ -364,7 +364,7 @@ def _without_the_others(member: Ratified) -> Refused:
     return Refused(
         ErrorType.ALREADY_RATIFIED,
         f"the commit is version {member.version} already, and was not ratified with this group",
-        "load the table again; give each attempt of a transaction that is another one transaction ids of its own",
+        "load the table again; use new transaction ids for every new transaction",
         "id",
         {"version": member.version, "latest": member.latest},
     )

@@ -50,7 +50,7 @@ CACHE_BYTES: Final = 256 * 1024 * 1024
 VIEWS: Final = 64
 """Versions of tables in a process's cache: roots, deltas and later changes."""
 TABLES: Final = 1_000
-"""Tables of which a process remembers the root that they were last planned by."""
+"""Tables whose last used index root is cached."""
 READERS: Final = 32
 ROUND: Final = 128
 """Leaves that are held at once."""

@@ -89,6 +89,9 @@ def test_a_job_run_is_started_once_for_an_event_and_knows_its_table() -> None:
     assert run["clientToken"] == job().run_of(EVENT)["clientToken"]
     other = CloudEvent("t/follow-up/dbt/10-12", EVENT.source, EVENT.type, EVENT.subject, EVENT.data)
     assert run["clientToken"] != job().run_of(other)["clientToken"]
+    (second,) = open_actions(f"another={JOB}", SECRET, SystemClock())
+    assert isinstance(second, SparkJob)
+    assert run["clientToken"] != second.run_of(EVENT)["clientToken"], "two actions of one event are two runs"
     with stub("emr-serverless") as emr:
         answer = {"applicationId": "00f1abc", "jobRunId": "1", "arn": f"{'arn:aws:emr-serverless':<60}"}
         emr.add_response("start_job_run", answer, run)

@@ -156,6 +156,19 @@ def test_i11_the_feed_names_each_change_until_its_consumer_has_dealt_with_it(
     again.close()
 
 
+def test_i11_a_change_stays_in_the_feed_until_the_slowest_consumer_has_dealt_with_it(database: Database) -> None:
+    refs = refs_in(database)
+    for key in ("r/table/a", "r/table/b", "r/table/c"):
+        refs.write(inserted(key))
+    _, cursor = database.changes("fast")
+    database.advance("slow", cursor - 2)
+    database.advance("fast", cursor)
+    assert list(database.changes("slow")[0]) == ["r/table/b", "r/table/c"]
+    assert database.changes("fast") == ({}, 0)
+    database.advance("slow", cursor)
+    assert list(database.changes("third")[0]) == ["r/table/c"]  # the newest stays, since numbers go on from it
+
+
 def test_a_file_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     Database(tmp_path / "turnstile.db").close()
     connection = apsw.Connection(str(tmp_path / "turnstile.db"))

@@ -33,6 +33,23 @@ def reader(realm: Realm) -> None:
     realm.open()  # what comes beside an answer may be as late as the cache
 
 
+def test_i12_a_transaction_reads_only_tables_that_its_principal_may_read(realm: Realm) -> None:
+    """To see that there is another version is a right of those who may read: MODIFY alone shows the table, and not more."""
+    other = realm.create("t5")
+    realm.grant("table", "main.sales.t5", "ann", "MODIFY")
+    body = {
+        "id": str(uuid.uuid4()),
+        "commits": [{"table_id": realm.table, **realm.append(2, "mine")}],
+        "reads": [{"table_id": other, "version": 0}],
+    }
+    answer = realm.ask("ann", "POST", "/v1/transactions", body)
+    assert answer.status == 403, answer.text
+    announced = realm.ask("ann", "PUT", f"/v1/transactions/{body['id']}", {k: v for k, v in body.items() if k != "id"})
+    assert announced.status == 403, announced.text
+    realm.grant("table", "main.sales.t5", "ann", "SELECT")
+    assert realm.ask("ann", "POST", "/v1/transactions", body).status == 200
+
+
 def test_i12_a_loser_who_may_not_read_sees_the_winners_without_their_content(realm: Realm) -> None:
     answer = commit(realm, realm.append(1, "mine"))
     assert answer.status == 409 and SECRET not in answer.text

@@ -47,6 +47,12 @@ def reset(api: CatalogApi) -> Change:
     return "POST", f"{CATALOG}/reset", {"to": {"seq": seq}}
 
 
+def undrop(api: CatalogApi) -> Change:
+    api.create("gone")
+    api.http.delete(f"{DEFAULT}/tables/gone")
+    return "POST", f"{DEFAULT}/tables/gone/undrop", {"name": "again"}
+
+
 def cascade(api: CatalogApi) -> Change:
     """More tables than one transaction drops."""
     api.http.post(NAMESPACES, {"name": "many"})
@@ -65,6 +71,7 @@ CHANGES: dict[str, Callable[[CatalogApi], Change]] = {
     "register": register,
     "rename": lambda api: (api.create("t"), ("POST", f"{DEFAULT}/tables/t/rename", {"name": "u"}))[1],
     "drop": lambda api: (api.create("t"), ("DELETE", f"{DEFAULT}/tables/t", None))[1],
+    "undrop": undrop,
     "snapshot": lambda api: (api.create("t"), ("POST", f"{CATALOG}/snapshots", {"name": "s"}))[1],
     "drop snapshot": lambda api: (
         api.http.post(f"{CATALOG}/snapshots", {"name": "s"}), ("DELETE", f"{CATALOG}/snapshots/s", None)

@@ -15,6 +15,7 @@ from tests.support.fakes import delta
 from tests.support.legacy import legacy_info, legacy_metadata, legacy_protocol
 from tests.support.server import ServerOnS3
 from turnstile_cli.errors import Exit
+from turnstile_cli.sources import tables_of
 from turnstile_server import Server
 
 ICEBERG_SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
@@ -200,6 +201,27 @@ def test_a_unity_catalog_is_a_source(server: Server, tmp_path: Path) -> None:
         assert denied["error"]["type"] == "SourceRefused"
         found = ask(server, "import", "--all", source, "--into", "main.unity", "--source-token", "source-token")
     assert outcomes(found) == {"main.unity.eu.items": "imported", "main.unity.eu.orders": "imported"}
+
+
+def test_all_pages_of_a_unity_catalog_are_read() -> None:
+    def view(name: str) -> dict[str, str]:
+        return {"name": name, "table_type": "VIEW"}
+
+    prefix = "/api/2.1/unity-catalog"
+    of_a, of_b = (f"{prefix}/tables?catalog_name=main&schema_name={schema}&max_results=1000" for schema in "ab")
+    schemas = f"{prefix}/schemas?catalog_name=main&max_results=1000"
+    with service(
+        {
+            f"GET {schemas}": (200, {"schemas": [{"name": "a"}], "next_page_token": "2"}),
+            f"GET {schemas}&page_token=2": (200, {"schemas": [{"name": "b"}]}),
+            f"GET {of_a}": (200, {"tables": [view("one")], "next_page_token": "x"}),
+            f"GET {of_a}&page_token=x": (200, {"tables": [], "next_page_token": "y"}),
+            f"GET {of_a}&page_token=y": (200, {"tables": [view("two")]}),
+            f"GET {of_b}": (200, {"tables": [view("three")]}),
+        }
+    ) as unity:
+        found = [(*table.levels, table.name) for table in tables_of(f"unity:{unity.url}/main")]
+    assert found == [("a", "one"), ("a", "two"), ("b", "three")]
 
 
 def test_a_unity_table_of_another_format_is_refused_with_its_format() -> None:

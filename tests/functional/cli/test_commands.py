@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +299,37 @@ def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
     assert "rows 7, without those of 2 files that have no statistics" in shown
     assert "partitions more than are counted" in shown
     assert "property delta.appendOnly true" in shown
+
+
+def test_a_dry_run_of_an_import_is_told_in_words_and_says_when_it_is_not_possible() -> None:
+    path = "POST /v1/catalogs/main/namespaces/sales/imports"
+    report = {
+        "dry_run": True, "possible": True, "name": "main.sales.t", "location": "s3://b/t", "version": 4,
+        "upgrade_version": 5, "read_from": None, "protocol": {}, "protocol_after": {}, "features_added": ["catalogManaged"],
+        "properties_set": {"delta.enableInCommitTimestamps": "true"}, "problems": [], "notes": [],
+    }  # fmt: skip
+    with service({path: (200, report)}) as canned:
+        shown = run("import", "sales.t", "s3://b/t", "--dry-run", "--url", canned.url).stdout
+    assert shown.startswith("would import s3://b/t as main.sales.t")
+    assert "latest version of its log 4" in shown and "version that brings it under the catalog 5" in shown
+    assert not re.search(r"\b[a-z]+_[a-z_]+\b", shown), "no key of the answer"
+    problem = {"type": "UnsupportedTable", "message": "the log has a feature", "remedy": "drop it", "field": "location"}
+    impossible = report | {"possible": False, "problems": [problem], "upgrade_version": None}
+    with service({path: (200, impossible)}) as canned:
+        shown = run("import", "sales.t", "s3://b/t", "--dry-run", "--url", canned.url).stdout
+    assert shown.startswith("cannot import s3://b/t") and "the log has a feature" in shown and "None" not in shown
+
+
+def test_a_namespace_alone_is_one_of_main() -> None:
+    made = {"name": "foo2", "created": 1}
+    with service({"POST /v1/catalogs/main/namespaces": (201, made)}) as canned:
+        assert run("create", "namespace", "foo2", "--url", canned.url).exit_code == 0
+        assert canned.seen[0][2]["name"] == "foo2"
+
+
+@pytest.mark.parametrize("command", [("tables",), ("repair", "--all"), ("status",)])
+def test_who_may_not_list_all_heads_hears_what_to_ask_instead(command: tuple[str, ...]) -> None:
+    denied = {"error": {"type": "PermissionDenied", "message": "'ann' is no admin", "remedy": "ask an admin to do it"}}
+    with service({"GET /v1/tables": (403, denied), "GET /v1": (200, {"version": "1"})}) as canned:
+        ended = run(*command, "--url", canned.url)
+    assert "turnstile find /main/*/*" in ended.stderr and "'ann' is no admin" in ended.stderr

@@ -58,7 +58,7 @@ def test_a_namespace_is_created_with_comment_and_properties() -> None:
         assert ask(canned, "create", "namespace", "main.sales.eu", *given) == {**made, "created_now": True}
         ((_, _, body, _),) = canned.seen
         assert run("create", "namespace", "main.s", "--property", "a", "--url", canned.url).exit_code == Exit.USAGE
-        assert run("create", "namespace", "sales", "--url", canned.url).exit_code == Exit.USAGE
+        assert run("create", "namespace", "sa.les.", "--url", canned.url).exit_code == Exit.USAGE
         assert len(canned.seen) == 1, "what cannot be right is not sent"
     assert body == {"name": "sales.eu", "comment": "here", "properties": {"a": "b=c"}}
 
@@ -211,3 +211,19 @@ def test_rows_that_do_not_fit_are_lists(narrow: None, capsys: pytest.CaptureFixt
 def test_rows_that_fit_are_columns(narrow: None, capsys: pytest.CaptureFixture[str]) -> None:
     output.table("", ("name", "#latest"), [("a", 3), ("b", 14)], empty="none")
     assert capsys.readouterr().out.splitlines() == ["name  latest", "a          3", "b         14"]
+
+
+def test_a_dropped_table_is_brought_back_by_name_under_another_and_as_of_a_moment() -> None:
+    path = "/v1/catalogs/main/namespaces/sales/tables/t/undrop"
+    entry = {"name": "main.sales.t", "kind": "table", "id": "1", "created": 1}
+    with service({f"POST {path}": (200, entry)}) as canned:
+        assert ask(canned, "undrop", "sales.t") == entry
+        ask(canned, "undrop", "main.sales.t", "--to", "u", "--at", "7")
+        shown = run("undrop", "sales.t", "--to", "eu.u", "--url", canned.url).stdout
+        assert "main.sales.t is there again" in shown
+        assert run("undrop", "sales.t", "--to", "other.eu.u", "--url", canned.url).exit_code == Exit.USAGE
+        bodies = [body for _, _, body, _ in canned.seen]
+        assert all(headers["idempotency-key"] for *_, headers in canned.seen)
+    assert bodies == [{}, {"name": "u", "namespace": "sales", "at": {"seq": 7}}, {"name": "u", "namespace": "eu"}]
+    with service({f"POST {path}": refusal("CannotUndrop")}) as canned:
+        assert ask(canned, "undrop", "sales.t", exit=Exit.REFUSED)["error"]["type"] == "CannotUndrop"

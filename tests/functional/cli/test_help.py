@@ -53,6 +53,19 @@ def test_help_shows_every_text_of_the_source_whole(
     assert _swallowed(command, _shown(app, path, monkeypatch)) == []
 
 
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) or "turnstile" for path, _ in COMMANDS])
+def test_no_word_is_cut_in_a_terminal_of_80_columns(
+    path: tuple[str, ...], command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    shown = CliRunner().invoke(app, [*path, "--help"]).output
+    cut = [line for line in shown.splitlines() if "…" in line]
+    assert not cut
+    for option in command.params:
+        if getattr(option, "envvar", None):
+            assert str(option.envvar) in shown, f"{option.envvar} is in one piece"
+
+
 def test_the_words_for_a_moment_are_in_the_help_of_every_command_that_takes_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -200,6 +200,33 @@ def test_namespaces_are_made_listed_and_dropped_with_their_tables(lake: Lake) ->
     assert lake.drop_namespace(name) and not lake.drop_namespace(name)
 
 
+def test_a_delete_leaves_rows_of_which_its_conditions_say_nothing(lake: Lake) -> None:
+    """A comparison with null is neither true nor false, in one file with rows of which it is true."""
+    table = lake.create(f"default.n_{uuid4().hex[:12]}", SCHEMA)
+    table.append(pa.table({"id": [None, 1, 2], "day": [ONE, ONE, None], "city": ["Bern", None, None]}, SCHEMA))
+    table.delete([("id", "=", 1)])
+    assert table.read(["id"])["id"].to_pylist() == [None, 2]
+    table.delete([("day", "=", ONE)])
+    assert ids(table) == [2]
+
+
+def test_a_dropped_table_comes_back_with_its_rows_under_its_name_or_another(lake: Lake, table: Table) -> None:
+    table.append(rows(1, 2))
+    lake.drop(table.name)
+    assert ids(lake.undrop(table.name)) == [1, 2]
+    lake.drop(table.name)
+    lake.create(table.name, SCHEMA)
+    with pytest.raises(ApiError, match="give it another name"):
+        lake.undrop(table.name)
+    other = f"default.again_{uuid4().hex[:12]}"
+    restored = lake.undrop(table.name, to=other, at=dt.datetime.now(dt.UTC))
+    assert restored.name.endswith(other) and ids(restored) == [1, 2]
+    with pytest.raises(ValueError, match="no zone"):
+        lake.undrop(table.name, at=dt.datetime(2026, 1, 1))
+    with pytest.raises(ApiError, match="does not exist"):
+        lake.undrop("default.never_there")
+
+
 def test_an_overwrite_that_was_overtaken_is_a_conflict_and_leaves_no_files(
     server: Server, lake: Lake, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

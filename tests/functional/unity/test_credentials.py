@@ -127,7 +127,7 @@ def test_a_place_that_gets_no_keys_leaves_no_staging_table_behind() -> None:
     assert short.status == 200 and short.json["storage-credentials"], short.text
 
 
-def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
+def test_a_session_is_used_again_for_five_minutes_so_one_that_was_revoked_is_not_handed_out_for_longer() -> None:
     clock, asked = FakeClock(step_ms=0), []
 
     def assume(**given: Any) -> Any:
@@ -141,12 +141,43 @@ def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
     assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 1
     vendor.vend(PLACE, "READ_WRITE")
     assert len(asked) == 2
-    clock.now += 2_699_000
+    clock.now += 299_000
     assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 2
     clock.now += 1_000
     (second,) = vendor.vend(PLACE, "READ")
     assert len(asked) == 3 and asked[0]["DurationSeconds"] == 3600
     assert second.expires_ms == clock.now_ms() + 3_600_000
+
+
+def test_a_session_of_a_short_life_is_used_again_until_its_last_quarter() -> None:
+    clock, asked = FakeClock(step_ms=0), []
+
+    def assume(**given: Any) -> Any:
+        asked.append(given)
+        until = dt.datetime.fromtimestamp(clock.now_ms() / 1000 + 200, dt.UTC)
+        return {"Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}}
+
+    vendor = StsCredentialVendor(assume, ROLE, clock, FakeIds(), life_s=200)
+    vendor.vend(PLACE, "READ")
+    clock.now += 149_000
+    vendor.vend(PLACE, "READ")
+    assert len(asked) == 1
+    clock.now += 1_000
+    vendor.vend(PLACE, "READ")
+    assert len(asked) == 2
+
+
+def test_sessions_that_nobody_asks_for_any_more_make_room() -> None:
+    clock = FakeClock(step_ms=0)
+
+    def assume(**given: Any) -> Any:
+        until = dt.datetime.fromtimestamp(clock.now_ms() / 1000 + 3600, dt.UTC)
+        return {"Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}}
+
+    vendor = StsCredentialVendor(assume, ROLE, clock, FakeIds())
+    for number in range(1002):
+        vendor.vend(f"{PLACE}{number}", "READ")
+    assert len(vendor._sessions) == 1
 
 
 @pytest.mark.parametrize(

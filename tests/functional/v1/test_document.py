@@ -92,6 +92,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "registerTable": tables.NewTable,
     "renameNamespace": namespaces.NamespaceMove,
     "renameTable": tables.NewName,
+    "undropTable": tables.Undrop,
     "importTable": tables.Import,
     "exportTable": tables.DryRun,
     "changeRights": permissions.RightsChange,

@@ -47,6 +47,12 @@ def catalog_transaction(site: Site, **more: Any) -> dict[str, Any]:
     return {**transaction(site, commit), "changes": [new], **more}
 
 
+def dropped(site: Site) -> dict[str, Any]:
+    """The body that brings back the table that the request's path names, which is dropped."""
+    site.ask("dropTable")
+    return {}
+
+
 GOOD: dict[str, Callable[[Site], Any]] = {
     "commit": lambda site: {"version": 4, "inline": {"content": delta.append("t4", site.now()).decode()}},
     "transact": lambda site: transaction(site, {"inline": {"content": delta.append("t4", site.now()).decode()}}),
@@ -62,6 +68,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "stageTable": lambda site: {"name": "new"},
     "registerTable": lambda site: {"name": "new", "table_id": site.stage("new")},
     "renameTable": lambda site: {"name": "renamed"},
+    "undropTable": dropped,
     "importTable": lambda site: {"name": "loose", "location": site.loose_table("loose")},
     "exportTable": lambda site: {},
     "changeRights": lambda site: {"changes": [{"principal": "ann", "add": ["SELECT"]}], "owner": "bob"},
@@ -229,6 +236,12 @@ def name_taken(site: Site) -> Answer:
     return site.ask("renameTable", {"name": "taken"})
 
 
+def undropped_over_another(site: Site) -> Answer:
+    body = dropped(site)
+    site.register("orders", site.stage("orders"))
+    return site.ask("undropTable", body)
+
+
 def leaving_is_not_possible(site: Site) -> Answer:
     site.set(state="recovering")
     return site.ask("exportTable", {"dry_run": False})
@@ -393,6 +406,8 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("dropTable", 409): lambda site: recovering(site, "dropTable"),
     ("renameNamespace", 409): lambda site: recovering(site, "renameNamespace"),
     ("renameTable", 409): name_taken,
+    ("undropTable", 409): undropped_over_another,
+    ("undropTable", 503): lambda site: broken(StorageFault("no answer", remedy="try again later"))(site, "undropTable"),
     ("createCatalog", 409): lambda site: site.ask("createCatalog", {"name": "MAIN"}),
     ("createNamespace", 409): lambda site: site.ask("createNamespace", {"name": "Sales"}),
     ("dropNamespace", 409): lambda site: site.ask("dropNamespace"),

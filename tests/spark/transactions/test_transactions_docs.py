@@ -17,16 +17,16 @@ def test_i8_the_blocks_of_the_page_run_in_their_order(lake: Any, sql: Any, spark
     blocks = [s for s in snippets() if s.page == "docs/transactions.md" and s.language == "python"]
     for block in blocks:
         exec(compile(block.code, block.id, "exec"), names)
-    assert len(blocks) == 11
-    assert sql.values("SELECT item, sum(pieces) FROM lake.sales.orders WHERE item > 'a' GROUP BY item") == [
+    assert len(blocks) == 12
+    assert sql.values("SELECT item, sum(pieces) FROM lake.shop.orders WHERE item > 'a' GROUP BY item") == [
         ("rice", 1),
         ("tea", 5),
     ]
-    assert sql.values("SELECT item, sum(pieces) FROM lake.sales.stock WHERE item <> 'all' GROUP BY item") == [
-        ("rice", 3),
-        ("tea", 4),
+    assert sql.values("SELECT item, sum(pieces) FROM lake.shop.stock WHERE item <> 'all' GROUP BY item") == [
+        ("rice", 20),
+        ("tea", 17),
     ]
-    assert sql("SELECT * FROM lake.sales.basket") == []
-    assert sql("SELECT count(*) AS n FROM lake.sales.stock WHERE item = 'all'")[0].n == 3
-    operations = [lake.table(f"sales.{table}").history(1)[0].operation for table in ("orders", "stock")]
+    assert sql("SELECT * FROM lake.shop.basket") == []
+    assert sql("SELECT count(*) AS n FROM lake.shop.stock WHERE item = 'all'")[0].n == 3
+    operations = [lake.table(f"shop.{table}").history(1)[0].operation for table in ("orders", "stock")]
     assert operations == ["WRITE", "CREATE TABLE AS SELECT"]

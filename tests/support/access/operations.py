@@ -73,6 +73,11 @@ def _reset(realm: Realm) -> Ask:
     return Ask("POST", "/v1/catalogs/main/reset", {"to": {"seq": newest["seq"]}})
 
 
+def _undrop(realm: Realm) -> Ask:
+    realm.must("DELETE", T1)
+    return Ask("POST", f"{T1}/undrop", {})
+
+
 def _clone_the_past(realm: Realm) -> Ask:
     newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
     return Ask("POST", CLONES, {"from": "hr", "to": "hr9", "of": {"seq": newest["seq"]}})
@@ -217,6 +222,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "rename": lambda _: Ask("POST", f"{T1}/rename", {"name": "t9"}),
     "rename elsewhere": lambda _: Ask("POST", f"{T1}/rename", {"name": "t9", "namespace": "hr"}),
     "drop": lambda _: Ask("DELETE", T1),
+    "undrop": _undrop,
     "import": lambda _: Ask("POST", f"{SALES}/imports", {"name": "i", "location": FREE}),
     "export": lambda _: Ask("POST", f"{T1}/export", {}),
     "list namespaces, as of": lambda _: Ask("GET", NS, query={"as_of": "seq:1"}),

@@ -33,7 +33,7 @@ USES: Final = {
     "verified": "`verify`",
     "transaction": "a transaction with another table",
     "renamed": "rename, drop",
-    "undropped": "undrop (`catalog reset`)",
+    "undropped": "`undrop`",
     "exported": "export, then by its path",
 }
 OF_SPARK: Final = frozenset({"spark_sql", "spark_dataframe", "spark_reads", "spark_writes", "spark_optimizes"})
@@ -57,7 +57,6 @@ _CLONE: Final = Refused("a clone of a Delta table is read-only", "refused: a clo
 _NOT_DELTA: Final = Refused("does not exist", "no: it is a table of Iceberg's API")
 _TOLD: Final = Refused("is no Delta table but one of iceberg", _NOT_DELTA.shown)
 _NOT_IN_SPARK: Final = Refused("is an Iceberg table, and statements of a lake are Delta's", _NOT_DELTA.shown)
-_FOREIGN: Final = Refused("it is no managed Delta table", "refused: register or import it again")
 
 REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "client_appends"): _CLONE,
@@ -72,8 +71,6 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("iceberg", "spark_reads"): _NOT_IN_SPARK,
     ("iceberg", "spark_writes"): _NOT_IN_SPARK,
     ("iceberg", "spark_optimizes"): _NOT_IN_SPARK,
-    ("imported", "undropped"): _FOREIGN,
-    ("iceberg", "undropped"): _FOREIGN,
     **{
         ("iceberg", use): _NOT_DELTA
         for use in (

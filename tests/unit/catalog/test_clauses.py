@@ -292,6 +292,14 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
             "not purged": head_row(state="dropped", reason="purging"),
         },
     ),
+    "still owned": (
+        import_claims.still_owned(SPACE.location(PLACE), "t"),
+        location(PLACE, table_id="t"),
+        {
+            "still its own": location(PLACE, table_id="other"),
+            "no import": location(PLACE, table_id="t", importing="r1"),
+        },
+    ),
     "finish": (
         import_claims.finish(SPACE, PLACE, "t"),
         location(PLACE, table_id="t", importing="r1"),

@@ -11,6 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.support.catalog import complete, fakes, fresh, head_of, write_zero
 from tests.support.examples import examples
 from tests.support.faults import Crash, Faulty
+from turnstile.catalog.history.dropped import DroppedTables
+from turnstile.catalog.history.undrop import Undropper
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import (
     AlreadyExists,
@@ -47,6 +49,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.spaces: dict[Path, str] = {("default",): "default"}
         self.tables: dict[Path, tuple[str, str]] = {}
         self.dropped: set[str] = set()
+        self.drops: dict[Path, list[tuple[str, str]]] = {}
         self.staged: list[str] = []
 
     def _run(self, box: int, fault: tuple[int, str], call: object, expected: type[TurnstileError] | None) -> bool:
@@ -71,6 +74,11 @@ class CatalogMachine(RuleBasedStateMachine):
             return False
         assert expected is None
         return True
+
+    def _drop(self, path: Path) -> None:
+        name, id = self.tables.pop(path)
+        self.dropped.add(id)
+        self.drops.setdefault(path, []).append((name, id))
 
     def _free(self, path: Path) -> type[TurnstileError] | None:
         path = folded(path)
@@ -122,7 +130,26 @@ class CatalogMachine(RuleBasedStateMachine):
         source = folded((*path, name))
         expected = None if source in self.tables else NotFound
         if self._run(box, fault, lambda services: services.dropper.drop("main", path, name), expected):
-            self.dropped.add(self.tables.pop(source)[1])
+            self._drop(source)
+
+    @rule(box=st.integers(0, 1), path=namespaces, name=levels, into=namespaces, new=levels, fault=faults)
+    def undrop(self, *, box: int, path: Path, name: str, into: Path, new: str, fault: tuple[int, str]) -> None:
+        """The newest drop of a name is taken back, under its name or another."""
+        source, wanted, same = folded((*path, name)), folded((*into, new)), (*into, new) == (*path, name)
+        expected = self._free(wanted) if self.drops.get(source) else NotFound
+
+        def call(services: CatalogServices) -> Path:
+            dropped = DroppedTables(services.world, services.reader, services.history, services.limits.history_ms)
+            by = Undropper(
+                services.world, services.reader, services.committer, dropped,
+                rights=lambda *_: None, elsewhere=lambda: None,
+            )  # fmt: skip
+            return by.undrop("main", (*path, name), (*into, new))
+
+        if self._run(box, fault, call, expected):
+            spelled, id = self.drops[source].pop()
+            self.dropped.remove(id)
+            self.tables[wanted] = (spelled if same else new, id)
 
     @rule(box=st.integers(0, 1), path=namespaces, cascade=st.booleans(), fault=faults)
     def drop_namespace(self, box: int, path: Path, cascade: bool, fault: tuple[int, str]) -> None:
@@ -138,7 +165,7 @@ class CatalogMachine(RuleBasedStateMachine):
             for inner in (*inside, root):
                 self.spaces.pop(inner, None)
                 if inner in self.tables:
-                    self.dropped.add(self.tables.pop(inner)[1])
+                    self._drop(inner)
 
     @rule(box=st.integers(0, 1), path=namespaces, into=namespaces.map(lambda one: one[:-1]), new=levels, fault=faults)
     def move_namespace(self, *, box: int, path: Path, into: Path, new: str, fault: tuple[int, str]) -> None:

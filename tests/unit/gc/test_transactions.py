@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,10 @@ from tests.support.faults import Crash, before_next_write
 from tests.support.gc import collect, days, everything
 from tests.support.groups import journal
 from turnstile.delta.core.journal_rows import JournalRow
-from turnstile.delta.groups import GroupRatified, GroupRequest
+from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRequest
 from turnstile.delta.journal import Announcement
 from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
 from turnstile.gc.collector import Report
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.names import staged_path
@@ -99,6 +102,31 @@ def test_i10_a_file_that_another_commit_took_is_not_removed(world: FakeWorld, ta
     table.ratifier.commit(request)
     assert items(collect(world, "transactions")) == []
     assert table.storage.stat(staged_path(name))
+
+
+def test_i10_a_file_that_a_group_which_is_not_decided_yet_took_is_not_removed(world: FakeWorld) -> None:
+    """Its version is the next one, as that of a free file, and no commit of the tail names it."""
+    tables = [Table(world, table_id(number)) for number in range(3)]
+    name = tables[0].stage(lose=True)
+    request = staged_request(tables[0], name)
+    row = announced(world, request)
+    journal(world).abort(row, lambda _: True)
+    group = GroupRequest(str(uuid.uuid4()), (request, *(inline_request(table, 1, "t") for table in tables[1:])))
+    plain, left = world.refs.transact, [1]
+
+    def transact(*arguments: Any) -> Any:
+        if not left[0]:
+            raise Crash("the coordinator dies")
+        left[0] -= 1
+        return plain(*arguments)
+
+    world.refs.transact = transact  # type: ignore[method-assign]
+    with contextlib.suppress(Crash):
+        GroupRatifier(world, Ratifier(world), part=2).commit(group)
+    world.refs.transact = plain  # type: ignore[method-assign]
+    assert tables[0].head.undecided and tables[0].head.latest == 0
+    assert items(collect(world, "transactions")) == []
+    assert tables[0].storage.stat(staged_path(name))
 
 
 def test_i10_files_of_a_table_that_is_dropped_are_left_to_its_purge(world: FakeWorld, tables: list[Table]) -> None:

@@ -31,6 +31,37 @@ def definition(schema: pa.Schema = COLUMNS, **more: Any) -> Definition:
     )
 
 
+def bounds_of(name: str, values: pa.Array) -> tuple[Any, Any]:
+    """What the statistics of a file with these values say of the least and the greatest."""
+    statistics = Statistics(frozenset({(name,)}))
+    statistics.add(pa.RecordBatch.from_arrays([values], [name]))
+    told = json.loads(statistics.text())
+    return told["minValues"].get(name), told["maxValues"].get(name)
+
+
+@pytest.mark.parametrize("after", ["", "a", "\U0010fffe", "z" * 200])
+def test_a_text_that_is_cut_in_the_bounds_lies_between_them(after: str) -> None:
+    text = "m" * 32 + "b" + after
+    low, high = bounds_of("t", pa.array([text, text + "x"]))
+    assert low <= text and high > text + "x"
+    assert len(low) <= 33 and len(high) <= 33
+
+
+def test_a_greatest_text_that_cannot_be_cut_has_no_bound() -> None:
+    last = "\U0010ffff" * 40
+    assert bounds_of("t", pa.array([last])) == (last[:32], None)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_time_between_two_milliseconds_lies_between_the_bounds(zone: str | None) -> None:
+    moment = dt.datetime(2026, 1, 1, 0, 0, 0, 1500, dt.UTC if zone else None)
+    low, high = bounds_of("d", pa.array([moment], pa.timestamp("us", zone)))
+    at = [dt.datetime.fromisoformat(text) for text in (low, high)]
+    assert at[0] <= moment <= at[1] and at[1] - at[0] == dt.timedelta(milliseconds=1)
+    whole = moment.replace(microsecond=1000)
+    assert len(set(bounds_of("d", pa.array([whole], pa.timestamp("us", zone))))) == 1
+
+
 ROWS = st.lists(
     st.tuples(
         st.none() | st.integers(-(2**63), 2**63 - 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from tests.support.examples import examples
 from turnstile_client.core.definitions import Definition
@@ -134,6 +136,32 @@ def test_rows_split_over_files_at_random_give_the_same_answer(
     found = [row for batch in reader.rows(planned) for row in batch.to_pylist()]
     expected = [row for row in rows if any(all(holds(one, row) for one in all_of) for all_of in where)]
     assert sorted(map(shown, found)) == sorted(map(shown, expected))
+
+
+@pytest.mark.parametrize("deleted", [{0}, {3, 4}, {5, 9}, {0, 4, 5, 8, 9}, set(range(10))])
+def test_a_deletion_vector_names_rows_of_the_file_whatever_batches_it_is_read_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: set[int]
+) -> None:
+    monkeypatch.setattr("turnstile_client.reading._ROWS", 4)
+    table = pa.table({"id": pa.array(range(10), pa.int64())})
+    made = definition(pa.schema([("id", pa.int64())]), ())
+    file = Files(tmp_path).write(0, table, {}, row_group_size=3) | {"deletionVector": inline_vector(deleted)}
+    reader = FileReader(Files(tmp_path).storage, made, ["id"], None)
+    found = [id for batch in reader.rows([file]) for id in batch["id"].to_pylist()]
+    assert found == [id for id in range(10) if id not in deleted]
+
+
+def inline_vector(rows: set[int]) -> dict[str, Any]:
+    """The descriptor of a deletion vector that is in the descriptor itself."""
+    data = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
+    data += b"\0" * (-len(data) % 4)
+    return {"storageType": "i", "pathOrInlineDv": z85(data), "sizeInBytes": len(data), "cardinality": len(rows)}
+
+
+def z85(data: bytes) -> str:
+    letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    numbers = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(letters[number // 85**place % 85] for number in numbers for place in (4, 3, 2, 1, 0))
 
 
 def test_columns_and_fields_of_structs_are_found_whatever_their_case(tmp_path: Path) -> None:

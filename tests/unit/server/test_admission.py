@@ -95,6 +95,14 @@ def door() -> Iterator[Door]:
     door.pool.shutdown()
 
 
+def test_i12_a_request_that_leaves_twice_gives_one_turn_back() -> None:
+    """As one that was answered early, whose thread ends later."""
+    door = Door(turns=1)
+    with door.working("honest") as visit:
+        door.admission.leave(visit)
+    assert door.admission._turns.qsize() == 1
+
+
 def test_i12_bodies_that_do_not_come_hold_no_turn(door: Door) -> None:
     for _ in range(4):
         door.slow("slow")

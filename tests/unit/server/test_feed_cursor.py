@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -37,7 +38,10 @@ class Feed:
 
 
 class Idle:
-    """Turns, events, sharing and a listener that have nothing to do."""
+    """Turns, events, sharing and a listener that have nothing to do. ``busy``: how often they are asked first while they have."""
+
+    def __init__(self, busy: int = 0) -> None:
+        self._busy = busy
 
     def notice(self, changes: object) -> None: ...
 
@@ -45,7 +49,8 @@ class Idle:
         return 0.0
 
     def idle(self) -> bool:
-        return True
+        self._busy -= 1
+        return self._busy < 0
 
     def add(self, *_: object) -> None: ...
 
@@ -53,14 +58,19 @@ class Idle:
 
 
 def moves(
-    monkeypatch: pytest.MonkeyPatch, looks: Sequence[tuple[Mapping[str, int], int]], *, shared: bool, locked: int = 0
+    monkeypatch: pytest.MonkeyPatch,
+    looks: Sequence[tuple[Mapping[str, int], int]],
+    *,
+    shared: bool,
+    locked: int = 0,
+    busy: Mapping[str, int] = MappingProxyType({}),
 ) -> Any:
     """When the cursor moves, and where to, in a process that is at once ready to move it."""
     monkeypatch.setattr(background, "ADVANCE_S", -1.0)
     monkeypatch.setattr(background, "LOOK_S", 0.0)
     process: Any = Background.__new__(Background)
     process.stop, process._beaten_s, process._work = threading.Event(), float("inf"), {}
-    process._turns = process._events = Idle()
+    process._turns, process._events = Idle(busy.get("_turns", 0)), Idle(busy.get("_events", 0))
     process._sharing = Idle() if shared else None
     feed: Any = Feed(looks, process.stop)
     feed.locked = locked
@@ -83,6 +93,14 @@ def test_i11_one_of_several_moves_it_to_what_it_had_seen_at_the_time_before(monk
 def test_i11_what_was_seen_just_now_stays_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [({"table/a": 1}, 10), NOTHING, ({"table/b": 1}, 20), NOTHING]
     assert moves(monkeypatch, looks, shared=True) == [(4, 10), (5, 20)]
+
+
+@pytest.mark.parametrize("busy", ["_turns", "_events"])
+def test_i11_the_cursor_stays_while_a_table_or_an_event_is_still_being_worked_on(
+    monkeypatch: pytest.MonkeyPatch, busy: str
+) -> None:
+    found = moves(monkeypatch, LOOKS, shared=False, busy={busy: 2})
+    assert found == [(5, 20)], "not at the first looks, at which nothing came and work was under way"
 
 
 @pytest.mark.parametrize("shared", [False, True])

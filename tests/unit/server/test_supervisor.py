@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from turnstile_server import children
+from turnstile_server.children import SHORTEST_S, Children
 from turnstile_server.settings import ServerSettings
 from turnstile_server.supervisor import StartTimes
 
@@ -33,3 +35,24 @@ def test_a_worker_that_was_ready_is_always_started_anew(times: StartTimes, setti
 def test_workers_that_cannot_start_are_not_started_anew_in_turns_for_ever(times: StartTimes) -> None:
     times.clear()  # granian, when the other one dies
     assert (times.get(0, 0), times.get(1, 0)) == (5.0, 6.0)
+
+
+def test_a_process_beside_that_ends_is_started_anew_once_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, started = [0.0], list[float]()
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    ended = SimpleNamespace(is_alive=lambda: False, exitcode=1)
+
+    def start(self: Children, name: str) -> None:
+        started.append(now_s[0])
+        self._processes[name], self._started_s[name] = ended, now_s[0]  # type: ignore[assignment]
+
+    monkeypatch.setattr(Children, "_start", start)
+    beside = Children({"background": "turnstile_server.background"})
+    beside.start()
+    for now_s[0] in (0.1, SHORTEST_S - 0.1, SHORTEST_S, SHORTEST_S + 0.5, 2 * SHORTEST_S):
+        beside.mend()
+    assert started == [0.0, SHORTEST_S, 2 * SHORTEST_S]
+    monkeypatch.setattr(ended, "is_alive", lambda: True)
+    now_s[0] = 10.0
+    beside.mend()
+    assert len(started) == 3

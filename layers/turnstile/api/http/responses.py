@@ -74,6 +74,7 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.TOO_MANY_READERS: 409,
     ErrorType.VERSIONS_GONE: 409,
     ErrorType.CANNOT_RESET: 409,
+    ErrorType.CANNOT_UNDROP: 409,
     ErrorType.CANNOT_CLONE: 409,
     ErrorType.TABLE_HAS_CLONES: 409,
     ErrorType.REF_MOVED: 409,

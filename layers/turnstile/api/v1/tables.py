@@ -7,10 +7,11 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.authorizer import Target
+from turnstile.access.authorizer import METASTORE, Need, Target
 from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import (
     admin_only,
+    create_external,
     create_schema,
     create_table,
     edit_table,
@@ -18,15 +19,18 @@ from turnstile.access.core.rules import (
     see_table,
     use_catalog,
 )
+from turnstile.access.undrop_rights import UndropRights
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
-from turnstile.api.v1.changes import once
+from turnstile.api.v1.changes import AsOfBody, once
 from turnstile.api.v1.load import LoadedTable, loaded_table
 from turnstile.api.v1.paths import NAMESPACE, TABLE, namespace_names, namespace_of_path, table_names, table_of_path
 from turnstile.catalog.core.entities import Entity, Table
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.history.dropped import DroppedTables
+from turnstile.catalog.history.undrop import Undropper
 from turnstile.catalog.listing import version_in
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import Finder, entity_candidate
@@ -58,6 +62,14 @@ class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     namespace: str | None = None
+
+
+class Undrop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../undrop``: another ``name`` or ``namespace`` than the table had; ``at``, a moment at which it was there."""
+
+    name: str | None = None
+    namespace: str | None = None
+    at: AsOfBody | None = None
 
 
 class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,6 +146,11 @@ def _target_namespace(params: Params) -> Target:
     return namespace_of_path(params if to is None else {**params, "namespace": to})
 
 
+def _undrop_namespace(params: Params) -> Target:
+    to = body(Undrop).namespace
+    return namespace_of_path(params if to is None else {**params, "namespace": to})
+
+
 @routes.route(NAMESPACE + "/tables", methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def list_tables(catalog: str, namespace: str) -> Tables:
@@ -182,6 +199,36 @@ def drop_table(catalog: str, namespace: str, table: str) -> None:
     Query()
     names = table_names(catalog, namespace, table)
     once(names[0], lambda by: by.dropper.drop(*names), lambda *_: None)
+
+
+@routes.route(TABLE + "/undrop", methods=["POST"])
+@needs((create_table, _undrop_namespace))
+def undrop_table(catalog: str, namespace: str, table: str) -> EntryResponse:
+    request, (of, *_) = body(Undrop), table_names(catalog, namespace, table)
+    path = (*check_namespace(namespace), table)
+    parent = path[:-1] if request.namespace is None else check_namespace(request.namespace)
+    to = (*parent, table if request.name is None else check_identifier(request.name, "name"))
+    at = None if request.at is None else request.at.as_of("at")
+
+    def undrop(by: CatalogServices) -> Path:
+        return _undropper(by).undrop(of, path, to, at)
+
+    restored = once(of, undrop, lambda *_: to)
+    seeing = services().guard_of(Need(see_table, Target(of, restored[:-1], restored[-1])))
+    resolved = services().catalog_for(seeing).entries.table(of, restored[:-1], restored[-1], None)
+    return _entry(resolved.catalog, resolved.path, resolved.entity, resolved.version)
+
+
+def _undropper(by: CatalogServices) -> Undropper:
+    """What brings tables back, by the rights of this request's principal."""
+    rights = UndropRights(services().authorizers.access, current().principal)
+    dropped = DroppedTables(by.world, by.reader, by.history, by.limits.history_ms)
+    return Undropper(by.world, by.reader, by.committer, dropped, rights=rights, elsewhere=_require_create_external)
+
+
+def _require_create_external() -> None:
+    """Raises PermissionDenied unless the principal may use locations that the catalog did not choose."""
+    services().guard_of(Need(create_external, METASTORE)).authorize_now()
 
 
 @routes.route(NAMESPACE + "/imports", methods=["POST"])

@@ -281,6 +281,12 @@ def take_over(space: Space, location: str, dropped: TableHead, table_id: str, ru
     return change, Check(dropped.key, still_dropped)
 
 
+def still_owned(key: str, table_id: str) -> Check:
+    """The dropped table ``table_id`` comes back where no import has taken its location over."""
+    own = Clause("still its own", "I10", "no import has taken the location over", Equals(("table_id",), table_id))
+    return Check(key, (own, Clause("no import", "I10", "no import is under way", Absent(_IMPORTING))))
+
+
 def finish(space: Space, location: str, table_id: str) -> Change:
     """Goes with creating the HEAD: the location is the table's."""
     own = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import (
     ABORTED,
     MOST_TTL_MS,
@@ -86,6 +86,6 @@ class TransactionScanner(Scanner):
         head, version = (TableHead.from_row(row) if row is not None else None), version_of(StagedFile(name, 0, 0))
         if head is None or version is None or head.state in OTHERS_FILES or version <= head.latest:
             return None
-        if any(place.name == name for place in positioned(head)):
+        if head.undecided:  # a group that is not decided yet may have taken the file: the next run sees
             return None
         return self._world.storages.open(head.location)

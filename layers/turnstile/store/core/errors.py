@@ -51,6 +51,7 @@ class ErrorType(StrEnum):
     ALREADY_RATIFIED = "AlreadyRatified"
     CANNOT_CLONE = "CannotClone"
     CANNOT_RESET = "CannotReset"
+    CANNOT_UNDROP = "CannotUndrop"
     CLOCK_AHEAD = "ClockAhead"
     COMMIT_FAILED = "CommitFailed"
     COMMIT_VERSION_CONFLICT = "CommitVersionConflict"

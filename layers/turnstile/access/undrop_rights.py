@@ -1,0 +1,51 @@
+"""Rights to bring a dropped table back (I12): those that dropping it took, on the table as it was.
+
+Rights on what a table was in are those of now, where it is still there; of a namespace that is gone, or that another one of the
+same name has replaced, they are those of then. That the name may be given is checked beside this, as for a new table.
+"""
+
+from __future__ import annotations
+
+from turnstile.access.authorizer import Authorizer, Target, access_of
+from turnstile.access.core.grants import Access, Principal
+from turnstile.access.core.rules import Chain, edit_schema, edit_table, permitted
+from turnstile.catalog.core.entities import is_same
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.dropped import PastTable
+from turnstile.store.core.errors import PermissionDenied
+
+
+class UndropRights:
+    """Authorizes the undrop of one request. ``authorizer`` reads rights without checking them."""
+
+    def __init__(self, authorizer: Authorizer, principal: Principal) -> None:
+        self._authorizer, self._principal = authorizer, principal
+
+    def __call__(self, now: Tree, path: Path, past: PastTable | None) -> None:
+        """Raises PermissionDenied unless the principal might have dropped what ``path`` led to; in the same words where it led to
+        nothing."""
+        if self._principal.admin:
+            return
+        if past is None:
+            around = self._authorizer.chain(now, Target(now.catalog, path[:-1]))
+            granted = permitted(edit_schema, self._principal, around)
+        else:
+            granted = permitted(edit_table, self._principal, self._chain(now, path, past))
+        if not granted:
+            raise PermissionDenied(
+                f"'{self._principal.name}' may not undrop '{dotted(now.catalog, *path)}'",
+                remedy="ask its owner, or the owner of what it was in; if it was there",
+            )
+
+    def _chain(self, now: Tree, path: Path, past: PastTable) -> Chain:
+        levels = [self._level(now, path[:depth], past.tree) for depth in range(1, len(path))]
+        return Chain(now.commit.access, tuple(levels), past.entity.access)
+
+    def _level(self, now: Tree, path: Path, then: Tree) -> Access:
+        """The rights on a namespace around the table: of now if it is the same one."""
+        before, after = then.find(path), now.find(path)
+        assert before is not None
+        there = self._authorizer.entities(then, [before.obj])[before.obj]
+        here = there if after is None else self._authorizer.entities(now, [after.obj])[after.obj]
+        return access_of(here if is_same(there, here) else there)

@@ -1,0 +1,185 @@
+"""One dropped table comes back over HTTP, of every format, to those who may drop it (I9, I10, I12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.access.realm import Realm
+from tests.support.catalog import complete
+from tests.support.fakes import delta
+from tests.support.functions import Answer, Http, function
+from tests.support.iceberg.client import SALES, T1, V1, VIEW, Iceberg, set_properties
+from tests.support.v1 import DEFAULT, PLAIN, CatalogApi, refused
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
+from turnstile.store.core.names import published_path
+
+NS = "/v1/catalogs/main/namespaces/sales/tables"
+
+
+@pytest.fixture
+def client() -> Iceberg:
+    return Iceberg()
+
+
+def undrop(client: Iceberg, name: str = "t1", **body: Any) -> Answer:
+    """By the function that serves our own API, on the client's world."""
+    app = function("catalog")
+    app.use_world(client.world)
+    return Http(app.app).post(f"{NS}/{name}/undrop", body)
+
+
+def test_a_delta_table_comes_back_with_its_versions(api: CatalogApi) -> None:
+    made = api.create("t")
+    assert api.http.delete(f"{DEFAULT}/tables/t").status == 204
+    back = api.http.post(f"{DEFAULT}/tables/T/undrop", {})
+    assert back.status == 200, back.text
+    assert (back.json["name"], back.json["id"], back.json["format"]) == ("main.default.t", made["table_id"], "delta")
+    assert api.http.get(f"{DEFAULT}/tables/t/entry").json["id"] == made["table_id"]
+    refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 404, "NoSuchTable", "table")
+    complete(api.world)
+
+
+def test_a_name_that_is_taken_is_refused_with_the_remedy(api: CatalogApi) -> None:
+    first = api.create("t")
+    api.http.delete(f"{DEFAULT}/tables/t")
+    api.create("t")
+    error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "AlreadyExists", "name")
+    assert "another name" in error["remedy"]
+    back = api.http.post(f"{DEFAULT}/tables/t/undrop", {"name": "Before"})
+    assert (back.json["name"], back.json["id"]) == ("main.default.Before", first["table_id"])
+    complete(api.world)
+
+
+@pytest.mark.parametrize("at", [{"seq": 10**6}, {"snapshot": "never"}])
+def test_a_moment_that_is_not_there_is_refused_at_its_member(api: CatalogApi, at: dict[str, Any]) -> None:
+    answer = api.http.post(f"{DEFAULT}/tables/t/undrop", {"at": at})
+    assert answer.status == 404 and answer.error["field"].startswith("at"), answer.text
+
+
+def test_an_imported_table_comes_back_where_it_lies(api: CatalogApi) -> None:
+    place = "s3://old/t"
+    storage = api.world.storages.open(place)
+    storage.put_if_absent(published_path(0), delta.lines(*PLAIN))
+    made = api.http.post(f"{DEFAULT}/imports", {"name": "t", "location": place, "dry_run": False})
+    assert made.status == 201, made.text
+    assert api.http.delete(f"{DEFAULT}/tables/t").status == 204
+    back = api.http.post(f"{DEFAULT}/tables/t/undrop", {})
+    assert (back.status, back.json["id"]) == (200, made.json["table_id"]), back.text
+    assert api.http.delete(f"{DEFAULT}/tables/t").status == 204
+    again = api.http.post(f"{DEFAULT}/imports", {"name": "u", "location": place, "dry_run": False})
+    assert again.status == 201, again.text
+    error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
+    assert "import" in error["remedy"]
+
+
+def test_i11_an_imported_table_whose_log_went_on_is_not_brought_back(api: CatalogApi) -> None:
+    place = "s3://old/t"
+    storage = api.world.storages.open(place)
+    storage.put_if_absent(published_path(0), delta.lines(*PLAIN))
+    api.http.post(f"{DEFAULT}/imports", {"name": "t", "location": place, "dry_run": False})
+    api.http.delete(f"{DEFAULT}/tables/t")
+    storage.put_if_absent(published_path(2), b"{}")
+    error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
+    assert "went on" in error["message"] and error["remedy"] == "import it again"
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_an_iceberg_table_comes_back_as_it_was_when_it_was_dropped(client: Iceberg, purge: bool) -> None:
+    client.create()
+    client.commit(set_properties(a="1"))
+    before = client.load()
+    assert client.delete(T1, purgeRequested=str(purge).lower()).status == 204
+    back = undrop(client)
+    assert back.status == 200, back.text
+    assert (back.json["name"], back.json["format"]) == ("main.sales.t1", "iceberg")
+    assert client.load() == before
+    assert client.commit(set_properties(b="2")).status == 200
+    assert client.delete(T1, purgeRequested="true").status == 204
+
+
+def test_i10_what_came_back_after_a_purge_was_asked_for_is_not_purged(client: Iceberg) -> None:
+    made = client.create()
+    client.delete(T1, purgeRequested="true")
+    assert undrop(client, name="t1").status == 200
+    client.world.clock.now += 10**9
+    Collector(client.world, Grace(dropped_ms=1_000)).collect(dry_run=False, until_ms=2**60)
+    assert client.load() == made
+
+
+def test_i10_what_gc_has_removed_is_refused_at_once(client: Iceberg) -> None:
+    client.create()
+    client.delete(T1, purgeRequested="true")
+    client.world.clock.now += 10_000
+    assert Collector(client.world, Grace(dropped_ms=1_000)).collect(["dropped"], dry_run=False, until_ms=2**60).deleted
+    error = refused(undrop(client), 409, "CannotUndrop", "table")
+    assert "gc has removed its files" in error["message"]
+
+
+def test_an_iceberg_table_whose_files_were_removed_is_refused(client: Iceberg) -> None:
+    made = client.create()
+    client.delete(T1)
+    del client.world.storages.files[made["metadata-location"]]
+    refused(undrop(client), 409, "CannotUndrop", "table")
+
+
+def test_an_iceberg_table_that_was_renamed_or_registered_again_is_not_brought_back_twice(client: Iceberg) -> None:
+    made = client.create()
+    old, new = ({"namespace": ["sales"], "name": name} for name in ("t1", "t2"))
+    assert client.post(f"{V1}/main/tables/rename", {"source": old, "destination": new}).status == 204
+    refused(undrop(client), 404, "NoSuchTable", "table")
+    client.delete(f"{SALES}/tables/t2")
+    refused(undrop(client), 404, "NoSuchTable", "table")
+    body = {"name": "t3", "metadata-location": made["metadata-location"], "overwrite": False}
+    assert client.post(f"{SALES}/register", body).status == 200
+    refused(undrop(client, "t2"), 404, "NoSuchTable", "table")
+
+
+def test_a_table_that_was_dropped_restored_and_dropped_again_is_what_it_was_last(client: Iceberg) -> None:
+    client.create()
+    log = client.services.open_catalog.history.log("main").commits[0].seq
+    client.delete(T1)
+    undrop(client)
+    client.commit(set_properties(later="1"))
+    last = client.load()
+    client.delete(T1)
+    answer = undrop(client, at={"seq": log})
+    if answer.status == 200:
+        assert client.load() == last
+    else:
+        assert "went on" in refused(answer, 409, "CannotUndrop", "at")["message"]
+        assert undrop(client).status == 200 and client.load() == last
+
+
+def test_a_view_comes_back(client: Iceberg) -> None:
+    assert client.post(f"{SALES}/views", VIEW).status == 200
+    before = client.get(f"{SALES}/views/v1").json
+    assert client.delete(f"{SALES}/views/v1").status == 204
+    back = undrop(client, "v1")
+    assert (back.status, back.json["kind"]) == (200, "iceberg-view"), back.text
+    assert client.get(f"{SALES}/views/v1").json == before
+
+
+def test_i12_a_right_to_create_tables_is_no_right_to_bring_back_those_of_others() -> None:
+    realm = Realm()
+    for kind, name, privilege in (("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA"),
+                                  ("schema", "main.sales", "CREATE TABLE")):  # fmt: skip
+        realm.grant(kind, name, "ann", privilege)
+    path = f"{NS}/t1"
+    realm.must("DELETE", path)
+    there = realm.ask("ann", "POST", f"{path}/undrop", {})
+    nowhere = realm.ask("ann", "POST", f"{NS}/never/undrop", {})
+    assert (there.status, nowhere.status) == (403, 403)
+    assert there.text.replace("t1", "") == nowhere.text.replace("never", "")
+
+
+def test_i12_a_namespace_of_the_same_name_gives_no_right_to_what_an_earlier_one_held() -> None:
+    realm = Realm()
+    realm.must("DELETE", "/v1/catalogs/main/namespaces/sales", None, cascade="true")
+    realm.must("POST", "/v1/catalogs/main/namespaces", {"name": "sales"})
+    realm.grant("catalog", "main", "ann", "USE CATALOG")
+    realm.own("schema", "main.sales", "ann")
+    assert realm.ask("ann", "POST", f"{NS}/t1/undrop", {}).status == 403
+    assert realm.ask("root", "POST", f"{NS}/t1/undrop", {}).status == 200
