@@ -5,8 +5,9 @@ A web page can send requests to every port of its visitor's machine, so listenin
 protects no user. Refused everywhere, before anything of the request is read:
 
 * a ``Host`` that is not this machine's: a page whose own name was made to lead to 127.0.0.1 (DNS
-rebinding); * any ``Origin``, and a ``Sec-Fetch-Site`` of another site: a browser adds them to a
-page's requests. CORS preflights have one.
+  rebinding);
+* any ``Origin``, and a ``Sec-Fetch-Site`` of another site: a browser adds them to a page's
+  requests. CORS preflights have one.
 
 All paths outside the HTTP API belong to the emulated AWS, where a request creates functions and
 runs them. It must be signed by a key that the stack gave out: the one of its home (random, in

@@ -7,11 +7,12 @@ statement: the load saw a state that was true at a moment after the statement be
 latest version means no more (I6). The rules:
 
 * *Snapshot of the loaded table*: both happen in one run of Spark's analyzer, which is recognised by
-the statement's tracker (an object that the JVM thread holds meanwhile), as long as that has not
-recorded the end of the analysis. * *Start of an INSERT*: the running execution is a V2 write
-command into this table. Spark executes such a command right after analysing it, on the same thread,
-and analysing it loads its target: the thread's last load of the target is this statement's. (Not so
-for tables the command reads: their DataFrames may have been analysed long ago.)
+  the statement's tracker (an object that the JVM thread holds meanwhile), as long as that has not
+  recorded the end of the analysis.
+* *Start of an INSERT*: the running execution is a V2 write command into this table. Spark executes
+  such a command right after analysing it, on the same thread, and analysing it loads its target:
+  the thread's last load of the target is this statement's. (Not so for tables the command reads:
+  their DataFrames may have been analysed long ago.)
 
 Everything else asks the server: other commands, a DataFrame executed some time after it was
 analysed, conflict checks, streams. A commit of this client, however it ends, voids all answers for

@@ -144,9 +144,10 @@ UndropAt = Annotated[
 
 @with_api
 def undrop(api: Api, *, table: Table, to: UndropTo = None, at: UndropAt = None, output: Format) -> None:
-    """Bring back the table or view that was dropped last under this name, in one change. Its rights come back with it.
+    """Bring back the table or view that was dropped last under this name, in one change. Its rights
+    come back with it.
 
-    It is possible until gc has begun to remove its files. 'turnstile catalog log' shows what was dropped when.
+    It is possible until gc has begun to remove its files. 'turnstile catalog log' shows the drops.
     """
     name = TableName.parse(table)
     target = name if to is None else TableName.parse(to if "." in to else f"{name.catalog}.{name.namespace}.{to}")

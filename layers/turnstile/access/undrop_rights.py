@@ -1,7 +1,8 @@
 """Rights to bring a dropped table back (I12): those that dropping it took, on the table as it was.
 
-Rights on what a table was in are those of now, where it is still there; of a namespace that is gone, or that another one of the
-same name has replaced, they are those of then. That the name may be given is checked beside this, as for a new table.
+Rights on the entities around the table are the present ones, as long as these entities exist. For a
+namespace that is gone, or was replaced by another one of the same name, they are those of the past.
+The right to give the name is checked as for a new table.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class UndropRights:
         self._authorizer, self._principal = authorizer, principal
 
     def __call__(self, now: Tree, path: Path, past: PastTable | None) -> None:
-        """Raises PermissionDenied unless the principal might have dropped what ``path`` led to; in the same words where it led to
-        nothing."""
+        """Raises PermissionDenied unless the principal might have dropped the entity of ``path``;
+        in the same words if there was none."""
         if self._principal.admin:
             return
         if past is None:

@@ -5,9 +5,10 @@ Two questions, as in Delta's conflict checker, but answered for the rows that we
 the table:
 
 * :func:`judge`: could a later commit have changed the result of a read? Only rows of files that it
-added or removed can. A file matters if some row within its partition values and statistics can
-satisfy the predicate of the read. * :func:`assess`: may the transaction's own changes be committed
-on top of the winners, under an isolation level?
+  added or removed can. A file matters if some row within its partition values and statistics can
+  satisfy the predicate of the read.
+* :func:`assess`: may the transaction's own changes be committed on top of the winners, under an
+  isolation level?
 
 The rule for a file is sound: it never misses a matching row (property-tested). It may report a
 match where there is none: then a transaction runs again without need, and nothing else happens.

@@ -5,11 +5,13 @@ Source: the authorization expressions and the policy model of Unity Catalog's se
 short:
 
 * A privilege that was granted on a securable holds on everything below it. Ownership does not: an
-owner of a securable may see, drop and grant everything below it, and needs further grants to read
-or to write data. * Nothing below a catalog or a namespace is reached without USE (or ownership) of
-every level above it. * A missing entity is authorized as if it existed, without an owner and
-without grants of its own. So the answer "not permitted" says nothing about existence; "does not
-exist" is for principals that would have been let in, or may create it.
+  owner of a securable may see, drop and grant everything below it, and needs further grants to read
+  or to write data.
+* Nothing below a catalog or a namespace is reached without USE (or ownership) of every level above
+  it.
+* A missing entity is authorized as if it existed, without an owner and without grants of its own.
+  So the answer "not permitted" says nothing about existence; "does not exist" is for principals
+  that would have been let in, or may create it.
 
 docs/access-control.md has the matrix as a table; where it is stricter than the source, it says so.
 """

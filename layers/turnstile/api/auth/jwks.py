@@ -2,11 +2,14 @@
 limited rate.
 
 * An unknown key causes a new fetch, because issuers rotate keys; but at most once in ``PAUSE_S``,
-whatever strangers write into their tokens. * A key that is unknown during that pause may be newer
-than the last fetch: it is not refused, but looked up again after the pause. Only a key that is
-missing from a response of just now is refused. * Keys older than ``FRESH_S`` are fetched again.
-While the issuer cannot be reached the old ones count, for ``STALE_S``. * Without a response of the
-issuer an unknown key is neither good nor bad: ``AuthenticationUnavailable``, not a refusal.
+  whatever strangers write into their tokens.
+* A key that is unknown during that pause may be newer than the last fetch: it is not refused, but
+  looked up again after the pause. Only a key that is missing from a response of just now is
+  refused.
+* Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones
+  count, for ``STALE_S``.
+* Without a response of the issuer an unknown key is neither good nor bad:
+  ``AuthenticationUnavailable``, not a refusal.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def undrop_table(catalog: str, namespace: str, table: str) -> EntryResponse:
 
 
 def _undropper(by: CatalogServices) -> Undropper:
-    """What brings tables back, by the rights of this request's principal."""
+    """The object that brings tables back, by the rights of this request's principal."""
     rights = UndropRights(services().authorizers.access, current().principal)
     dropped = DroppedTables(by.world, by.reader, by.history, by.limits.history_ms)
     return Undropper(by.world, by.reader, by.committer, dropped, rights=rights, elsewhere=_require_create_external)

@@ -56,9 +56,11 @@ class DroppedTables:
         self._world, self._reader, self._history, self._history_ms = world, reader, history, history_ms
 
     def last(self, now: Tree, path: Path, at: AsOf | None) -> PastTable | None:
-        """Returns what was dropped last under the name ``path``; None if nothing was in the kept history. ``at``: a moment at
-        which the name led to it, or later. Raises NotFound: no such moment, or nothing within ``LOOK_BACK`` commits; StateConflict
-        ``CannotUndrop``: what is there at ``at`` has another name now, or went on after it."""
+        """Returns the last dropped entity of the name ``path``; None if there was none in the kept
+        history. ``at``: a moment at which the name led to it, or later. Raises NotFound: no such
+        moment, or no drop within ``LOOK_BACK`` commits; StateConflict ``CannotUndrop``: the entity
+        of ``at`` has another name now, or went on after it.
+        """
         begin = None if at is None else self._history.tree(now.catalog, at)
         there = self._at(now, path)
         passed = set[str]() if there is None else {id_of(there)}
@@ -114,7 +116,7 @@ class DroppedTables:
         return entity if isinstance(entity, Droppable) else None
 
     def _found(self, step: _Step, path: Path) -> PastTable | None:
-        """What ``path`` led to before the step, if it was dropped by the step: not where it got another name."""
+        """The entity of ``path`` before the step, if the step dropped it and did not rename it."""
         entity, world = self._at(step.tree, path), self._world
         assert entity is not None
         if is_awaited(entity):

@@ -1,14 +1,17 @@
-"""Brings one dropped table or view back, by a commit of the catalog; all else stays as it is (I9).
+"""Brings one dropped table or view back, by a commit of the catalog; everything else stays
+unchanged (I9).
 
-What a drop took away comes back in one transaction with the name:
+The parts that a drop removed come back in one transaction with the name:
 
     Delta, managed     the HEAD, as long as gc has not begun to purge the table (I10)
-    Delta, imported    the HEAD, as long as no other import has taken the location and its log has not gone on
+    Delta, imported    the HEAD, as long as no other import has taken the location and its log has
+                       not gone on
     a clone            the HEAD, and the hold on the location of its source
     registered only    the location and the row that leads there, if nothing else has the location
-    Iceberg            the location, or, after a drop with the files, the end of the tombstone; the holds of a clone
+    Iceberg            the location, or, after a drop with the files, the end of the tombstone; the
+                       holds of a clone
 
-A table that is stuck when it is dropped is stuck again. Rights are those that the table had.
+A table that was stuck when it was dropped is stuck again. Rights are those that the table had.
 """
 
 from __future__ import annotations
@@ -49,14 +52,15 @@ from turnstile.store.core.writes import Insert, Row, Write, new_row
 from turnstile.store.ports import World
 
 Rights = Callable[[Tree, Path, PastTable | None], None]
-"""Raises PermissionDenied unless the principal may bring back what the path led to, by the present tree and the past one."""
+"""Raises PermissionDenied unless the principal may bring back the entity of the path, by the
+present tree and the past one."""
 
 _REGISTER: Final = "register it again, or import it, if its files are elsewhere"
 
 
 class Undropper:
-    """Brings dropped tables and views back. ``rights`` are those of the request; ``elsewhere`` raises PermissionDenied if it may not use
-    locations that the catalog did not choose."""
+    """Brings dropped tables and views back. ``rights`` are those of the request; ``elsewhere``
+    raises PermissionDenied if it may not use locations that the catalog did not choose."""
 
     def __init__(
         self,
@@ -72,15 +76,17 @@ class Undropper:
         self._rights, self._elsewhere = rights, elsewhere
 
     def undrop(self, catalog: str, path: Path, target: Path, at: AsOf | None = None) -> Path:
-        """Gives what was dropped last under the name ``path`` the name ``target`` (by default the same), and returns that as
-        it is written. ``at``: a moment at which it was there, or later; needed where more than ``LOOK_BACK`` commits followed.
+        """Gives the last dropped entity of the name ``path`` the name ``target`` (by default the
+        same), and returns it as it is written. ``at``: a moment at which it was there, or later;
+        needed if more than ``LOOK_BACK`` commits followed.
 
         Raises:
             PermissionDenied: see ``Rights``.
-            NotFound: nothing was dropped there within the kept history; the namespace of ``target`` is gone.
+            NotFound: nothing was dropped there within the kept history; the namespace of ``target``
+                is gone.
             AlreadyExists: the name is taken.
-            StateConflict: ``CannotUndrop``: gc has removed it, or has begun to, or its location is in other hands;
-                ``LocationOwned``; ``TableNotActive``.
+            StateConflict: ``CannotUndrop``: gc has removed it, or has begun to, or its location has
+                another owner; ``LocationOwned``; ``TableNotActive``.
         """
         check_path(target[:-1])
         check_name(target[-1], "name")
@@ -120,7 +126,7 @@ class Undropper:
         return (*View(tree, self._reader.store).written(target[:-1]), name)
 
     def _require_free(self, view: View, target: Path) -> None:
-        """As ``require_free``, with what to do here."""
+        """As ``require_free``, with the remedy for an undrop."""
         try:
             require_free(view, target, "name")
         except AlreadyExists as error:

@@ -5,9 +5,11 @@ The stream names every HEAD that has something to publish. The remaining tables 
 ways:
 
 * A table that was named and could not be published further is *noted* here by the process that
-tried. Every sweep tries it again. * A look at all tables is requested: *wanted* is raised. Sweeps
-go on with one *full pass* until it is complete. * All other tables are looked at in *parts*, a
-bounded number of rows a sweep; ``after`` is the position.
+  tried. Every sweep tries it again.
+* A look at all tables is requested: *wanted* is raised. Sweeps go on with one *full pass* until it
+  is complete.
+* All other tables are looked at in *parts*, a bounded number of rows a sweep; ``after`` is the
+  position.
 
 So the reads of a sweep do not grow with the number of tables while all is well. The row holds
 hints: a HEAD alone says which commits to publish, and a lost or doubled note only delays or repeats

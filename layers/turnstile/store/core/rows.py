@@ -1,9 +1,10 @@
 """Rows of the two tables: their keys, the types of objs, and the attributes of refs.
 
 * Rows of ``refs`` change in place. ``Space`` makes their keys; a ``StoredRow`` declares the
-attributes of a kind. * Rows of ``objs`` are written once. Their types are registered by name
-(Polaris, "Object Types"): how they are addressed and cached, and which kind of gc removes them.
-Names and ids are stored and never change.
+  attributes of a kind.
+* Rows of ``objs`` are written once. Their types are registered by name (Polaris, "Object Types"):
+  how they are addressed and cached, and which kind of gc removes them. Names and ids are stored and
+  never change.
 
     commit, segment, entities    made by a change of a catalog under a random id, which a HEAD names
                                  afterwards
