@@ -12,6 +12,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+import turnstile.api.starts
 from turnstile.api.auth.bearer import Open, authentication
 from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import BadSetting, in_lambda
@@ -40,3 +41,5 @@ def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
 
 if in_lambda():
     tokens.prepare()
+
+turnstile.api.starts.end()

@@ -135,14 +135,26 @@ class RandomIds:
 def _client(
     service: str, endpoint_url: str | None, *, attempts: int = 1, keys: Mapping[str, str] | None = None, **config: Any
 ) -> Any:
-    import botocore.session
     from botocore.config import Config
 
-    session: Any = botocore.session.get_session()
-    region = session.get_config_variable("region") or _DEFAULT_REGION
     config |= {"retries": {"mode": "standard", "total_max_attempts": attempts}}
     limits = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, **config)
-    return session.create_client(service, region, endpoint_url=endpoint_url, config=limits, **(keys or {}))
+    with _MAKING:
+        session = _session()
+        region = session.get_config_variable("region") or _DEFAULT_REGION
+        return session.create_client(service, region, endpoint_url=endpoint_url, config=limits, **(keys or {}))
+
+
+_MAKING: Final = threading.Lock()
+"""Clients of one session are made one after the other; used, they are, by any thread."""
+
+
+@cache
+def _session() -> Any:
+    """What the clients of this process share: descriptions of services that were read, and credentials."""
+    import botocore.session
+
+    return botocore.session.get_session()
 
 
 @cache
@@ -201,10 +213,10 @@ def emr_serverless() -> Any:
 
 
 def forget_clients() -> None:
-    """Forgets all clients of this process. Call it before the process forks: a connection that two
+    """Forgets all clients of this process, and what they share. Call it before the process forks: a connection that two
     processes share mixes their requests."""
-    for client in (dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
-        client.cache_clear()
+    for kept in (_session, dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
+        kept.cache_clear()
 
 
 def read_secret(arn: str) -> str:

@@ -20,7 +20,6 @@ from turnstile.api.waits import Waits
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
-from turnstile.delta.cuts import Cuts
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.core.head import TableHead
+    from turnstile.delta.cuts import Cuts
     from turnstile.delta.groups import GroupRatifier
     from turnstile.delta.identity import Outcomes
     from turnstile.delta.journal import Journal
@@ -112,6 +112,8 @@ class Services:
     @cached_property
     def cuts(self) -> Cuts:
         """Latest versions of several tables as of one moment."""
+        from turnstile.delta.cuts import Cuts
+
         return Cuts(self.world)
 
     @cached_property

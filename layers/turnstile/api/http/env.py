@@ -40,3 +40,8 @@ def flag(name: str, *, default: bool = False) -> bool:
 def in_lambda() -> bool:
     """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
     return bool(text("AWS_LAMBDA_FUNCTION_NAME", ""))
+
+
+def starts_ahead() -> bool:
+    """Whether no request waits for this start: Lambda makes a snapshot of it, or keeps it ready."""
+    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") != "on-demand"
