@@ -15,6 +15,7 @@ from turnstile_cost.model import (
     most_metrics,
     prices,
     round_days,
+    warmth,
     watching,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "most_metrics",
     "prices",
     "round_days",
+    "warmth",
     "watching",
 ]

@@ -94,6 +94,13 @@ class Services:
         for part in parts:
             getattr(self, part)
 
+    def restored(self) -> None:
+        """Called in each sandbox that goes on from a snapshot, before its first request: what the sandboxes would have in common by
+        the snapshot begins anew."""
+        from turnstile.adapters.opening import begin_anew
+
+        begin_anew(self.world)
+
     @property
     def limits(self) -> Limits:
         return self.settings.limits

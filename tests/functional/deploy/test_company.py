@@ -297,6 +297,8 @@ CREATES = {
         "lambda:UpdateFunctionCode",
         "lambda:DeleteFunction",
     },
+    "AWS::Lambda::Version": {"lambda:PublishVersion", "lambda:GetFunction", "lambda:DeleteFunction"},
+    "AWS::Lambda::Alias": {"lambda:CreateAlias", "lambda:GetAlias", "lambda:UpdateAlias", "lambda:DeleteAlias"},
     "AWS::Lambda::LayerVersion": {"lambda:PublishLayerVersion", "lambda:GetLayerVersion", "lambda:DeleteLayerVersion"},
     "AWS::Lambda::EventSourceMapping": {"lambda:CreateEventSourceMapping", "lambda:DeleteEventSourceMapping"},
     "AWS::Lambda::EventInvokeConfig": {"lambda:PutFunctionEventInvokeConfig", "lambda:DeleteFunctionEventInvokeConfig"},

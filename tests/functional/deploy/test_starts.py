@@ -21,6 +21,7 @@ from turnstile.api.services import Services
 
 FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 
+
 @pytest.fixture(autouse=True)
 def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
     """Apps that this process makes ask for no token."""

@@ -30,6 +30,7 @@ EVERYTHING: Final = {
     "VendingRole": f"arn:aws:iam::{ACCOUNT}:role/lake",
     "Console": "true",
     "Tracing": "Active",
+    "SnapStart": "1",
     "DomainName": "turnstile.example.com",
     "DomainCertificate": f"arn:aws:acm:{_OWN}:certificate/c",
     "DisableExecuteApiEndpoint": "true",

@@ -44,4 +44,13 @@ def in_lambda() -> bool:
 
 def starts_ahead() -> bool:
     """Whether no request waits for this start: Lambda makes a snapshot of it, or keeps it ready."""
-    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") != "on-demand"
+    return _start() != "on-demand"
+
+
+def starts_as_snapshot() -> bool:
+    """Whether Lambda makes a snapshot of this start, from which several sandboxes go on."""
+    return _start() == "snap-start"
+
+
+def _start() -> str:
+    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")

@@ -24,7 +24,7 @@ from chalice.app import Blueprint, Chalice
 
 from turnstile.api.auth.bearer import Authentication
 from turnstile.api.figures import RequestFigures, detail
-from turnstile.api.http.env import starts_ahead
+from turnstile.api.http.env import starts_ahead, starts_as_snapshot
 from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
 from turnstile.api.http.responses import (
     JSON,
@@ -134,10 +134,14 @@ class App:
 
     def start(self) -> None:
         """Opens the services before the first request, so that a bad setting shows; and imports all routes if this start is none that a
-        request waits for."""
+        request waits for. What goes on from a snapshot of this start has ``services.restored`` called first."""
         if starts_ahead():
             self._import_later(*self._later)
-        _ = self.services
+        services = self.services
+        if starts_as_snapshot():
+            from snapshot_restore_py import register_after_restore
+
+            register_after_restore(services.restored)
 
     def _serve(self, *blueprints: Blueprint) -> None:
         self._blueprints = blueprints
