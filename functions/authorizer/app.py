@@ -16,6 +16,7 @@ import turnstile.api.starts
 from turnstile.api.auth.bearer import Open, authentication
 from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import BadSetting, in_lambda
+from turnstile.api.http.rest import policy
 from turnstile.store.core.errors import TurnstileError
 
 logger = Logger(service="authorizer")
@@ -25,18 +26,26 @@ if isinstance(tokens, Open):
 
 
 def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
-    """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under."""
-    sources = event.get("identitySource") or [""]
+    """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under. A REST API gives it by
+    another name, and wants a policy."""
+    is_private = "methodArn" in event
+    sources = [event.get("authorizationToken")] if is_private else event.get("identitySource")
+    verdict = _verdict(str((sources or [""])[0] or ""))
+    return policy(event, verdict) if is_private else {"isAuthorized": True, "context": verdict}
+
+
+def _verdict(authorization: str) -> dict[str, str]:
+    """The verdict on a header's value; empty where there is none."""
     try:
-        verified = tokens.verify(str(sources[0]))
+        verified = tokens.verify(authorization)
     except TurnstileError as refusal:
         logger.info("no verdict", extra={"type": refusal.type, "reason": refusal.message})
-        return {"isAuthorized": True, "context": {}}
+        return {}
     except Exception:
         logger.exception("no verdict")
-        return {"isAuthorized": True, "context": {}}
+        return {}
     logger.info("verdict", extra={"principal": verified.principal.name})
-    return {"isAuthorized": True, "context": to_context(verified)}
+    return to_context(verified)
 
 
 if in_lambda():

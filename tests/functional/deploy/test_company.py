@@ -85,13 +85,14 @@ def test_what_is_stored_is_encrypted_with_the_keys_that_are_given(template: dict
 
 OFF = {**dict.fromkeys(EVERYTHING, ""), "CreateLakeBucket": "false", "LakePutIfAbsent": "false", "RolePath": "/"}
 OFF |= {"IssueTokens": "false", "Console": "false", "Tracing": "PassThrough", "DisableExecuteApiEndpoint": "false"}
-OFF |= {"FollowUpFunctions": ""}
+OFF |= {"FollowUpFunctions": "", "Exposure": "private", "VpcEndpointIds": "vpce-0a1b2c3d"}
 FIXED = {"LakeRoot": EVERYTHING["LakeRoot"], "Realm": "test"}
 TOGETHER = (
     ("OidcIssuer", "OidcAudience"),
     ("FollowUpApplication", "FollowUpJobRole"),
     ("DomainName", "DomainCertificate"),
     ("SubnetIds", "SecurityGroupIds"),
+    ("Exposure", "VpcEndpointIds"),
 )
 """Parameters that the template's rules want together."""
 

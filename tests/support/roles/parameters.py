@@ -31,6 +31,8 @@ EVERYTHING: Final = {
     "Console": "true",
     "Tracing": "Active",
     "SnapStart": "1",
+    "Exposure": "public",
+    "VpcEndpointIds": "",
     "DomainName": "turnstile.example.com",
     "DomainCertificate": f"arn:aws:acm:{_OWN}:certificate/c",
     "DisableExecuteApiEndpoint": "true",

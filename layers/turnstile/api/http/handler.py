@@ -2,7 +2,7 @@
 
     Incoming -> Request -> principal -> route -> view -> result or error -> response, and one log line, whatever happens.
 
-An app is a Lambda handler behind an HTTP API, whose events are payload 2.0; a server calls ``answer`` itself. Chalice's
+An app is a Lambda handler behind an HTTP API, whose events are payload 2.0, or a REST API (``rest``); a server calls ``answer`` itself. Chalice's
 blueprints hold the routes, and an app's table of them is Chalice's. Views are called directly: Chalice itself reads payload
 1.0 and answers errors in a shape of its own.
 """
@@ -37,6 +37,7 @@ from turnstile.api.http.responses import (
     brief,
     render,
 )
+from turnstile.api.http.rest import as_http_api, is_rest
 from turnstile.store.core.errors import ErrorType, TooLarge, TurnstileError
 from turnstile.store.core.limits import RESPONSE_BYTES_MAX, escaped_size
 
@@ -314,6 +315,8 @@ def _check_media_type(request: Request) -> None:
 
 def incoming_of(event: Event) -> Incoming:
     """Returns what a gateway's event holds."""
+    if is_rest(event):
+        event = as_http_api(event)
     return Incoming(
         method=method_of(event),
         path=path_of(event),
