@@ -324,7 +324,7 @@ def test_who_deploys_has_the_rights_for_every_kind_of_resource_and_passes_roles_
     document = policy("deployer.json")
     granted = {action for statement in document["Statement"] for action in listed(statement["Action"])}
     kinds = {resource["Type"] for resource in translated(template).values()}
-    gateway = {kind for kind in kinds if kind.startswith("AWS::ApiGatewayV2::")}
+    gateway = {kind for kind in kinds if kind.startswith(("AWS::ApiGatewayV2::", "AWS::ApiGateway::"))}
     assert kinds - gateway == CREATES.keys() - {"AWS::Route53::RecordSet"} | ({"AWS::Route53::RecordSet"} & kinds)
     for kind in kinds - gateway:
         assert CREATES[kind] <= granted, kind
