@@ -16,7 +16,6 @@ import turnstile.api.starts
 from turnstile.api.auth.bearer import Open, authentication
 from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import BadSetting, in_lambda
-from turnstile.api.http.rest import policy
 from turnstile.store.core.errors import TurnstileError
 
 logger = Logger(service="authorizer")
@@ -28,10 +27,12 @@ if isinstance(tokens, Open):
 def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under. A REST API gives it by
     another name, and wants a policy."""
-    is_private = "methodArn" in event
-    sources = [event.get("authorizationToken")] if is_private else event.get("identitySource")
-    verdict = _verdict(str((sources or [""])[0] or ""))
-    return policy(event, verdict) if is_private else {"isAuthorized": True, "context": verdict}
+    if "methodArn" in event:
+        from turnstile.api.http.rest import policy
+
+        return policy(event, _verdict(str(event.get("authorizationToken") or "")))
+    sources = event.get("identitySource") or [""]
+    return {"isAuthorized": True, "context": _verdict(str(sources[0]))}
 
 
 def _verdict(authorization: str) -> dict[str, str]:

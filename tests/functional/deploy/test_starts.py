@@ -98,8 +98,9 @@ def test_the_commit_function_starts_with_commits_and_loads() -> None:
     assert not set(LATER) & set(started("commit")["own"])
 
 
-@pytest.mark.parametrize("kind", ["snap-start", "provisioned-concurrency"])
-def test_a_start_that_no_request_waits_for_imports_all_routes(kind: str) -> None:
+def test_a_start_that_no_request_waits_for_imports_all_routes() -> None:
+    """As of one that Lambda makes a snapshot of (test_snapshots.py)."""
+    kind = "provisioned-concurrency"
     assert set(LATER) - {"turnstile_predicates.predicates"} <= set(
         started("commit", AWS_LAMBDA_INITIALIZATION_TYPE=kind)["own"]
     )

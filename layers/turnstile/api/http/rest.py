@@ -13,11 +13,6 @@ _VERDICT: Final = ("name", "roles", "admin", "until")
 """Members of the authorizer's context (``auth.verifier.to_context``); the gateway adds some of its own."""
 
 
-def is_rest(event: Mapping[str, Any]) -> bool:
-    """Whether a REST API sent this event."""
-    return "httpMethod" in event
-
-
 def as_http_api(event: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the event that an HTTP API sends of the request. The path has no stage before it, and several values of a header are one
     line, as an HTTP API joins them. What only the gateway writes is taken from ``requestContext`` alone."""
