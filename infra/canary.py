@@ -87,6 +87,9 @@ def canary(template: Template, release: str, kind: str, start: str = "cold") -> 
     if kind not in TYPES:
         raise ValueError(f"{kind!r} is none of {', '.join(TYPES)}")
     made = copy.deepcopy(template)
+    for name in ("CommitVersion", "CommitAlias"):  # of the parameter SnapStart, which has an alias of its own
+        made["Resources"].pop(name, None)
+    made["Resources"]["CommitFunction"]["Properties"].pop("SnapStart", None)
     made["Resources"]["CommitFunction"]["Properties"] |= start_of(start)
     resources, digest = made["Resources"], hashlib.sha256(release.encode()).hexdigest()
     for name in ANSWERING:

@@ -6,7 +6,7 @@ build`` calls it (``Makefile``).
 
 Packages are installed for the functions' Python and architecture on every machine, and pip compares
 every file with its hash in the list. Of botocore's descriptions of services only those that
-functions call stay. Every module is compiled: ``/opt`` cannot be written on Lambda, so an
+functions call stay, without their texts. Every module is compiled: ``/opt`` cannot be written on Lambda, so an
 uncompiled module would be compiled again at each cold start.
 """
 
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import gzip
 import json
 import py_compile
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from turnstile_release import BUILT, version
 
@@ -78,6 +79,7 @@ def build(
             shutil.copytree(_HERE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "turnstile_release" / BUILT).write_text((release or version()) + "\n")
         leave_out_services(folder / "botocore" / "data")
+        leave_out_documentation(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)
 
@@ -111,6 +113,28 @@ def leave_out_services(data: Path) -> None:
             name: partition["services"][name] for name in SERVICES if name in partition["services"]
         }
     listed.write_text(json.dumps(endpoints, separators=(",", ":")))
+
+
+def leave_out_documentation(data: Path) -> None:
+    """Writes the descriptions of services as plain JSON without their texts. A client parses its service's description when it is made,
+    most of it texts that no function shows: that of DynamoDB took as much of a cold start as all else about its client."""
+    for packed in data.glob("*/*/*.json.gz"):
+        description = json.loads(gzip.decompress(packed.read_bytes()))
+        packed.with_suffix("").write_text(json.dumps(_without_texts(description), separators=(",", ":")))
+        packed.unlink()
+
+
+def _without_texts(value: Any) -> Any:
+    """``value`` without documentation. A member of a shape may have that name; then it is no text."""
+    if isinstance(value, list):
+        return [_without_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            name: _without_texts(each)
+            for name, each in value.items()
+            if not (name == "documentation" and isinstance(each, str))
+        }
+    return value
 
 
 def compile_modules(folder: Path) -> None:

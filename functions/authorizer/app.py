@@ -12,6 +12,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+import turnstile.api.starts
 from turnstile.api.auth.bearer import Open, authentication
 from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import BadSetting, in_lambda
@@ -25,19 +26,30 @@ if isinstance(tokens, Open):
 
 def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     """Judge the identity source, which is the ``Authorization`` header; it is also the key under
-    which the answer is cached."""
+    which the answer is cached. A REST API has another name for it, and expects a policy."""
+    if "methodArn" in event:
+        from turnstile.api.http.rest import policy
+
+        return policy(event, _verdict(str(event.get("authorizationToken") or "")))
     sources = event.get("identitySource") or [""]
+    return {"isAuthorized": True, "context": _verdict(str(sources[0]))}
+
+
+def _verdict(authorization: str) -> dict[str, str]:
+    """The verdict on a header's value; empty where there is none."""
     try:
-        verified = tokens.verify(str(sources[0]))
+        verified = tokens.verify(authorization)
     except TurnstileError as refusal:
         logger.info("no verdict", extra={"type": refusal.type, "reason": refusal.message})
-        return {"isAuthorized": True, "context": {}}
+        return {}
     except Exception:
         logger.exception("no verdict")
-        return {"isAuthorized": True, "context": {}}
+        return {}
     logger.info("verdict", extra={"principal": verified.principal.name})
-    return {"isAuthorized": True, "context": to_context(verified)}
+    return to_context(verified)
 
 
 if in_lambda():
     tokens.prepare()
+
+turnstile.api.starts.end()

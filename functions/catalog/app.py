@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import turnstile.api.starts
 from turnstile.api import apps
 from turnstile.api.http.env import in_lambda
 
 app = apps.catalog()
 
 if in_lambda():
-    _ = app.services  # a bad setting shows at the cold start
+    app.start()  # a bad setting shows at the cold start
+
+turnstile.api.starts.end()

@@ -3,6 +3,7 @@ files."""
 
 from __future__ import annotations
 
+import turnstile.api.starts
 from turnstile.api.http.env import in_lambda
 from turnstile.api.schedules import ScheduleHandler
 
@@ -11,3 +12,5 @@ sweep, collect = handler.sweep, handler.collect
 
 if in_lambda():
     _ = handler.services  # a bad setting shows at the cold start
+
+turnstile.api.starts.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import turnstile.api.starts
 from turnstile.api.http.env import in_lambda
 from turnstile.api.stream import StreamHandler
 
@@ -10,3 +11,5 @@ on_refs = handler.on_refs
 
 if in_lambda():
     _ = handler.services  # a bad setting shows at the cold start
+
+turnstile.api.starts.end()

@@ -16,6 +16,7 @@ from turnstile_cost.model import (
     most_metrics,
     prices,
     round_days,
+    warmth,
     watching,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "most_metrics",
     "prices",
     "round_days",
+    "warmth",
     "watching",
 ]

@@ -182,7 +182,7 @@ PARTS: Final = {"sweep": 64, "events": 256, "light work": 1_000, "collect": 16_3
 @dataclass(frozen=True)
 class Idle:
     """A deployment in which nothing happens, for a month. ``table_bytes``: all rows of a Delta table; ``metrics``: the parameter
-    MetricsDetail."""
+    MetricsDetail; ``snapshots``: versions of the commit function that are kept as snapshots (the parameter SnapStart)."""
 
     tables: int = 100
     catalogs: int = 1
@@ -190,6 +190,7 @@ class Idle:
     alarms: int = 21
     metrics: Detail = "alarms"
     dashboard: bool = True
+    snapshots: int = 0
 
 
 def run_of(schedule: str, deployment: Idle) -> Usage:
@@ -274,4 +275,16 @@ def watching(deployment: Idle, at: Prices) -> dict[str, float]:
         "alarms": deployment.alarms * at.alarm_month,
         "metrics": idle_metrics(deployment.metrics) * at.metric_month,
         "dashboard": at.dashboard_month if deployment.dashboard else 0.0,
+    }
+
+
+SNAPSHOT_GB: Final = 1.0
+"""Memory of the commit function, which a snapshot of it is paid for by."""
+
+
+def warmth(deployment: Idle, at: Prices) -> dict[str, float]:
+    """Dollars a month for snapshots of the commit function, whether or not anything starts from them; and for each start from one."""
+    return {
+        "snapshots": deployment.snapshots * SNAPSHOT_GB * at.snapstart_gb_second * SECONDS_A_MONTH,
+        "a start": SNAPSHOT_GB * at.snapstart_restored_gb,
     }

@@ -8,7 +8,6 @@ version into ``built.txt`` beside this module; in a checkout git says it.
 
 from __future__ import annotations
 
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -49,6 +48,8 @@ def of_description(description: str, count: str) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
+    import subprocess  # a function asks no git, and starts without it
+
     try:
         done = subprocess.run(  # noqa: S603 - fixed arguments, of a checkout only
             ["git", "-C", str(root), *arguments],  # noqa: S607 - wherever git is installed

@@ -19,6 +19,7 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 import turnstile_spark
+from tests.support.deployment.deployer import expected, recorded
 from tests.support.deployment.stack import LAKE, PARAMETERS, Deployment, errors_in, figures, longest_start_s
 from tests.support.iceberg.pyarrow_tables import SCHEMA, ids, rows
 from tests.support.repository import ROOT
@@ -240,3 +241,10 @@ def test_sam_deletes_the_stack_and_leaves_the_tables_and_the_lake(stack: Deploym
     assert stack.aws("s3").list_objects_v2(Bucket=LAKE, MaxKeys=1)["KeyCount"] == 1
     assert PARAMETERS["LakeRoot"].startswith(f"s3://{LAKE}/")
     print({name: f"{seconds:.0f} s" for name, seconds in stack.emulator.seconds.items()})
+
+
+def test_i12_sam_and_cloudformation_asked_for_what_is_recorded(stack: Deployment) -> None:
+    """The policy for who deploys is held against the recording (tests/functional/deploy/test_deployer.py)."""
+    asked = recorded((stack.emulator.work / "emulator.log").read_text(errors="replace"))
+    assert len(asked) >= 30, "the emulator logs what its CloudFormation asks for"
+    assert sorted(asked - expected()) == [], "add it to tests/data/deployer_calls.txt, and to the policy"

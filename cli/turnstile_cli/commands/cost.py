@@ -24,6 +24,12 @@ Metrics = Annotated[
 Operations = Annotated[
     int, typer.Option("--operations", min=0, help="Operations of the API in use, for --metrics all.")
 ]
+Snapshots = Annotated[
+    int,
+    typer.Option(
+        "--snapshots", min=0, help="Versions of the commit function kept as snapshots (SnapStart): usually 1."
+    ),
+]
 Watched = Annotated[bool, typer.Option("--watched/--unwatched", help="With alarms, metrics and the dashboard.")]
 
 
@@ -37,6 +43,7 @@ def cost(
     bus: Bus = False,
     metrics: Metrics = "alarms",
     operations: Operations = 0,
+    snapshots: Snapshots = 0,
     watched: Watched = True,
     output: Output = Format.TEXT,
 ) -> None:
@@ -51,7 +58,7 @@ def cost(
 
     at = model.prices()
     used = model.commits(model.Workload(commits=commits, staged=staged, per_batch=per_batch, bus=bus))
-    deployment = model.Idle(tables=tables, metrics=metrics)
+    deployment = model.Idle(tables=tables, metrics=metrics, snapshots=snapshots)
     parts: dict[str, Mapping[str, Mapping[str, float]]] = {
         "commits": {step: model.dollars(usage, at) for step, usage in used.items()},
         "idle": {step: model.dollars(usage, at) for step, usage in model.idle(deployment).items()},
@@ -59,6 +66,9 @@ def cost(
         if watched
         else {},
     }
+    if snapshots:
+        kept = {"snapshots": {"Lambda": model.warmth(deployment, at)["snapshots"]}}
+        parts["idle"] = {**parts["idle"], **kept}
     if watched and commits and metrics == "all":  # each figure of each run has a value in every hour
         parts["watching"] = {
             **parts["watching"],

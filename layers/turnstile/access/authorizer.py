@@ -25,15 +25,13 @@ from turnstile.access.core.rules import (
     see_schema,
     see_table,
 )
-from turnstile.catalog.catalogs import REALM_TREE
-from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Catalog, Entity, is_same
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, fold
 from turnstile.catalog.core.rows import CatalogHead
-from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.core.tree import REALM_TREE, Tree
 from turnstile.catalog.history.core import NamedSnapshot
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import PermissionDenied
 from turnstile.store.ports import BATCH_GET_MAX, World
 

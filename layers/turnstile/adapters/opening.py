@@ -6,6 +6,7 @@ storage is chosen by the scheme of a location. Another store is another folder h
 from __future__ import annotations
 
 import os
+import random
 import re
 import secrets
 import threading
@@ -65,8 +66,13 @@ class SystemClock:
     versions, and a proposal from too far in the future is refused."""
 
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forgets what the clock said so far: a process that was stopped and copied finds it far ahead of the time that has passed."""
         self._began_ms = self.now_ms()
         self._boot_began_ms = _elapsed_ms()
+        self._seen: tuple[int, int] | None = None
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -85,8 +91,6 @@ class SystemClock:
         if self._seen is None or abs(self._seen[0] - jumped_ms) > JITTER_MS:
             self._seen = jumped_ms, passed_ms
         return self._seen[1]
-
-    _seen: tuple[int, int] | None = None
 
 
 JITTER_MS: Final = 60_000
@@ -112,6 +116,15 @@ def clock_ahead_ms(world: World) -> int:
     ahead_ms = 0 if store_ms is None else world.clock.now_ms() - store_ms
     jumped_ms = world.clock.jumped_ms() if isinstance(world.clock, SystemClock) and store_ms is None else 0
     return max(0, ahead_ms, jumped_ms)
+
+
+def begin_anew(world: World) -> None:
+    """Makes this process, a copy of another one that has sent nothing but reads of secrets, one of its own (SnapStart). Ids and
+    secrets come from the operating system, and each copy has other ones. The numbers that spread retries do not: copies would all try
+    again at the same moments. Credentials, secrets and what else is kept end by the wall clock, which a copy finds as it is."""
+    random.seed()
+    if isinstance(world.clock, SystemClock):
+        world.clock.begin_anew()
 
 
 class RandomIds:
@@ -142,14 +155,26 @@ class RandomIds:
 def _client(
     service: str, endpoint_url: str | None, *, attempts: int = 1, keys: Mapping[str, str] | None = None, **config: Any
 ) -> Any:
-    import botocore.session
     from botocore.config import Config
 
-    session: Any = botocore.session.get_session()
-    region = session.get_config_variable("region") or _DEFAULT_REGION
     config |= {"retries": {"mode": "standard", "total_max_attempts": attempts}}
     limits = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, **config)
-    return session.create_client(service, region, endpoint_url=endpoint_url, config=limits, **(keys or {}))
+    with _MAKING:
+        session = _session()
+        region = session.get_config_variable("region") or _DEFAULT_REGION
+        return session.create_client(service, region, endpoint_url=endpoint_url, config=limits, **(keys or {}))
+
+
+_MAKING: Final = threading.Lock()
+"""Clients of one session are made one after the other; used, they are, by any thread."""
+
+
+@cache
+def _session() -> Any:
+    """What the clients of this process share: descriptions of services that were read, and credentials."""
+    import botocore.session
+
+    return botocore.session.get_session()
 
 
 @cache
@@ -210,10 +235,10 @@ def emr_serverless() -> Any:
 
 
 def forget_clients() -> None:
-    """Forgets all clients of this process. Call it before the process forks: a connection that two
+    """Forgets all clients of this process, and what they share. Call it before the process forks: a connection that two
     processes share mixes their requests."""
-    for client in (dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
-        client.cache_clear()
+    for kept in (_session, dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
+        kept.cache_clear()
 
 
 def read_secret(arn: str) -> str:

@@ -14,26 +14,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from chalice.app import Blueprint
+
 from turnstile.api import settings
 from turnstile.api.auth.bearer import authentication
-from turnstile.api.http.handler import App, Routes, Telemetry, routes_of
+from turnstile.api.http.handler import App, Later, Routes, Telemetry, routes_of
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 
 
 def commit(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the hot path: commits, also of several tables, and their journal, loads, cuts, and the same in Unity's APIs."""
-    from turnstile.api.unity import delta_commits, preview_commits
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import commits, journal, load, snapshots, transactions
+    from turnstile.api.v1 import commits, load
 
+    def of_groups() -> Iterable[Blueprint]:
+        from turnstile.api.v1 import journal, transactions
+
+        return transactions.routes, journal.routes
+
+    def of_cuts() -> Iterable[Blueprint]:
+        from turnstile.api.v1 import snapshots
+
+        return (snapshots.routes,)
+
+    def of_unity() -> Iterable[Blueprint]:
+        from turnstile.api.unity import delta_commits, preview_commits
+
+        return delta_commits.routes, preview_commits.routes
+
+    later = [Later(("/v1/transactions",), of_groups), Later(("/v1/snapshots",), of_cuts), Later((PREFIX,), of_unity)]
     return App(
         "commit",
-        *(
-            module.routes
-            for module in (commits, transactions, journal, snapshots, load, delta_commits, preview_commits)
-        ),
-        services=_opener(services, settings.commit, "ratifier", "outcomes", "updater", "authorizers", "open_loader"),
+        commits.routes,
+        load.routes,
+        *_at_once(services, later),
+        later=later if services is None else (),
+        services=_opener(services, settings.commit, "ratifier", "authorizers", "open_loader"),
         authentication=authentication(),
         telemetry=telemetry,
         renders={PREFIX: render},
@@ -43,48 +60,44 @@ def commit(services: Services | None = None, telemetry: Telemetry | None = None)
 def catalog(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the app of all other routes of our own API and of Unity's. It also gets requests
     without a route."""
-    from turnstile.api.unity import credentials, delta_tables, older_catalogs, older_tables
-    from turnstile.api.unity import permissions as unity_permissions
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import (
-        catalog_transactions,
-        events,
-        fleet,
-        history,
-        journal,
-        namespaces,
-        operators,
-        permissions,
-        pins,
-        policies,
-        references,
-        reservations,
-        tables,
-    )
+    from turnstile.api.v1 import catalog_transactions, history, namespaces, permissions, policies, tables
 
-    own = (
-        namespaces,
-        tables,
-        catalog_transactions,
-        history,
-        pins,
-        policies,
-        events,
-        fleet,
-        references,
-        reservations,
-        operators,
-        permissions,
-    )
-    unity = (delta_tables, older_catalogs, older_tables, credentials, unity_permissions)
+    def of_operators() -> Iterable[Blueprint]:
+        from turnstile.api.v1 import operators, pins
 
+        return operators.routes, pins.routes
+
+    def of_events() -> Iterable[Blueprint]:
+        from turnstile.api.v1 import events, fleet
+
+        return events.routes, fleet.routes
+
+    def of_coordination() -> Iterable[Blueprint]:
+        from turnstile.api.v1 import journal, references, reservations
+
+        return references.routes, reservations.routes, journal.listing
+
+    def of_unity() -> Iterable[Blueprint]:
+        from turnstile.api.unity import credentials, delta_tables, older_catalogs, older_tables
+        from turnstile.api.unity import permissions as unity_permissions
+
+        modules = (delta_tables, older_catalogs, older_tables, credentials, unity_permissions)
+        return [module.routes for module in modules]
+
+    later = [
+        Later(("/v1/checks", "/v1/gc", "/v1/tables"), of_operators),
+        Later(("/v1/events", "/v1/fleet"), of_events),
+        Later(("/v1/refs", "/v1/reservations", "/v1/transactions"), of_coordination),
+        Later((PREFIX,), of_unity),
+    ]
+    own = (namespaces, tables, catalog_transactions, history, policies, permissions)
     return App(
         "catalog",
-        *(module.routes for module in (*own, *unity)),
-        journal.listing,
-        services=_opener(
-            services, settings.catalog, "open_catalog", "open_loader", "authorizers", "vendor", "collector"
-        ),
+        *(module.routes for module in own),
+        *_at_once(services, later),
+        later=later if services is None else (),
+        services=_opener(services, settings.catalog, "open_catalog", "open_loader", "authorizers", "vendor"),
         authentication=authentication(),
         telemetry=telemetry,
         elsewhere=_elsewhere,
@@ -168,6 +181,11 @@ def tokens(services: Services | None = None, telemetry: Telemetry | None = None)
         public=(endpoint.TOKEN, endpoint.EXCHANGE),
         renders={"/oauth": endpoint.render, "/api/1.0/unity-control": endpoint.render},
     )
+
+
+def _at_once(services: Services | None, later: Iterable[Later]) -> Iterable[Blueprint]:
+    """The routes of ``later``, where services are there already: a server imports all before its first request."""
+    return [] if services is None else [routes for part in later for routes in part.blueprints()]
 
 
 def _opener(services: Services | None, read: Callable[[], Settings], *parts: str) -> Callable[[], Services]:

@@ -21,7 +21,6 @@ from turnstile.api.waits import Waits
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
-from turnstile.delta.cuts import Cuts
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.core.head import TableHead
+    from turnstile.delta.cuts import Cuts
     from turnstile.delta.groups import GroupRatifier
     from turnstile.delta.identity import Outcomes
     from turnstile.delta.journal import Journal
@@ -96,6 +96,13 @@ class Services:
         for part in parts:
             getattr(self, part)
 
+    def restored(self) -> None:
+        """Called in each sandbox that goes on from a snapshot, before its first request: what the sandboxes would have in common by
+        the snapshot begins anew."""
+        from turnstile.adapters.opening import begin_anew
+
+        begin_anew(self.world)
+
     @property
     def limits(self) -> Limits:
         return self.settings.limits
@@ -114,6 +121,8 @@ class Services:
     @cached_property
     def cuts(self) -> Cuts:
         """Latest versions of several tables as of one moment."""
+        from turnstile.delta.cuts import Cuts
+
         return Cuts(self.world)
 
     @cached_property

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from turnstile.access.core.grants import Access, Principal, owner_for
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, is_awaited, require_size
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted
@@ -36,7 +36,7 @@ from turnstile.catalog.core.rows import (
 from turnstile.catalog.create import first_head, open_staging, read_version_zero
 from turnstile.catalog.external import MAX_BYTES
 from turnstile.catalog.namespaces import require_free
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore

@@ -5,26 +5,23 @@ little as listing namespaces, where a scan would read every table's HEAD."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 import msgspec
 
 from turnstile.access.core.grants import NO_ACCESS, Access
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.core.rows import drop_catalog, new_catalog
-from turnstile.catalog.core.tree import CatalogCommit, Tree
+from turnstile.catalog.core.tree import REALM_TREE, CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.namespaces import check_properties
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
 from turnstile.store.ports import Rejected, World
-
-REALM_TREE: Final = "."
 
 
 class Catalogs:

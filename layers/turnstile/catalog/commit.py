@@ -26,14 +26,14 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.core.entities import Entity, Namespace, Table, kind_of
+from turnstile.catalog.core.entities import Entity, Table, kind_of
 from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.rows import CatalogHead, end_sweep, is_swept, swap_head, swept_ahead
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
 from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, WaitingChange
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import NewerFormat, NotFound, OutcomeUnknown, StorageFault, Throttled
@@ -86,38 +86,6 @@ class Edit(msgspec.Struct, frozen=True):
     restores: bool = False
     replaced: int | None = None
     more: bool = False
-
-
-class View:
-    """The view of a change function: the tree that it would change, and the entities of that tree."""
-
-    def __init__(self, tree: Tree, store: CatalogStore) -> None:
-        self.tree, self.store = tree, store
-
-    def entity(self, obj: str) -> Entity:
-        """Cached, so another attempt reads only changed entities."""
-        return self.store.entity(self.tree.catalog, obj)
-
-    def entities(self, objs: Sequence[str]) -> dict[str, Entity]:
-        return self.store.entities(self.tree.catalog, objs)
-
-    def namespace(self, path: Path) -> Namespace:
-        """Raises NotFound."""
-        entity = self.entity(self.tree.namespace(path).obj)
-        assert isinstance(entity, Namespace)
-        return entity
-
-    def table(self, namespace: Path, name: str) -> Table:
-        """Raises NotFound."""
-        entity = self.entity(self.tree.table(namespace, name).obj)
-        assert isinstance(entity, Table)
-        return entity
-
-    def written(self, namespace: Path) -> Path:
-        """Returns the levels of an existing namespace as they were written. Raises NotFound."""
-        levels = [self.tree.namespace(namespace[: end + 1]).obj for end in range(len(namespace))]
-        entities = self.entities(levels)
-        return tuple(entity.name for entity in (entities[obj] for obj in levels) if isinstance(entity, Namespace))
 
 
 ChangeFunction = Callable[[View], Edit | None]

@@ -19,11 +19,12 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import CatalogChange, Edit, View
+from turnstile.catalog.commit import CatalogChange, Edit
 from turnstile.catalog.core.entities import Entity, Table, kind_of
 from turnstile.catalog.core.index import IndexEntry, LayeredIndex
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import View
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.writes import Row, Write
 

@@ -15,14 +15,14 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
-from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location, stored_name
 from turnstile.catalog.core.rows import AWAITED, OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import require_free
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata

@@ -15,13 +15,13 @@ from typing import Final
 
 from turnstile.catalog.awaited import AwaitedDrops
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.commit import MAX_ROWS, CatalogChange, Committer, Edit, View
+from turnstile.catalog.commit import MAX_ROWS, CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.external import Externals
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.state_writes import drop_head, drop_published_head
 from turnstile.delta.publish import Publisher

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import msgspec
 
-from turnstile.catalog.commit import ChangeFunction, Committer, Edit, RejectionHandler, View
+from turnstile.catalog.commit import ChangeFunction, Committer, Edit, RejectionHandler
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_row
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import ErrorType, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, World

@@ -11,7 +11,6 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Entity, Namespace, Table, id_of
 from turnstile.catalog.core.index import Item
 from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
@@ -19,7 +18,7 @@ from turnstile.catalog.history.core import PARENT, SNAPSHOT, AsOf, NamedSnapshot
 from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
 from turnstile.catalog.namespaces import NamedNamespace, named_namespace
 from turnstile.catalog.paging import page_size
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.core.names import is_identifier

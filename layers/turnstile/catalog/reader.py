@@ -23,7 +23,7 @@ from typing import Protocol
 
 import msgspec
 
-from turnstile.catalog.core.entities import Entity
+from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.index import segment_of, unpack_directory
 from turnstile.catalog.core.paths import Path, fold, key_of
 from turnstile.catalog.core.rows import CatalogHead
@@ -150,3 +150,35 @@ class CatalogReader:
         """Caches the tree that this sandbox has just made the catalog's HEAD: the next guess comes from it."""
         self.store.adopt(tree)
         self.caches.heads.put(fold(tree.catalog), LastHead(tree.head, self._world.clock.now_ms()), 256)
+
+
+class View:
+    """What a change function may read: the tree that it would change, and the entities of that tree."""
+
+    def __init__(self, tree: Tree, store: CatalogStore) -> None:
+        self.tree, self.store = tree, store
+
+    def entity(self, obj: str) -> Entity:
+        """Cached, so another attempt reads only what has changed."""
+        return self.store.entity(self.tree.catalog, obj)
+
+    def entities(self, objs: Sequence[str]) -> dict[str, Entity]:
+        return self.store.entities(self.tree.catalog, objs)
+
+    def namespace(self, path: Path) -> Namespace:
+        """Raises NotFound."""
+        entity = self.entity(self.tree.namespace(path).obj)
+        assert isinstance(entity, Namespace)
+        return entity
+
+    def table(self, namespace: Path, name: str) -> Table:
+        """Raises NotFound."""
+        entity = self.entity(self.tree.table(namespace, name).obj)
+        assert isinstance(entity, Table)
+        return entity
+
+    def written(self, namespace: Path) -> Path:
+        """Returns the levels of an existing namespace as they were written. Raises NotFound."""
+        levels = [self.tree.namespace(namespace[: end + 1]).obj for end in range(len(namespace))]
+        entities = self.entities(levels)
+        return tuple(entity.name for entity in (entities[obj] for obj in levels) if isinstance(entity, Namespace))

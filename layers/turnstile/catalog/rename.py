@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, without_head
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.namespaces import Alter, NamedNamespace, named_namespace, require_free
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import DROPPED
 from turnstile.delta.core.state_writes import rename_head
 from turnstile.store.core.errors import InvalidRequest, TooLarge

@@ -28,10 +28,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
+from turnstile.catalog.commit import MAX_ROWS, Committer, Edit
 from turnstile.catalog.composed import Composition, GroupChange, RefusedChange
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
+from turnstile.catalog.reader import View
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.groups import (
     EntryRefused,

@@ -17,7 +17,7 @@ attempt whose answer was lost can be accepted any more. Source: TreeCat, precisi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -28,7 +28,9 @@ from turnstile.delta.core.undecided import has_changed
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.writes import Check
-from turnstile_predicates.conflicts import ChangedRead
+
+if TYPE_CHECKING:
+    from turnstile_predicates.conflicts import ChangedRead
 
 SLACK_MAX = 1_000_000
 """By how many versions a read may be declared to be behind: more than any transaction lasts."""

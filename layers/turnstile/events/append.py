@@ -25,8 +25,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.rows import CatalogHead
+from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.coordination.core.rows import Task, Updateable
 from turnstile.delta.core.head import TableHead
 from turnstile.events.core.events import (

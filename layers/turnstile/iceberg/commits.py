@@ -18,9 +18,10 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.reader import View
 from turnstile.iceberg.append_merger import AppendMerger
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from turnstile.access.core.grants import Access, Principal, owner_for
-from turnstile.catalog.commit import ChangeFunction, Committer, RejectionHandler, View
+from turnstile.catalog.commit import ChangeFunction, Committer, RejectionHandler
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.files import FileMissing, MetadataFiles

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.reader import View
 from turnstile.iceberg.core.expiry import Expired, expired, expires
 from turnstile.iceberg.core.table_updates import applied
 from turnstile.iceberg.files import MetadataFiles

@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_TABLE, TABLE, Entity, kind_of
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.history.reader import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
+from turnstile.catalog.reader import View
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.delta_scans import is_readable
 from turnstile.store.core.errors import InvalidRequest, TooLarge

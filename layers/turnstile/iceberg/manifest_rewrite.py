@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.reader import View
 from turnstile.iceberg.core import avro, manifest_rewrite, manifests
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.manifest_rewrite import LiveFile, Sizes

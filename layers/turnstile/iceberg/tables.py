@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.commit import Edit, RejectionHandler, View
+from turnstile.catalog.commit import Edit, RejectionHandler
 from turnstile.catalog.core.entities import (
     ICEBERG_TABLE,
     ICEBERG_VIEW,
@@ -21,6 +21,7 @@ from turnstile.catalog.core.entities import (
     Table,
 )
 from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.reader import View
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata, check_foreign

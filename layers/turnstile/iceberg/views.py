@@ -11,9 +11,10 @@ from contextlib import nullcontext
 
 import msgspec
 
-from turnstile.catalog.commit import Edit, View
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import IcebergView
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.reader import View
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.requirements import AssertViewUuid, check_view
 from turnstile.iceberg.core.schema import Schema

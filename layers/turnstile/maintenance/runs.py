@@ -23,10 +23,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.policies import EffectivePolicy, Level, Policy, policy_of
+from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.core.rows import Task
 from turnstile.coordination.tasks import Busy, Tasks

@@ -21,14 +21,14 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.commit import Edit, View
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.drop import published_head
 from turnstile.catalog.locations import require_served
-from turnstile.catalog.reader import ResolvedTable
+from turnstile.catalog.reader import ResolvedTable, View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
 from turnstile.delta.core.protocols import released

@@ -23,12 +23,13 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import Edit, View
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
 from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.locations import require_served
 from turnstile.catalog.namespaces import require_free
+from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.delta.log.files import listed

@@ -25,14 +25,14 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Entity, Table
 from turnstile.catalog.core.location_rows import Location, conflict, copy_owner, keys_above, vacate
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.core.rows import CatalogHead, ExternalRow, StagingRow, begin_sweep
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.log import named_snapshots_of
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.journal_rows import OPEN, JournalRow
 from turnstile.delta.core.soundness import listing_faults

@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.commit import View
 from turnstile.catalog.core.location_rows import Location, conflict, keys_above
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.locations import owning_table
 from turnstile.catalog.namespaces import require_free
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.definition import ROW_TRACKING_DOMAIN
 from turnstile.delta.core.features import check_protocol_known

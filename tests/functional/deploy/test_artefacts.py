@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import botocore
 import pytest
+from botocore.loaders import Loader
 
 from layers import build as layers
 from tests.support.repository import ROOT
@@ -164,6 +168,39 @@ def test_a_module_that_does_not_compile_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text("this is no Python\n")
     with pytest.raises(layers.BuildError, match="does not compile"):
         layers.compile_modules(tmp_path)
+
+
+def test_descriptions_have_no_texts_but_every_shape_and_its_members(tmp_path: Path) -> None:
+    service = tmp_path / "ssm/2014-11-06"
+    service.mkdir(parents=True)
+    described = {
+        "documentation": "<p>Long</p>",
+        "shapes": {"One": {"members": {"documentation": {"shape": "Text", "documentation": "x"}}}},
+    }
+    (service / "service-2.json.gz").write_bytes(gzip.compress(json.dumps(described).encode()))
+    layers.leave_out_documentation(tmp_path)
+    assert [path.name for path in service.iterdir()] == ["service-2.json"]
+    kept = json.loads((service / "service-2.json").read_text())
+    assert kept == {"shapes": {"One": {"members": {"documentation": {"shape": "Text"}}}}}
+
+
+@pytest.mark.parametrize("service", layers.SERVICES)
+def test_a_description_without_texts_says_the_same_of_every_operation(service: str, tmp_path: Path) -> None:
+    def without(value: Any) -> Any:
+        if isinstance(value, list):
+            return [without(each) for each in value]
+        if isinstance(value, dict):
+            return {
+                name: without(each) for name, each in value.items() if name != "documentation" or isinstance(each, dict)
+            }
+        return value
+
+    whole, data = Path(botocore.__file__).parent / "data", tmp_path / "data"
+    shutil.copytree(whole / service, data / service)
+    layers.leave_out_documentation(data)
+    kept, all_of_it = Loader(extra_search_paths=[str(data)], include_default_search_paths=False), Loader()
+    for kind in ("service-2", "endpoint-rule-set-1"):
+        assert kept.load_service_model(service, kind) == without(all_of_it.load_service_model(service, kind))
 
 
 def test_descriptions_of_other_services_are_left_out(tmp_path: Path) -> None:

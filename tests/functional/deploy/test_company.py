@@ -85,13 +85,14 @@ def test_what_is_stored_is_encrypted_with_the_keys_that_are_given(template: dict
 
 OFF = {**dict.fromkeys(EVERYTHING, ""), "CreateLakeBucket": "false", "LakePutIfAbsent": "false", "RolePath": "/"}
 OFF |= {"IssueTokens": "false", "Console": "false", "Tracing": "PassThrough", "DisableExecuteApiEndpoint": "false"}
-OFF |= {"FollowUpFunctions": ""}
+OFF |= {"FollowUpFunctions": "", "Exposure": "private", "VpcEndpointIds": "vpce-0a1b2c3d"}
 FIXED = {"LakeRoot": EVERYTHING["LakeRoot"], "Realm": "test"}
 TOGETHER = (
     ("OidcIssuer", "OidcAudience"),
     ("FollowUpApplication", "FollowUpJobRole"),
     ("DomainName", "DomainCertificate"),
     ("SubnetIds", "SecurityGroupIds"),
+    ("Exposure", "VpcEndpointIds"),
 )
 """Parameters that the template's rules want together."""
 
@@ -297,6 +298,8 @@ CREATES = {
         "lambda:UpdateFunctionCode",
         "lambda:DeleteFunction",
     },
+    "AWS::Lambda::Version": {"lambda:PublishVersion", "lambda:GetFunction", "lambda:DeleteFunction"},
+    "AWS::Lambda::Alias": {"lambda:CreateAlias", "lambda:GetAlias", "lambda:UpdateAlias", "lambda:DeleteAlias"},
     "AWS::Lambda::LayerVersion": {"lambda:PublishLayerVersion", "lambda:GetLayerVersion", "lambda:DeleteLayerVersion"},
     "AWS::Lambda::EventSourceMapping": {"lambda:CreateEventSourceMapping", "lambda:DeleteEventSourceMapping"},
     "AWS::Lambda::EventInvokeConfig": {"lambda:PutFunctionEventInvokeConfig", "lambda:DeleteFunctionEventInvokeConfig"},
@@ -321,7 +324,7 @@ def test_who_deploys_has_the_rights_for_every_kind_of_resource_and_passes_roles_
     document = policy("deployer.json")
     granted = {action for statement in document["Statement"] for action in listed(statement["Action"])}
     kinds = {resource["Type"] for resource in translated(template).values()}
-    gateway = {kind for kind in kinds if kind.startswith("AWS::ApiGatewayV2::")}
+    gateway = {kind for kind in kinds if kind.startswith(("AWS::ApiGatewayV2::", "AWS::ApiGateway::"))}
     assert kinds - gateway == CREATES.keys() - {"AWS::Route53::RecordSet"} | ({"AWS::Route53::RecordSet"} & kinds)
     for kind in kinds - gateway:
         assert CREATES[kind] <= granted, kind

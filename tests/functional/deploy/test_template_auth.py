@@ -228,8 +228,9 @@ def test_the_authorizer_is_there_where_signed_tokens_are_accepted(template: dict
     for own, issuer in itertools.product(("true", "false"), ("", "https://x")):
         assert value(condition, {"IssueTokens": own, "OidcIssuer": issuer}) == (own == "true" or bool(issuer))
     resources = template["Resources"]
-    for name in ("Authorizer", "AuthorizerPermission", "AuthorizerFunction", "AuthorizerRole", "AuthorizerLog"):
+    for name in ("AuthorizerPermission", "AuthorizerFunction", "AuthorizerRole", "AuthorizerLog"):
         assert resources[name]["Condition"] == "WithAuthorizer"
+    assert resources["Authorizer"]["Condition"] == "WithPublicAuthorizer", "a private API describes it by itself"
     authorizer = resources["Authorizer"]["Properties"]
     assert authorizer["AuthorizerPayloadFormatVersion"] == "2.0"
     assert authorizer["EnableSimpleResponses"] is True
@@ -312,4 +313,5 @@ def test_a_domain_has_a_certificate_and_is_the_address_that_is_told(template: di
         {"DomainName": "", "DomainCertificate": "", "DomainZone": "Z"},
     ):
         assert "belong together" in refused(template, **{**enough, **given})[0], given
-    assert template["Outputs"]["Url"]["Value"]["Fn::If"][0] == "WithDomain"
+    private, _, public = template["Outputs"]["Url"]["Value"]["Fn::If"]
+    assert (private, public["Fn::If"][0]) == ("WithPrivate", "WithDomain")

@@ -30,7 +30,7 @@ LOG = {"CreateLogStream", "PutLogEvents"}
 EXPECTED: dict[str, dict[str, set[str]]] = {
     "CommitRole": {
         "CommitLog": LOG,
-        "RefsTable": READ | {"PutItem", "UpdateItem", "ConditionCheckItem"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
     "CatalogRole": {
@@ -141,7 +141,7 @@ ROWS = {
 }
 """A key of each kind of row; those of other kinds look like a client's as much as they can."""
 CHANGED = {
-    "CommitRole": {"table", "catalog", "transaction"},
+    "CommitRole": {"table", "catalog", "transaction", "staging", "location", "external"},
     "CatalogRole": ROWS.keys() - {"client"},
     "IcebergRole": ROWS.keys() - {"client"},
     "TokensRole": {"client"},

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tests.support.iceberg.client import MAIN, SALES, T1, V1, VIEW, Iceberg, refused, set_properties
-from turnstile.catalog.commit import Edit, View
+from turnstile.catalog.commit import Edit
+from turnstile.catalog.reader import View
 from turnstile.iceberg.files import READ_BYTES
 
 OTHER_UUID = "11111111-1111-4111-8111-111111111111"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.publish import Publisher

@@ -128,6 +128,7 @@ def started(root: Root, work: Path) -> Iterator[Emulator]:
         "TMPDIR": str(work / "tmp"), "XDG_CACHE_HOME": str(work / "tmp"), "LAMBDA_KEEPALIVE_MS": "3600000",
         "TURNSTILE_LOGS": str(work / "logs"), "TURNSTILE_FIGURES": str(work / "figures.jsonl"),
         "TURNSTILE_RUNTIME_PYTHON": root.program("lambda", "python"), "DOCKER_HOST": "unix:///nonexistent/docker.sock",
+        "LS_LOG": "trace",  # what CloudFormation asks other services for is logged at that level alone (deployer.py)
     }  # fmt: skip
     words = [root.program("localemu", "python"), "-m", "localemu.runtime.main"]
     command = root.command(words, folders=[work], variables=variables, at=work)

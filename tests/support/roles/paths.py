@@ -36,6 +36,7 @@ from tests.support.roles.recorder import Recorder
 from tests.support.roles.resolved import Resolved
 from tests.support.roles.world import StoredWorld
 from tests.support.store.backends import Backend
+from tests.support.unity import B, metadata, protocol
 from turnstile.adapters import opening
 from turnstile.adapters.credentials import open_credential_vendor
 from turnstile.adapters.dynamo.models import model_of, to_item
@@ -108,7 +109,7 @@ class Paths:
     def all(self) -> None:
         """All of them."""
         for run in (
-            self.cold_starts, self.operations, self.large_groups, self.large_commits, self.iceberg, self.iceberg_merges, self.tokens, self.publish,
+            self.cold_starts, self.operations, self.awaited, self.large_groups, self.large_commits, self.iceberg, self.iceberg_merges, self.tokens, self.publish,
             self.events, self.maintain, self.index, self.sweep, self.collect, self.collect_iceberg, self.large_objs,
         ):  # fmt: skip
             with self.path(run.__name__):
@@ -154,6 +155,37 @@ class Paths:
             }
             answer = realm.ask("root", "POST", "/v1/transactions", body)
             assert answer.status < 300, answer.text
+
+    def awaited(self) -> None:
+        """A table that was registered before its version 0, which came since: whichever request names it, its function adopts it."""
+        delta_v1, old = f"{B}/delta/v1/catalogs/main/schemas/sales/tables/a1", f"{B}/tables/main.sales.a1"
+        own = "/v1/catalogs/main/namespaces/sales/tables/a1"
+        preview = f"{B}/delta/preview/commits"
+        for method, path in (
+            ("GET", own), ("GET", delta_v1), ("HEAD", delta_v1), ("GET", preview), ("GET", old), ("POST", f"{B}/tables"),
+            ("GET", f"{own}/maintenance-policy"), ("GET", f"{delta_v1}/credentials"),
+        ):  # fmt: skip
+            realm = access.Realm()
+            realm._vendor = self.vendor(realm.world)
+            realm.open()
+            names = {"name": "a1", "catalog_name": "main", "schema_name": "sales"}
+            staged = realm.must("POST", f"{B}/staging-tables", names).json
+            request = {
+                **names, "table_type": "MANAGED", "data_source_format": "DELTA", "columns": [],
+                "storage_location": staged["staging_location"],
+            }  # fmt: skip
+            with self.path(f"a table that is awaited, then {method} {path.replace(staged['id'], '{id}')}"):
+                realm.must("POST", f"{B}/tables", request)
+                content = delta.lines(
+                    delta.info("zero", realm.world.clock.now_ms()), protocol(), metadata(**{"io.unitycatalog.tableId": staged["id"]})
+                )  # fmt: skip
+                realm.world.storages.open(staged["staging_location"]).put_if_absent(published_path(0), content)
+                query = {"table_id": staged["id"], "start_version": "0"} if path == preview else {}
+                query |= {"operation": "READ"} if path.endswith("/credentials") else {}
+                answer = realm.ask("root", method, path, request if method == "POST" else None, **query)
+                assert answer.status < 300, answer.text
+                row = realm.world.refs.read(realm.world.space.table(staged["id"]))
+                assert row is not None and row["state"] == "active", "it was not adopted"
 
     def large_commits(self) -> None:
         """A commit so large that it is copied in parts, by each function that publishes; the file is there when it is done."""

@@ -5,7 +5,7 @@ serialise: PynamoDB's own writes cannot return the old item when a condition fai
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import new_class
 from typing import Any, Final
@@ -142,7 +142,27 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
     Register,
     Attention,
 )
-KINDS: Final = {row.kind: _declared_by(row) for row in _ROWS}
+
+
+class _Models(Mapping[str, type[RefRow]]):
+    """The model of each kind of rows. It is declared when it is asked for first: a process that starts needs one or two of them."""
+
+    def __init__(self, rows: Iterable[type[StoredRow]]) -> None:
+        self._rows = {row.kind: row for row in rows}
+        self.declared: dict[str, type[RefRow]] = {}
+
+    def __getitem__(self, kind: str) -> type[RefRow]:
+        model = self.declared.get(kind)
+        return self.declared.setdefault(kind, _declared_by(self._rows[kind])) if model is None else model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+KINDS: Final = _Models(_ROWS)
 
 
 Item = dict[str, Any]
@@ -156,7 +176,8 @@ _TEXT: Final = UnicodeAttribute()
 def model_of(key: str) -> type[RefRow]:
     """The model of the row under ``key`` (``<realm>/<kind>/<rest>``); raises ValueError if there is none."""
     parts = key.split("/", 2)
-    model = KINDS.get(parts[1]) if len(parts) == 3 else None
+    kind = parts[1] if len(parts) == 3 else ""
+    model = KINDS.declared.get(kind) or KINDS.get(kind)
     if model is None:
         raise ValueError(f"no model declares the kind of row {key!r}")
     return model

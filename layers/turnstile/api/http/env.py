@@ -40,3 +40,17 @@ def flag(name: str, *, default: bool = False) -> bool:
 def in_lambda() -> bool:
     """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
     return bool(text("AWS_LAMBDA_FUNCTION_NAME", ""))
+
+
+def starts_ahead() -> bool:
+    """Whether no request waits for this start: Lambda makes a snapshot of it, or keeps it ready."""
+    return _start() != "on-demand"
+
+
+def starts_as_snapshot() -> bool:
+    """Whether Lambda makes a snapshot of this start, from which several sandboxes go on."""
+    return _start() == "snap-start"
+
+
+def _start() -> str:
+    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")

@@ -3,8 +3,8 @@
     Incoming -> Request -> principal -> route -> view -> result or error -> response, and one log
     line in any case.
 
-An app is a Lambda handler behind an HTTP API, whose events are payload 2.0; a server calls
-``answer`` itself. Chalice's blueprints hold the routes, and an app's table of them is Chalice's.
+An app is a Lambda handler behind an HTTP API, whose events are payload 2.0, or behind a REST API
+(``rest``); a server calls ``answer`` itself. Chalice's blueprints hold the routes, and an app's table of them is Chalice's.
 Views are called directly: Chalice itself reads payload 1.0 and answers errors in a shape of its
 own.
 """
@@ -26,6 +26,7 @@ from chalice.app import Blueprint, Chalice
 
 from turnstile.api.auth.bearer import Authentication
 from turnstile.api.figures import RequestFigures, detail
+from turnstile.api.http.env import starts_ahead, starts_as_snapshot
 from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
 from turnstile.api.http.responses import (
     JSON,
@@ -76,6 +77,13 @@ class Telemetry(Protocol):
         ...
 
 
+class Later(msgspec.Struct, frozen=True):
+    """Routes ``below`` these paths, that are imported at the first request for one of them."""
+
+    below: tuple[str, ...]
+    blueprints: Callable[[], Iterable[Blueprint]]
+
+
 class App:
     """The handler of one function, or of one part of a server.
 
@@ -87,6 +95,8 @@ class App:
         public: routes for callers without a bearer token. Their views identify the caller and the
             type of the body.
         slashed: the path parameters that may hold slashes (``Router``).
+        later: further routes; a start that no request waits for imports all of them at once
+            (``start``). Not for a server, whose threads would import them at the same time.
         elsewhere: the routes of the other apps, for the app that gets each request without a route
             at the gateway: it can tell a wrong method (405) from a wrong path (404). Called when a
             request has no route here.
@@ -103,14 +113,17 @@ class App:
         authentication: Authentication,
         public: Container[str] = (),
         slashed: Container[str] = (),
+        later: Iterable[Later] = (),
         elsewhere: Callable[[], Iterable[Routes]] = tuple,
         renders: Mapping[str, Render] | None = None,
         bodies: BodyLimit | None = None,
         telemetry: Telemetry | None = None,
         answer_bytes: int | None = None,
     ) -> None:
-        self.routes = routes_of(*blueprints)
-        self._router, self._telemetry = Router(self.routes, slashed), telemetry or LambdaTelemetry(service)
+        self._blueprints, self._later, self._slashed = blueprints, tuple(later), slashed
+        self._below = tuple(path for each in self._later for path in each.below)
+        self._serve(*blueprints)
+        self._telemetry = telemetry or LambdaTelemetry(service)
         self.public = public
         self._open, self._authentication, self._elsewhere = services, authentication, elsewhere
         self._renders, self._bodies, self._answer_bytes = renders or {}, bodies, answer_bytes
@@ -119,9 +132,42 @@ class App:
     def services(self) -> Any:
         return self._open()
 
+    @property
+    def routes(self) -> Routes:
+        """All routes."""
+        self._import_later(*self._later)
+        return self._routes
+
+    def start(self) -> None:
+        """Opens the services before the first request, so that a bad setting shows; and imports all routes if this start is none that a
+        request waits for. What goes on from a snapshot of this start has ``services.restored`` called first."""
+        if starts_ahead():
+            self._import_later(*self._later)
+        services = self.services
+        if starts_as_snapshot():
+            from snapshot_restore_py import register_after_restore
+
+            register_after_restore(services.restored)
+
+    def _serve(self, *blueprints: Blueprint) -> None:
+        self._blueprints = blueprints
+        self._routes = routes_of(*blueprints)
+        self._router = Router(self._routes, self._slashed)
+
+    def _import_later(self, *parts: Later) -> None:
+        if parts:
+            self._serve(*self._blueprints, *chain(*(part.blueprints() for part in parts)))
+            self._later = tuple(part for part in self._later if part not in parts)
+            self._below = tuple(path for part in self._later for path in part.below)
+
+    def _match(self, path: str) -> tuple[str, dict[str, str]] | None:
+        if path.startswith(self._below):
+            self._import_later(*(part for part in self._later if path.startswith(part.below)))
+        return self._router.match(path)
+
     def serves(self, path: str, method: str) -> bool:
         """Returns whether a view of this app has the path and the method."""
-        match = self._router.match(path)
+        match = self._match(path)
         return match is not None and self._serves(match[0], method)
 
     @property
@@ -131,7 +177,7 @@ class App:
 
     def route_of(self, path: str) -> tuple[str, dict[str, str]]:
         """Returns the template that has the path, and its parameters; an empty one where none has."""
-        return self._router.match(path) or ("", {})
+        return self._match(path) or ("", {})
 
     def refuse(self, incoming: Incoming, error: TurnstileError) -> Response:
         """Returns the response to a request that is refused before any view sees it."""
@@ -169,7 +215,7 @@ class App:
         if not _CORRELATION.fullmatch(correlation):
             correlation = str(incoming.context.get("requestId") or "unknown")
         path = incoming.path
-        route, params = self._router.match(path) or Router(chain(*self._elsewhere())).match(path) or ("", {})
+        route, params = self._match(path) or Router(chain(*self._elsewhere())).match(path) or ("", {})
         headers, method = incoming.headers, incoming.method
         return Request(method, path, route, headers, query={}, body=b"", correlation=correlation), params
 
@@ -191,7 +237,7 @@ class App:
         """The view that serves the request; HEAD is served by GET."""
         if not request.route:
             raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
-        served = self.routes.get(request.route, {})
+        served = self._routes.get(request.route, {})
         entry = served.get(request.method) or (served.get("GET") if request.method == "HEAD" else None)
         if entry is None:
             allowed = sorted({*served, *chain(*(routes.get(request.route, ()) for routes in self._elsewhere()))})
@@ -214,7 +260,7 @@ class App:
         return f"{request.method} {request.route}" if self._serves(request.route, request.method) else "unknown"
 
     def _serves(self, route: str, method: str) -> bool:
-        methods = self.routes.get(route, {})
+        methods = self._routes.get(route, {})
         return method in methods or (method == "HEAD" and "GET" in methods)
 
 
@@ -277,6 +323,10 @@ def _check_media_type(request: Request) -> None:
 
 def incoming_of(event: Event) -> Incoming:
     """Returns the raw request of a gateway's event."""
+    if "httpMethod" in event:  # a private API's; a function of a public one starts without this
+        from turnstile.api.http.rest import as_http_api
+
+        event = as_http_api(event)
     return Incoming(
         method=method_of(event),
         path=path_of(event),

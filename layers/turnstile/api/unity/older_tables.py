@@ -21,12 +21,12 @@ from turnstile.api.unity.errors import PREFIX, NotImplementedHere
 from turnstile.api.unity.older_catalogs import page_size
 from turnstile.api.unity.requests import query, require_no_clone
 from turnstile.api.unity.table_update import beside_log
-from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_VIEW, External, Table
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.rows import AWAITED
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, RegisteredTable
+from turnstile.catalog.reader import View
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata

@@ -10,10 +10,10 @@ from turnstile.api.http.authorization import guard
 from turnstile.api.iceberg.context import context_of
 from turnstile.api.services import services
 from turnstile.api.unity import columns, older_api
-from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.namespaces import require_free
+from turnstile.catalog.reader import View
 from turnstile.iceberg.core.unity_views import DIALECTS, UnityView, new_version, view_of
 from turnstile.iceberg.views import CreateView, LoadedView, Views
 from turnstile.store.core.errors import InvalidRequest, TurnstileError

@@ -15,11 +15,12 @@ from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, create_table, edit_schema, edit_table
 from turnstile.api.http.request import current, decode
 from turnstile.api.services import services
-from turnstile.catalog.commit import CatalogChange, View
+from turnstile.catalog.commit import CatalogChange
 from turnstile.catalog.composed import GroupChange
 from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.namespaces import properties_altered
+from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.names import check_identifier, check_namespace

@@ -17,10 +17,10 @@ from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
 from turnstile.api.v1.changes import once
 from turnstile.api.v1.paths import CATALOG, NAMESPACE, namespace_names, namespace_of_path
-from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.catalog.services import CatalogServices

@@ -28,9 +28,9 @@ from turnstile.api.v1.paths import (
     table_names,
     table_of_path,
 )
-from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.core.policies import PREFIX, EffectivePolicy, Level, check_policies, policy_of
+from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.catalog.describe import Describer
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.core.head import TableHead

@@ -26,12 +26,13 @@ from turnstile.catalog.clone.copies import (
     check_rows,
     parts_of,
 )
-from turnstile.catalog.commit import Edit, View
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.location_rows import HeldLocation, Location, hold
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.store.core.writes import Write

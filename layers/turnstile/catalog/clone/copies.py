@@ -9,12 +9,13 @@ import msgspec
 
 from turnstile.access.core.grants import Access
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
-from turnstile.catalog.commit import MAX_ROWS, View
+from turnstile.catalog.commit import MAX_ROWS
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
 from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.namespaces import require_free
+from turnstile.catalog.reader import View
 from turnstile.store.core.errors import InvalidRequest, NotFound, TooLarge, UnsupportedTable
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World

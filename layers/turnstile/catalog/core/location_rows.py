@@ -27,10 +27,10 @@ The row of an owner has more facts:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import ClassVar, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import StateConflict

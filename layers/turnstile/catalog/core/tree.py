@@ -20,6 +20,9 @@ from turnstile.catalog.core.index import IndexEntry, Item, LayeredIndex, Segment
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
 from turnstile.store.core.errors import NotFound
 
+REALM_TREE: Final = "."
+"""The realm's own tree, which lists its catalogs. No catalog can have this name."""
+
 _STEP: Final = 8
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.clone.core import needs_of
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
+from turnstile.catalog.commit import MAX_ROWS, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.location_rows import Location, exchange
@@ -27,7 +27,7 @@ from turnstile.catalog.describe import not_active
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.log import History
 from turnstile.catalog.history.reader import AsOfReader
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.state_writes import drop_head, rename_head, restore_head
 from turnstile.delta.undecided import is_settled

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import TABLE, encode
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot, snapshot_path
 from turnstile.catalog.history.log import KeptTree, find_named_snapshot, named_snapshots_of
 from turnstile.catalog.history.reader import AsOfReader
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.undecided import seen
 from turnstile.store.core.errors import AlreadyExists, TooLarge

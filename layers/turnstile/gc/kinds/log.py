@@ -7,8 +7,8 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from turnstile.catalog.commit import Committer, Edit, View
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
 from turnstile.delta.log.files import LogFiles, listed

@@ -7,70 +7,63 @@ clauses as production, and a test must notice when any one of them is removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 Path = tuple[str | int, ...]
 Row = dict[str, Any]
 """One item: str, int, bytes, bool, list, dict (str keys) and non-empty sets of str."""
 
 
-@dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(msgspec.Struct, frozen=True):
     """The stored value is there and equal."""
 
     path: Path
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
+class Below(msgspec.Struct, frozen=True):
     """The stored number is there and smaller than ``value``."""
 
     path: Path
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class AtMost:
+class AtMost(msgspec.Struct, frozen=True):
     """The stored number is there and not larger than ``value``."""
 
     path: Path
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(msgspec.Struct, frozen=True):
     """The stored number is there and not smaller than ``value``."""
 
     path: Path
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(msgspec.Struct, frozen=True):
     """Nothing is stored under the path."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(msgspec.Struct, frozen=True):
     """Something is stored under the path."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Lacks:
+class Lacks(msgspec.Struct, frozen=True):
     """The stored set does not contain ``value`` (also when there is no set)."""
 
     path: Path
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(msgspec.Struct, frozen=True):
     """One of the tests holds."""
 
     tests: tuple[Test, ...]
@@ -79,8 +72,7 @@ class Either:
 Test = Equals | Below | AtMost | AtLeast | Absent | Present | Lacks | Either
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """One named condition. ``invariant`` is the one that breaks without it; ``says`` is the
     condition in words."""
 
@@ -90,16 +82,14 @@ class Clause:
     test: Test
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(msgspec.Struct, frozen=True):
     """Store ``value``."""
 
     path: Path
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class SetSum:
+class SetSum(msgspec.Struct, frozen=True):
     """Store the old value of ``source`` plus ``plus``."""
 
     path: Path
@@ -107,32 +97,28 @@ class SetSum:
     plus: int
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True):
     """Append ``values`` to a stored list."""
 
     path: Path
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Include:
+class Include(msgspec.Struct, frozen=True):
     """Add strings to a stored set (which need not exist yet). Top-level attributes only."""
 
     path: Path
     values: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Exclude:
+class Exclude(msgspec.Struct, frozen=True):
     """Remove strings from a stored set."""
 
     path: Path
     values: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """Remove an attribute, a map member or a list element. Indexes mean positions before the write."""
 
     path: Path
@@ -141,8 +127,7 @@ class Drop:
 Action = Set | SetSum | Append | Include | Exclude | Drop
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """Change an existing row (the clauses must imply that it exists)."""
 
     key: str
@@ -150,8 +135,7 @@ class Change:
     actions: tuple[Action, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(msgspec.Struct, frozen=True):
     """Write a whole row; by default only where there is none."""
 
     row: Row
@@ -162,16 +146,14 @@ class Insert:
         return str(self.row["key"])
 
 
-@dataclass(frozen=True, slots=True)
-class Erase:
+class Erase(msgspec.Struct, frozen=True):
     """Delete a row under clauses."""
 
     key: str
     clauses: tuple[Clause, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """Require clauses of a row that a transaction does not change."""
 
     key: str

@@ -1,0 +1,151 @@
+"""What a start of a function costs, and what it leaves to the first request that needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from tests.support.fakes.world import fake_world
+from tests.support.repository import ROOT
+from turnstile.adapters import opening
+from turnstile.adapters.dynamo.models import KINDS
+from turnstile.api import apps
+from turnstile.api.http.handler import App
+from turnstile.api.services import Services
+
+FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
+
+
+@pytest.fixture(autouse=True)
+def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apps that this process makes ask for no token."""
+    monkeypatch.setenv("TURNSTILE_AUTHENTICATION", "none")
+
+
+MODULES: Final = {
+    "authorizer": 36,
+    "catalog": 218,
+    "commit": 117,
+    "events": 125,
+    "gc": 200,
+    "iceberg": 193,
+    "maintain": 145,
+    "plans": 186,
+    "publish": 114,
+    "tokens": 109,
+}
+"""Modules of ours that a start imports, at most: each is a file to find and to read, and classes to make."""
+
+_REPORT: Final = """
+import gc, json, sys
+collected = []
+import turnstile.api.starts
+gc.callbacks.append(lambda phase, info: collected.append(phase))
+import app
+models = sys.modules.get("turnstile.adapters.dynamo.models")
+print(json.dumps({
+    "own": sorted(name for name in sys.modules if name.startswith("turnstile")),
+    "collected": collected, "looks": gc.isenabled(), "frozen": gc.get_freeze_count(),
+    "declared": sorted(models.KINDS.declared) if models else [],
+}))
+"""
+
+
+def started(function: str, **variables: str) -> dict[str, Any]:
+    """What is there after a start of ``function``, in a process of its own."""
+    environment = {
+        "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": function, "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": function,
+        "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
+        "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token", **variables,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", _REPORT], cwd=ROOT / "functions" / function, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_start_imports_few_modules_and_looks_for_no_garbage_in_them(function: str) -> None:
+    state = started(function)
+    assert len(state["own"]) <= MODULES[function], "\n".join(state["own"])
+    assert not state["collected"]
+    assert state["looks"] and state["frozen"] > 10_000, "garbage of requests is looked for, not what the start made"
+    assert not state["declared"], "models of rows are declared when a row is read or written"
+
+
+LATER: Final = (
+    "turnstile.api.unity.delta_commits",
+    "turnstile.api.v1.journal",
+    "turnstile.api.v1.snapshots",
+    "turnstile.catalog.create",
+    "turnstile.delta.groups",
+    "turnstile_predicates.predicates",
+)
+"""What the commit function imports with the first request that needs it."""
+
+
+def test_the_commit_function_starts_with_commits_and_loads() -> None:
+    assert not set(LATER) & set(started("commit")["own"])
+
+
+def test_a_start_that_no_request_waits_for_imports_all_routes() -> None:
+    """As of one that Lambda makes a snapshot of (test_snapshots.py)."""
+    kind = "provisioned-concurrency"
+    assert set(LATER) - {"turnstile_predicates.predicates"} <= set(
+        started("commit", AWS_LAMBDA_INITIALIZATION_TYPE=kind)["own"]
+    )
+
+
+@pytest.mark.parametrize("make", [apps.commit, apps.catalog])
+def test_routes_that_are_imported_later_are_those_that_are_imported_at_once(make: Callable[..., App]) -> None:
+    assert make().routes.keys() == make(Services(fake_world())).routes.keys()
+
+
+@pytest.mark.parametrize("make", [apps.commit, apps.catalog])
+def test_each_route_is_below_the_path_that_imports_it(make: Callable[..., App]) -> None:
+    for route, methods in make().routes.items():
+        assert make().serves(route.replace("{", "").replace("}", ""), next(iter(methods))), route
+
+
+def test_a_request_imports_the_routes_below_its_path_and_no_others() -> None:
+    app = apps.commit()
+    assert not app.serves("/v1/nothing", "GET")
+    first = len(app._routes)
+    assert app.serves("/v1/snapshots", "POST")
+    assert len(app._routes) == first + 1
+    assert app.serves("/api/2.1/unity-catalog/delta/v1/config", "GET")
+    assert not app.serves("/v1/transactionsX", "GET")
+    assert app.routes.keys() == apps.commit(Services(fake_world())).routes.keys()
+
+
+def test_clients_of_one_process_share_what_they_read_of_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    import botocore.session
+
+    opening.forget_clients()
+    made: list[Any] = []
+    whole = botocore.session.get_session
+    monkeypatch.setattr(botocore.session, "get_session", lambda: made.append(whole()) or made[-1])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    try:
+        opening.dynamodb("http://127.0.0.1:9")
+        opening.s3("http://127.0.0.1:9")
+        opening.sts()
+        assert len(made) == 1
+    finally:
+        opening.forget_clients()
+
+
+def test_a_row_of_each_kind_has_a_model() -> None:
+    assert {kind: model.__name__ for kind, model in KINDS.items()}.keys() == set(KINDS)
+    assert KINDS["table"] is KINDS["table"]
