@@ -69,7 +69,8 @@ class SystemClock:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Forgets what the clock said so far: a process that was stopped and copied finds it far ahead of the time that has passed."""
+        """Forgets the last reading of the clock: a process that was stopped and copied finds it far
+        ahead of the time that has passed."""
         self._began_ms = self.now_ms()
         self._boot_began_ms = _elapsed_ms()
         self._seen: tuple[int, int] | None = None
@@ -119,9 +120,12 @@ def clock_ahead_ms(world: World) -> int:
 
 
 def begin_anew(world: World) -> None:
-    """Makes this process, a copy of another one that has sent nothing but reads of secrets, one of its own (SnapStart). Ids and
-    secrets come from the operating system, and each copy has other ones. The numbers that spread retries do not: copies would all try
-    again at the same moments. Credentials, secrets and what else is kept end by the wall clock, which a copy finds as it is."""
+    """Separates this process from the process that it is a copy of, which has sent nothing but
+    reads of secrets (SnapStart). Ids and secrets come from the operating system, and differ in each
+    copy. The random numbers that spread retries are seeded anew: copies would all retry at the same
+    moments. Credentials, secrets and other cached values end by the wall clock, which is right in a
+    copy.
+    """
     random.seed()
     if isinstance(world.clock, SystemClock):
         world.clock.begin_anew()
@@ -171,7 +175,8 @@ _MAKING: Final = threading.Lock()
 
 @cache
 def _session() -> Any:
-    """What the clients of this process share: descriptions of services that were read, and credentials."""
+    """Common state of this process's clients: descriptions of services that were read, and
+    credentials."""
     import botocore.session
 
     return botocore.session.get_session()
@@ -235,8 +240,8 @@ def emr_serverless() -> Any:
 
 
 def forget_clients() -> None:
-    """Forgets all clients of this process, and what they share. Call it before the process forks: a connection that two
-    processes share mixes their requests."""
+    """Forgets all clients of this process, and their common state. Call it before the process
+    forks: a connection that two processes share mixes their requests."""
     for kept in (_session, dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
         kept.cache_clear()
 

@@ -97,8 +97,8 @@ class Services:
             getattr(self, part)
 
     def restored(self) -> None:
-        """Called in each sandbox that goes on from a snapshot, before its first request: what the sandboxes would have in common by
-        the snapshot begins anew."""
+        """Called in each sandbox that continues from a snapshot, before its first request: state
+        that the sandboxes would share by the snapshot begins anew."""
         from turnstile.adapters.opening import begin_anew
 
         begin_anew(self.world)

@@ -1,10 +1,11 @@
-"""A function imports this before all else: what a start makes stays, so looking for garbage in it would be a tenth of the start's CPU.
+"""A function imports this module first: objects of a start live for ever, and looking for garbage
+among them would be a tenth of the start's CPU.
 
-    import turnstile.api.starts    first: no more looking for garbage
-    ...                            what the function imports and opens
-    turnstile.api.starts.end()     last: garbage is looked for again, in what is made from now on
+    import turnstile.api.starts    first: no garbage collection any more
+    ...                            imports, and opening of services
+    turnstile.api.starts.end()     last: garbage collection again, of later objects
 
-On Lambda alone. A process of several parts, such as a server or a test, looks for garbage as ever.
+On Lambda alone. A process of several parts, such as a server or a test, collects garbage as usual.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if _DEPLOYED:
 
 
 def end() -> None:
-    """Looks for garbage again, but not in what is there by now."""
+    """Starts garbage collection again, without the present objects."""
     if _DEPLOYED:
         gc.enable()
         gc.freeze()

@@ -153,7 +153,7 @@ class CatalogReader:
 
 
 class View:
-    """What a change function may read: the tree that it would change, and the entities of that tree."""
+    """The view of a change function: the tree that it would change, and the entities of that tree."""
 
     def __init__(self, tree: Tree, store: CatalogStore) -> None:
         self.tree, self.store = tree, store

@@ -139,8 +139,10 @@ class App:
         return self._routes
 
     def start(self) -> None:
-        """Opens the services before the first request, so that a bad setting shows; and imports all routes if this start is none that a
-        request waits for. What goes on from a snapshot of this start has ``services.restored`` called first."""
+        """Opens the services before the first request, so that a bad setting shows; and imports all
+        routes if no request waits for this start. Call ``services.restored`` first in a process
+        that continues from a snapshot of this start.
+        """
         if starts_ahead():
             self._import_later(*self._later)
         services = self.services

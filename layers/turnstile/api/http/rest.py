@@ -1,6 +1,8 @@
-"""What a private API sends, which is a REST API of the gateway: its events are payload 1.0, and its authorizer answers with a policy.
+"""Events of a private API, which is a REST API of the gateway: payload 1.0, and an authorizer that
+answers with a policy.
 
-An event is turned into what an HTTP API would send of the same request (payload 2.0), so that everything else knows one form.
+An event is converted into the event that an HTTP API would send for the same request (payload 2.0),
+so that all other code knows one form.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ _VERDICT: Final = ("name", "roles", "admin", "until")
 
 
 def as_http_api(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the event that an HTTP API sends of the request. The path has no stage before it, and several values of a header are one
-    line, as an HTTP API joins them. What only the gateway writes is taken from ``requestContext`` alone."""
+    """Returns the event that an HTTP API sends for the request. The path has no stage before it,
+    and several values of a header are one line, as an HTTP API joins them. Members that only the
+    gateway writes are taken from ``requestContext`` alone.
+    """
     context = event.get("requestContext") or {}
     authorizer = context.get("authorizer") or {}
     verdict = {name: authorizer[name] for name in _VERDICT if name in authorizer}

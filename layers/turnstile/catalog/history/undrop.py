@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.clone.core import needs_of
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
+from turnstile.catalog.commit import MAX_ROWS, Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable, IcebergView, Table
 from turnstile.catalog.core.location_rows import (
     HeldLocation,
@@ -42,7 +42,7 @@ from turnstile.catalog.history.core import AsOf, report_field
 from turnstile.catalog.history.dropped import Droppable, DroppedTables, PastTable
 from turnstile.catalog.history.reset import held_again
 from turnstile.catalog.namespaces import require_free
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.state_writes import forget_head, restore_head
 from turnstile.delta.undecided import is_settled
