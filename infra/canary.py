@@ -53,15 +53,18 @@ TYPES: Final = (
     "Linear10PercentEvery10Minutes",
     "AllAtOnce",
 )
-"""CodeDeploy's ways to move an alias (``AWS::CodeDeploy::DeploymentGroup``, predefined configurations for Lambda)."""
+"""CodeDeploy's ways to move an alias (``AWS::CodeDeploy::DeploymentGroup``, predefined
+configurations for Lambda)."""
 
 FAILURES: Final = 0.01
 """The share of the API's requests that may end with a 5xx in a minute."""
 
 
 def start_of(text: str) -> dict[str, Any]:
-    """Returns the properties that say how sandboxes of the commit function start: ``cold``, from a snapshot of one that has started
-    (``snapstart``), or so many of them always (``provisioned=5``). Raises ValueError for anything else."""
+    """Returns the properties that say how sandboxes of the commit function start: ``cold``, from a
+    snapshot of one that has started (``snapstart``), or so many of them always (``provisioned=5``).
+    Raises ValueError for anything else.
+    """
     if text == "cold":
         return {}
     if text == "snapstart":

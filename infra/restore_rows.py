@@ -52,7 +52,8 @@ class Counts:
 
 
 class Table:
-    """One table, by rows. Throttled requests are sent again by the client, rows that a batch left out by this class."""
+    """One table, by rows. Throttled requests are sent again by the client, rows that a batch left
+    out by this class."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client, self.name = client, name

@@ -1,5 +1,7 @@
-"""Hooks of the site (mkdocs.yml): a link that leads out of docs/ becomes the path that it names, for the site has no such page; and a line
-``<!-- operations: openapi/v1.yaml -->`` becomes a table of that document's operations."""
+"""Hooks of the site (mkdocs.yml): a link that leads out of docs/ becomes the path that it names,
+for the site has no such page; and a line ``<!-- operations: openapi/v1.yaml -->`` becomes a table
+of that document's operations.
+"""
 
 from __future__ import annotations
 

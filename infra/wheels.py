@@ -36,7 +36,8 @@ def copy(folder: Path, names: list[str], told: str) -> None:
 
 
 def build(out: Path) -> list[Path]:
-    """Builds everything into ``out`` and returns the files. Raises CalledProcessError where a build fails."""
+    """Builds everything into ``out`` and returns the files. Raises CalledProcessError where a build
+    fails."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     uv = Path(sys.executable).with_name("uv")
     with tempfile.TemporaryDirectory() as name:

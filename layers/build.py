@@ -6,8 +6,8 @@ build`` calls it (``Makefile``).
 
 Packages are installed for the functions' Python and architecture on every machine, and pip compares
 every file with its hash in the list. Of botocore's descriptions of services only those that
-functions call stay, without their texts. Every module is compiled: ``/opt`` cannot be written on Lambda, so an
-uncompiled module would be compiled again at each cold start.
+functions call stay, without their texts. Every module is compiled: ``/opt`` cannot be written on
+Lambda, so an uncompiled module would be compiled again at each cold start.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def build(
         release: version of the code; that of the checkout if it is empty.
 
     Raises:
-        BuildError: another Python runs this, ``folder`` is not empty, or pip could not install a package.
+        BuildError: another Python runs this, ``folder`` is not empty, or pip could not install a
+            package.
     """
     if compiled and sys.version_info[:2] != python:
         needed, running = (".".join(map(str, version)) for version in (python, sys.version_info[:2]))
@@ -99,8 +100,8 @@ def _install(layer: str, folder: Path, architecture: str, python: tuple[int, ...
 
 
 def leave_out_services(data: Path) -> None:
-    """Removes the descriptions of services that no function calls: 24 of botocore's 26 MB, and of the list of endpoints, which every
-    cold start parses, 1.2 of 1.25 MB."""
+    """Removes the descriptions of services that no function calls: 24 of botocore's 26 MB, and of
+    the list of endpoints, which every cold start parses, 1.2 of 1.25 MB."""
     for folder in data.iterdir():
         if folder.is_dir() and folder.name not in SERVICES:
             shutil.rmtree(folder)
@@ -116,8 +117,10 @@ def leave_out_services(data: Path) -> None:
 
 
 def leave_out_documentation(data: Path) -> None:
-    """Writes the descriptions of services as plain JSON without their texts. A client parses its service's description when it is made,
-    most of it texts that no function shows: that of DynamoDB took as much of a cold start as all else about its client."""
+    """Writes the descriptions of services as plain JSON without their texts. A client parses its
+    service's description when it is made, most of it texts that no function shows: that of DynamoDB
+    took as much of a cold start as all else about its client.
+    """
     for packed in data.glob("*/*/*.json.gz"):
         description = json.loads(gzip.decompress(packed.read_bytes()))
         packed.with_suffix("").write_text(json.dumps(_without_texts(description), separators=(",", ":")))
@@ -138,8 +141,10 @@ def _without_texts(value: Any) -> Any:
 
 
 def compile_modules(folder: Path) -> None:
-    """Compiles every module below ``folder``. The compiled form is read without a look at the source's time, which packing
-    changes; the source stays beside it, for tracebacks. Raises BuildError for a module that does not compile."""
+    """Compiles every module below ``folder``. The compiled form is read without a look at the
+    source's time, which packing changes; the source stays beside it, for tracebacks. Raises
+    BuildError for a module that does not compile.
+    """
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     if not compileall.compile_dir(
         folder, quiet=1, stripdir=str(folder), prependdir="/opt/python", invalidation_mode=mode, workers=0

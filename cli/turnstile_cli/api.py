@@ -20,7 +20,8 @@ PAUSES: Final = (0.5, 2.0)
 """Seconds to wait before a change is sent again."""
 
 REMEMBERED: Final = (400, 404, 406, 409, 413, 422)
-"""Statuses of refusals that the service remembers by the idempotency key: no attempt is, or was, answered otherwise."""
+"""Statuses of refusals that the service remembers by the idempotency key: no attempt is, or was,
+answered otherwise."""
 
 AGAIN: Final = "run the same command again, it finds out"
 """The remedy for a change without an answer that is harmless when it is made twice."""
@@ -36,7 +37,8 @@ _EXITS_OF_TYPES: Final = {"CommitStateUnknown": Exit.UNKNOWN, "StoreUnavailable"
 
 
 class Api:
-    """The service at ``url``. ``home`` is the folder of the embedded stack, if it is one of this machine."""
+    """The service at ``url``. ``home`` is the folder of the embedded stack, if it is one of this
+    machine."""
 
     def __init__(self, url: str, token: str, *, home: Path | None = None, local: bool = True) -> None:
         self.url = url.rstrip("/")
@@ -66,7 +68,8 @@ class Api:
         return response.text if response.is_success and plain else None
 
     def post(self, path: str, body: dict[str, Any], *, unanswered: str = AGAIN) -> dict[str, Any]:
-        """The answer's JSON object; raises CliError, with ``unanswered`` as its remedy if there is no answer."""
+        """The answer's JSON object; raises CliError, with ``unanswered`` as its remedy if there is
+        no answer."""
         return self._request("POST", path, body=body, unanswered=unanswered)
 
     def delete(self, path: str) -> None:
@@ -112,7 +115,8 @@ class Api:
             parameters = {**query, "page_token": token}
 
     def heads(self) -> Iterator[dict[str, Any]]:
-        """The HEADs of all tables, for admins; raises CliError, which says to others what they may ask instead."""
+        """The HEADs of all tables, for admins; raises CliError, which says to others what they may
+        ask instead."""
         try:
             yield from self.pages("/v1/tables", "tables")
         except CliError as error:

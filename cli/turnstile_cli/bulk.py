@@ -1,5 +1,5 @@
-"""Many tables that come under the catalog, or leave it: each by the service's own import or export, which a crash or a lost answer
-cannot hurt, and each with an outcome of its own."""
+"""Many tables that come under the catalog, or leave it: each by the service's own import or export,
+which a crash or a lost answer cannot hurt, and each with an outcome of its own."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from turnstile_cli.names import NamespaceName, TableName, namespace_path, namesp
 from turnstile_cli.sources import ICEBERG, LogStore, SourceTable, name_in_catalog
 
 PAUSES: Final = (0.5, 2.0, 5.0)
-"""Seconds before a table is tried again that other changes of the catalog, or throttling, were in the way of."""
+"""Seconds before a table is tried again that other changes of the catalog, or throttling, were in
+the way of."""
 
 _MISSING_NAMESPACE: Final = "NoSuchNamespace"
 
 
 @dataclass
 class Transfer:
-    """A table that comes or goes, and how it went: ``outcome`` is imported, imported before, exported, possible
-    (a dry run's), refused, failed or unknown."""
+    """A table that comes or goes, and how it went: ``outcome`` is imported, imported before,
+    exported, possible (a dry run's), refused, failed or unknown."""
 
     name: TableName
     source_name: str
@@ -77,7 +78,8 @@ def source_name(table: SourceTable) -> str:
 
 
 class BulkImport:
-    """Imports the tables of a source, each by the service's own import, which a crash or a lost answer cannot hurt."""
+    """Imports the tables of a source, each by the service's own import, which a crash or a lost
+    answer cannot hurt."""
 
     def __init__(
         self, api: Api, target: Target, log_store: LogStore | None, *, dry_run: bool, take_over: bool = False
@@ -186,7 +188,8 @@ def _folder(location: str | None) -> str:
 
 
 def require_complete(log_store: LogStore | None, location: str) -> None:
-    """Raises CliError if the newest commit is in the log store alone: the import would take its version for another commit."""
+    """Raises CliError if the newest commit is in the log store alone: the import would take its
+    version for another commit."""
     file = log_store.incomplete(location) if log_store is not None else ""
     if file:
         raise CliError(
@@ -244,7 +247,8 @@ def run_all(rows: list[Transfer], run: Callable[[Transfer], None], jobs: int, re
 
 @contextmanager
 def _lines(report: Path | None) -> Iterator[Callable[[Transfer], None]]:
-    """Notes each table in the report's file at once, so that the report of a run that was cut off is whole up to there."""
+    """Notes each table in the report's file at once, so that the report of a run that was cut off
+    is whole up to there."""
     if report is None:
         yield lambda _: None
         return

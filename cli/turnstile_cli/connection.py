@@ -1,4 +1,5 @@
-"""How a command finds the service: the options that commands share, and the :class:`~turnstile_cli.api.Api` they get."""
+"""How a command finds the service: the options that commands share, and the
+:class:`~turnstile_cli.api.Api` they get."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def command_group(help: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
 
 
 def with_api(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that say how to connect, and passes the connected Api as its first argument.
+    """Gives a command the options that say how to connect, and passes the connected Api as its
+    first argument.
 
     The command keeps its other parameters; ``output`` is passed on as a keyword.
     """
@@ -138,7 +140,8 @@ class Running(Protocol):
 
 
 def running_service(home: Path) -> Running | None:
-    """Returns the server that runs in ``home``, else the emulated deployment there or in ``aws`` below; None if none does."""
+    """Returns the server that runs in ``home``, else the emulated deployment there or in ``aws``
+    below; None if none does."""
     from turnstile_server import NotRunning, Server
 
     try:

@@ -30,7 +30,8 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """``catalog.namespace.table``, or ``namespace.table`` in catalog ``main``; raises a usage error."""
+        """``catalog.namespace.table``, or ``namespace.table`` in catalog ``main``; raises a usage
+        error."""
         levels = _levels(text)
         if len(levels) < 2:
             raise usage(f"'{text}' does not name a table", "write namespace.table or catalog.namespace.table")
@@ -54,7 +55,8 @@ class TableName:
         return api.get(self.path, content="true")
 
     def table_id(self, api: Api) -> str:
-        """The table's id, also of a table that cannot be loaded because it recovers; raises CliError if there is none."""
+        """The table's id, also of a table that cannot be loaded because it recovers; raises
+        CliError if there is none."""
         for row in api.pages(f"{self.namespace_path}/tables", "tables"):
             if row["name"].lower() == self.table.lower():
                 return str(row["table_id"])
@@ -75,7 +77,8 @@ class NamespaceName:
 
     @classmethod
     def parse(cls, text: str) -> NamespaceName:
-        """``catalog.namespace`` with all levels, or one name alone: a namespace at the top of catalog ``main``; raises a usage error."""
+        """``catalog.namespace`` with all levels, or one name alone: a namespace at the top of
+        catalog ``main``; raises a usage error."""
         catalog, *levels = _levels(text)
         return cls(catalog, ".".join(levels)) if levels else cls(CATALOG, catalog)
 

@@ -120,7 +120,8 @@ def span(ms: float) -> str:
 
 
 def report_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Makes a command print its errors in the format of ``--output`` and end with the documented exit code."""
+    """Makes a command print its errors in the format of ``--output`` and end with the documented
+    exit code."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

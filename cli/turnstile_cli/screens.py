@@ -1,4 +1,5 @@
-"""Screens that are drawn anew every few seconds until Ctrl-C; where there is no terminal they are printed."""
+"""Screens that are drawn anew every few seconds until Ctrl-C; where there is no terminal they are
+printed."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ class Folder:
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree of folders. Paths in it are relative to its root; the root's is empty, others end with ``/``.
+    """A tree of folders. Paths in it are relative to its root; the root's is empty, others end with
+    ``/``.
 
     Attributes:
         root: its location, without a slash at the end.
@@ -286,7 +287,8 @@ def _of_glue(database: str) -> Iterator[SourceTable]:
 
 
 def _glue_table(database: str, row: dict[str, Any]) -> SourceTable:
-    """A table of Glue: Spark keeps its provider and a path in the parameters, Athena and Iceberg a table_type."""
+    """A table of Glue: Spark keeps its provider and a path in the parameters, Athena and Iceberg a
+    table_type."""
     parameters, storage = row.get("Parameters") or {}, row.get("StorageDescriptor") or {}
     path = (storage.get("SerdeInfo") or {}).get("Parameters", {}).get("path", "")
     location = path or storage.get("Location") or ""

@@ -1,8 +1,10 @@
-"""The gateway's authorizer: from a bearer token to a verdict, which the gateway keeps beside the token for five minutes.
+"""The gateway's authorizer: from a bearer token to a verdict, which the gateway keeps beside the
+token for five minutes.
 
-It adds a verdict or adds none; it never refuses. A refusal of the gateway's would be a 403 without a body that any client
-understands, and it would be kept. So a request without a verdict goes on to its function, which judges the token with the
-same code and refuses it in the shape of its API (docs/decisions/0011-authentication.md).
+It adds a verdict or adds none; it never refuses. A refusal of the gateway's would be a 403 without
+a body that any client understands, and it would be kept. So a request without a verdict goes on to
+its function, which judges the token with the same code and refuses it in the shape of its API
+(docs/decisions/0011-authentication.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The scheduled function that does light work on Delta tables: checkpoints, version checksums, log compaction files."""
+"""The scheduled function that does light work on Delta tables: checkpoints, version checksums, log
+compaction files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The calls of the HTTP API (``docs/api.md``) that the client makes, one method each, and their responses.
+"""The calls of the HTTP API (``docs/api.md``) that the client makes, one method each, and their
+responses.
 
-All calls raise :class:`turnstile_http.errors.ApiError`, ``InvalidName`` before anything is sent. Reads and idempotent calls are repeated while the failure is
-transient; so are changes of the catalog, under a key by which the server makes them once.
+All calls raise :class:`turnstile_http.errors.ApiError`, ``InvalidName`` before anything is sent.
+Reads and idempotent calls are repeated while the failure is transient; so are changes of the
+catalog, under a key by which the server makes them once.
 """
 
 from __future__ import annotations
@@ -61,8 +63,8 @@ class Api:
         return [(t["name"], t["table_id"]) for t in listed if t["format"] == "delta"]
 
     def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> dict[str, Any]:
-        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it).
-        ``new_namespace``: the namespace is not there yet."""
+        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind
+        (gc removes it). ``new_namespace``: the namespace is not there yet."""
         route = self._namespace(namespace, "staging-tables")
         body: dict[str, Any] = {"name": checked(table, "table")}
         if new_namespace:
@@ -96,8 +98,10 @@ class Api:
     def undrop(
         self, namespace: str, table: str, *, name: str | None, to: str | None, at: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Brings back the table that was dropped last under this name, as ``name`` in the namespace ``to`` if given; returns
-        its entry. ``at``: a moment at which it was there, as bodies have it."""
+        """Brings back the table that was dropped last under this name, as ``name`` in the namespace
+        ``to`` if given; returns its entry. ``at``: a moment at which it was there, as bodies have
+        it.
+        """
         body = {key: value for key, value in (("name", name), ("namespace", to), ("at", at)) if value is not None}
         route = self._table(namespace, table, "undrop")
         return self.http.call("undrop", "POST", route, body, change=True)  # type: ignore[no-any-return]
@@ -193,7 +197,8 @@ class Api:
         return self.http.call("vacuum", "POST", path("v1", "tables", table_id, "vacuums"), body)  # type: ignore[no-any-return]
 
     def plan(self, table_id: str, question: dict[str, Any]) -> dict[str, Any]:
-        """A page of the files of a table that may have rows which satisfy a predicate; changes nothing."""
+        """A page of the files of a table that may have rows which satisfy a predicate; changes
+        nothing."""
         return self.http.call("plan", "POST", path("v1", "tables", table_id, "plan"), question)  # type: ignore[no-any-return]
 
     def pins(self, table_id: str) -> dict[str, Any]:
@@ -201,19 +206,22 @@ class Api:
         return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))  # type: ignore[no-any-return]
 
     def begin_maintenance(self, table_id: str, term_ms: int) -> dict[str, Any]:
-        """Begins a run of maintenance if something is due: a single attempt, since a second one would find the table leased by the first."""
+        """Begins a run of maintenance if something is due: a single attempt, since a second one
+        would find the table leased by the first."""
         route = path("v1", "tables", table_id, "maintenance-runs")
         return self.http.once("begin maintenance", "POST", route, {"term_ms": term_ms})  # type: ignore[no-any-return]
 
     def update_maintenance(self, table_id: str, attempt: int, update: dict[str, Any]) -> dict[str, Any]:
-        """Renews or ends a run; 409 ``ConcurrentChange`` if it is another process's by now, or ended before."""
+        """Renews or ends a run; 409 ``ConcurrentChange`` if it is another process's by now, or
+        ended before."""
         route = path("v1", "tables", table_id, "maintenance-runs", str(attempt))
         return self.http.call("update maintenance", "POST", route, update)  # type: ignore[no-any-return]
 
     # -- several tables -------------------------------------------------------------------------------------------------
 
     def transact(self, group: dict[str, Any]) -> dict[str, Any]:
-        """Proposes a group of commits, or of commits with changes and reads of the catalog: a single attempt (``groups.ratify_group`` repeats it)."""
+        """Proposes a group of commits, or of commits with changes and reads of the catalog: a
+        single attempt (``groups.ratify_group`` repeats it)."""
         at_catalog = ("catalogs", self.catalog) if "changes" in group else ()
         return self.http.once("transaction", "POST", path("v1", *at_catalog, "transactions"), group)  # type: ignore[no-any-return]
 
@@ -231,7 +239,8 @@ class Api:
         return self.http.call("entry", "GET", path("v1", "transactions", id))  # type: ignore[no-any-return]
 
     def resume(self, id: str, catalog: str = "") -> dict[str, Any]:
-        """Commits an announced transaction, of ``catalog`` if its entry names one; answered as :meth:`transact`. Idempotent."""
+        """Commits an announced transaction, of ``catalog`` if its entry names one; answered as
+        :meth:`transact`. Idempotent."""
         at_catalog = ("catalogs", catalog) if catalog else ()
         return self.http.call("resume", "POST", path("v1", *at_catalog, "transactions", id, "resume"))  # type: ignore[no-any-return]
 
@@ -249,7 +258,8 @@ class Api:
         self.http.call("release", "DELETE", path("v1", "reservations", id))
 
     def cut(self, tables: list[str], at_ms: int | None = None) -> list[CutEntry]:
-        """Tables, by uuid or ``namespace.table``, with their latest versions at one moment: now, or ``at_ms``."""
+        """Tables, by uuid or ``namespace.table``, with their latest versions at one moment: now, or
+        ``at_ms``."""
         named = [table if is_uuid(table) else f"{self.catalog}.{table}" for table in tables]
         body = {"tables": named} | ({} if at_ms is None else {"at_ms": at_ms})
         response = self.http.call("snapshot", "POST", path("v1", "snapshots"), body)
@@ -260,9 +270,10 @@ class Api:
 class Commit:
     """A ratified commit, as the server has it.
 
-    ``timestamp``: in-commit timestamp, ms since the epoch; ``modified``: ms since the epoch, the modification time that
-    every client reports for its file; ``name``: file under ``_delta_log/_staged_commits``; ``size``: bytes, None when the
-    response has none; ``kind``: "staged" or "inline"; ``published``: whether ``_delta_log`` has it.
+    ``timestamp``: in-commit timestamp, ms since the epoch; ``modified``: ms since the epoch, the
+    modification time that every client reports for its file; ``name``: file under
+    ``_delta_log/_staged_commits``; ``size``: bytes, None when the response has none; ``kind``:
+    "staged" or "inline"; ``published``: whether ``_delta_log`` has it.
     """
 
     version: int
@@ -309,7 +320,8 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class CutEntry:
-    """A table in a cut: its id, its name with the catalog, its version, and the in-commit timestamp (ms) of that."""
+    """A table in a cut: its id, its name with the catalog, its version, and the in-commit timestamp
+    (ms) of that."""
 
     table_id: str
     name: str
@@ -319,9 +331,11 @@ class CutEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as loaded by name: identity, location, metadata and tail in one consistent view. ``location`` has the
-    scheme that Spark uses. ``sent_ms``: ``time.time()`` in ms before the request was sent. ``pinned``: it is a clone,
-    which shows version ``tail.latest`` of the log of another table and no other."""
+    """A table as loaded by name: identity, location, metadata and tail in one consistent view.
+    ``location`` has the scheme that Spark uses. ``sent_ms``: ``time.time()`` in ms before the
+    request was sent. ``pinned``: it is a clone, which shows version ``tail.latest`` of the log of
+    another table and no other.
+    """
 
     name: str
     table_id: str

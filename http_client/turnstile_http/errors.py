@@ -11,8 +11,9 @@ _NOT_APPLIED = ("StorageFault", "StoreUnavailable", "ServerClosed", "NewerFormat
 class ApiError(Exception):
     """An error answer of the HTTP API, or no answer (``status`` 0).
 
-    ``status``: HTTP status; ``type``: the server's error type (``Unreachable`` when there was no answer);
-    ``body``: the whole ``error`` object; ``ambiguous``: the request may have been carried out although it failed.
+    ``status``: HTTP status; ``type``: the server's error type (``Unreachable`` when there was no
+    answer); ``body``: the whole ``error`` object; ``ambiguous``: the request may have been carried
+    out although it failed.
     """
 
     def __init__(self, status: int, type: str, message: str, body: dict[str, Any] | None = None) -> None:
@@ -36,7 +37,8 @@ class ApiError(Exception):
 
     @property
     def retry_after(self) -> float:
-        """Seconds the server asks to wait; 0 when it does not say. Of a group that several members refuse, all of them have to say so."""
+        """Seconds the server asks to wait; 0 when it does not say. Of a group that several members
+        refuse, all of them have to say so."""
         answers = [self.body, *(self.body.get("members") or ())]
         waits = [float(answer.get("retry_after_ms") or 0) / 1000 for answer in answers[1:] or answers]
         return max(waits) if all(waits) else 0.0

@@ -1,4 +1,5 @@
-"""HTTP to the Turnstile server: keep-alive, bearer token, retries with full jitter inside a deadline, typed errors."""
+"""HTTP to the Turnstile server: keep-alive, bearer token, retries with full jitter inside a
+deadline, typed errors."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ class Http:
         return self._client.is_closed
 
     def reach(self, until_s: float = REACH_S) -> None:
-        """Returns when something answers at the URL; raises :class:`ApiError` ``Unreachable`` after ``until_s`` seconds in which nothing did."""
+        """Returns when something answers at the URL; raises :class:`ApiError` ``Unreachable`` after
+        ``until_s`` seconds in which nothing did."""
 
         def attempt() -> None:
             try:
@@ -136,9 +138,10 @@ class Http:
     ) -> Any:
         """A request that is repeated while the failure is transient, until the deadline.
 
-        ``change``: of the catalog. All attempts carry one ``Idempotency-Key``: however many of them arrive, the server makes
-        the change once and answers all alike. After a lost answer only a success, or a refusal that the server remembers by the
-        key, is an outcome; when there is none until the deadline, an :class:`ApiError` of the type ``OutcomeUnknown`` is raised.
+        ``change``: of the catalog. All attempts carry one ``Idempotency-Key``: however many of them
+        arrive, the server makes the change once and answers all alike. After a lost answer only a
+        success, or a refusal that the server remembers by the key, is an outcome; when there is
+        none until the deadline, an :class:`ApiError` of the type ``OutcomeUnknown`` is raised.
         """
         headers = {"Idempotency-Key": str(uuid.uuid4())} if change else None
         is_open = False
@@ -164,7 +167,8 @@ class Http:
             raise
 
     def retrying(self, until: float) -> Callable[[Callable[[], T]], T]:
-        """Repeats a function while it raises transient :class:`ApiError`, until ``time.monotonic()`` is ``until``."""
+        """Repeats a function while it raises transient :class:`ApiError`, until
+        ``time.monotonic()`` is ``until``."""
 
         def repeated(attempt: Callable[[], T]) -> T:
             with WAIT_REPORTER.of(self.url) as wait:
@@ -206,7 +210,8 @@ def _error(response: httpx.Response) -> ApiError:
 
 
 def _of_gateway(response: httpx.Response) -> ApiError | None:
-    """The refusal of a gateway in front of the server, which says less than the server would; None for other answers."""
+    """The refusal of a gateway in front of the server, which says less than the server would; None
+    for other answers."""
     status, sent = response.status_code, "authorization" in response.request.headers
     if status == 401:
         message = "the token was not accepted" if sent else "no token was sent, and one is needed"

@@ -1,5 +1,5 @@
-"""The rules for names of catalogs, namespaces and tables. The server has them too; held here, no text that is no name reaches a
-route of its API."""
+"""The rules for names of catalogs, namespaces and tables. The server has them too; held here, no
+text that is no name reaches a route of its API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def checked(name: str, what: str) -> str:
 
 
 def dotted(levels: Iterable[str]) -> str:
-    """The name of a namespace; raises as :func:`checked`. A level with a dot in it would name another namespace."""
+    """The name of a namespace; raises as :func:`checked`. A level with a dot in it would name
+    another namespace."""
     return ".".join([checked(level, "namespace") for level in levels])
 
 

@@ -47,8 +47,8 @@ class OutcomeUnknown(Exception):
 def ratify(api: Api, proposal: Proposal, deadline: float) -> Ratified:
     """Sends ``proposal`` until it is ratified or refused for good, at most ``deadline`` seconds.
 
-    Raises :class:`ApiError` when the proposal was refused and can never become ratified any more, and
-    :class:`OutcomeUnknown` when the deadline passed without that being known.
+    Raises :class:`ApiError` when the proposal was refused and can never become ratified any more,
+    and :class:`OutcomeUnknown` when the deadline passed without that being known.
     """
     until = time.monotonic() + deadline
     open_attempt = False  # an attempt was made that may have been, or may still be, carried out

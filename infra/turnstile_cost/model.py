@@ -144,9 +144,11 @@ class Workload:
 
     Args:
         commits: how many.
-        staged: the share of them that is staged, 0 to 1; the client's own put of each file is counted as well.
+        staged: the share of them that is staged, 0 to 1; the client's own put of each file is
+            counted as well.
         per_batch: how many the stream hands over at once: 1 where they come seldom.
-        bus: whether events are sent to a bus of EventBridge; each version has one, and each batch one more.
+        bus: whether events are sent to a bus of EventBridge; each version has one, and each batch
+            one more.
     """
 
     commits: float = 1e6
@@ -181,8 +183,10 @@ PARTS: Final = {"sweep": 64, "events": 256, "light work": 1_000, "collect": 16_3
 
 @dataclass(frozen=True)
 class Idle:
-    """A deployment in which nothing happens, for a month. ``table_bytes``: all rows of a Delta table; ``metrics``: the parameter
-    MetricsDetail; ``snapshots``: versions of the commit function that are kept as snapshots (the parameter SnapStart)."""
+    """A deployment in which nothing happens, for a month. ``table_bytes``: all rows of a Delta
+    table; ``metrics``: the parameter MetricsDetail; ``snapshots``: versions of the commit function
+    that are kept as snapshots (the parameter SnapStart).
+    """
 
     tables: int = 100
     catalogs: int = 1
@@ -253,16 +257,19 @@ FIGURES_OF_OPERATION: Final = 3
 """Of each operation of the API that is in use, where all are wanted."""
 
 IDLE_HOURS: Final = {"sweep": 1.0, "maintenance": 1.0, "collect": 1 / 24}
-"""The share of the hours in which a run of each kind happens while nothing else does. A metric is paid for by the hours that have a value."""
+"""The share of the hours in which a run of each kind happens while nothing else does. A metric is
+paid for by the hours that have a value."""
 
 
 def idle_metrics(detail: Detail) -> float:
-    """How many metrics are paid for while nothing happens: of the default none, since a figure of 0 is not sent."""
+    """How many metrics are paid for while nothing happens: of the default none, since a figure of 0
+    is not sent."""
     return sum(FIGURES[run] * share for run, share in IDLE_HOURS.items()) if detail == "all" else 0.0
 
 
 def most_metrics(detail: Detail, operations: int = 0) -> int:
-    """How many there are at most, with so many operations of the API in use: of the default, if everything fails in every hour."""
+    """How many there are at most, with so many operations of the API in use: of the default, if
+    everything fails in every hour."""
     if detail == "all":
         return sum(FIGURES.values()) + FIGURES_OF_OPERATION * operations
     return FIGURES_OF_ALARMS if detail == "alarms" else 0
@@ -283,7 +290,8 @@ SNAPSHOT_GB: Final = 1.0
 
 
 def warmth(deployment: Idle, at: Prices) -> dict[str, float]:
-    """Dollars a month for snapshots of the commit function, whether or not anything starts from them; and for each start from one."""
+    """Dollars a month for snapshots of the commit function, whether or not anything starts from
+    them; and for each start from one."""
     return {
         "snapshots": deployment.snapshots * SNAPSHOT_GB * at.snapstart_gb_second * SECONDS_A_MONTH,
         "a start": SNAPSHOT_GB * at.snapstart_restored_gb,

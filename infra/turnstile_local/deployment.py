@@ -1,4 +1,5 @@
-"""Deploys template.yaml to the emulator: packs the functions, and creates or updates the CloudFormation stack."""
+"""Deploys template.yaml to the emulator: packs the functions, and creates or updates the
+CloudFormation stack."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Template = dict[str, Any]
 DEPLOY_SECONDS: Final = 60.0
 
 TEMPLATE_KEY: Final = "template.json"
-"""The template goes the way that `sam deploy` sends it, through a bucket: sent along it may have 51,200 bytes only."""
+"""The template goes the way that `sam deploy` sends it, through a bucket: sent along it may have
+51,200 bytes only."""
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The same sources must give the same archive, whenever and wherever they are packed."""
@@ -89,7 +91,8 @@ def keep_secret(url: str, keys: Keys, members: Mapping[str, str]) -> None:
 
 
 def parameters_for(lake_root: str, token: str, overrides: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Parameters of template.yaml for a throw-away stack; as ``Deployment.of``. One that is not open needs ``keep_secret`` first."""
+    """Parameters of template.yaml for a throw-away stack; as ``Deployment.of``. One that is not
+    open needs ``keep_secret`` first."""
     is_open = not (token or overrides.get("StaticTokens") or overrides.get("OidcIssuer"))
     return {
         "LakeRoot": lake_root,
@@ -231,7 +234,8 @@ def deploy(url: str, keys: Keys, package: Package, parameters: dict[str, str]) -
 
 
 def _refused(error: Any) -> StackError:
-    """CloudFormation checks the template's rules and the patterns of its parameters before it creates anything."""
+    """CloudFormation checks the template's rules and the patterns of its parameters before it
+    creates anything."""
     return StackError(
         f"template.yaml refuses these parameters: {error.response['Error']['Message']}",
         remedy="docs/deploy.md explains them",

@@ -1,8 +1,10 @@
-"""template.yaml and its built layers on an emulator of AWS that runs already: ``python -m turnstile_local.emulator --lake s3://lake/w``.
+"""template.yaml and its built layers on an emulator of AWS that runs already: ``python -m
+turnstile_local.emulator --lake s3://lake/w``.
 
-The emulator is found as LocalStack's own tools find theirs (``localstack-client``): ``AWS_ENDPOINT_URL``, else ``LOCALSTACK_HOST``, else
-port 4566 of this machine. The layers are built as for AWS (``layers/build.py``), but for this machine's architecture and the Python that
-runs this, by which such an emulator runs functions. Tried with ministack (tests/artefacts), and with no other.
+The emulator is found as LocalStack's own tools find theirs (``localstack-client``):
+``AWS_ENDPOINT_URL``, else ``LOCALSTACK_HOST``, else port 4566 of this machine. The layers are built
+as for AWS (``layers/build.py``), but for this machine's architecture and the Python that runs this,
+by which such an emulator runs functions. Tried with ministack (tests/artefacts), and with no other.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Deployed(NamedTuple):
 
 
 def endpoint() -> str:
-    """The address of the emulator that runs. Raises StackError if the environment names none that can be read."""
+    """The address of the emulator that runs. Raises StackError if the environment names none that
+    can be read."""
     try:
         address: str | None = config.get_service_endpoint("cloudformation")
     except RuntimeError as error:
@@ -94,7 +97,8 @@ def deploy_to(address: str, lake_root: str, token: str, *, layers: Mapping[str, 
 
 @contextmanager
 def started(folder: Path) -> Iterator[str]:
-    """The address of a ministack of its own, in an environment that has it and no Turnstile. Ends with the block. Raises StackError."""
+    """The address of a ministack of its own, in an environment that has it and no Turnstile. Ends
+    with the block. Raises StackError."""
     python = folder / "environment" / "bin" / "python"
     for command in (
         [sys.executable, "-m", "venv", str(folder / "environment")],

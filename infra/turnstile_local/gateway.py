@@ -223,7 +223,8 @@ class Checkpoint:
         self.note_deployment()
 
     def is_saved(self) -> bool:
-        """Whether the tables on disk are younger than their last change: the emulator reports no error of writing them."""
+        """Whether the tables on disk are younger than their last change: the emulator reports no
+        error of writing them."""
         try:
             return self._layout.tables.stat().st_mtime >= self._written_before - FILE_CLOCK_SECONDS
         except FileNotFoundError:
@@ -249,7 +250,8 @@ def _empty(folder: Path) -> None:
 
 
 def _raise_open_files() -> None:
-    """Takes all the descriptors the system gives: every client connection and every function needs some."""
+    """Takes all the descriptors the system gives: every client connection and every function needs
+    some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -50,8 +50,9 @@ class Refusal(NamedTuple):
 
 
 class Guard:
-    """Decides by path and headers alone. ``access_key`` is the id of the home's key, ``is_session`` tells whether an id is that
-    of a session which the emulated STS issued and which has not ended."""
+    """Decides by path and headers alone. ``access_key`` is the id of the home's key, ``is_session``
+    tells whether an id is that of a session which the emulated STS issued and which has not ended.
+    """
 
     def __init__(self, access_key: str, is_session: Callable[[str], bool]) -> None:
         self._access_key, self._is_session = access_key, is_session
@@ -106,7 +107,8 @@ def headers_of(scope: Scope) -> dict[str, list[str]]:
 
 
 def without_cors(send: Send) -> Send:
-    """``send`` that leaves out every header by which a browser would let another origin read the answer."""
+    """``send`` that leaves out every header by which a browser would let another origin read the
+    answer."""
 
     async def stripped(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -36,7 +36,8 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by the running gateway for as long as it lives, so that a left-over pid is not taken for a live one."""
+        """Held by the running gateway for as long as it lives, so that a left-over pid is not taken
+        for a live one."""
         return self.home / "stack.lock"
 
     @property
@@ -87,12 +88,14 @@ class Layout:
 
     @property
     def running(self) -> Path:
-        """There while a stack runs, and left over by one that was killed, or could not write its tables."""
+        """There while a stack runs, and left over by one that was killed, or could not write its
+        tables."""
         return self.state / "running"
 
     @property
     def lost(self) -> Path:
-        """There from a start after a kill until every table has been marked ``recovering``; its time is that of the tables."""
+        """There from a start after a kill until every table has been marked ``recovering``; its
+        time is that of the tables."""
         return self.state / "lost"
 
     def note_start(self) -> None:

@@ -115,7 +115,8 @@ def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = Non
 
 
 def _listen(port: int) -> socket.socket:
-    """A listening socket, bound before anything starts: a taken port is an error at once and not a timeout."""
+    """A listening socket, bound before anything starts: a taken port is an error at once and not a
+    timeout."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,7 +1,8 @@
-"""Where the emulator and its web server are changed, and why. Each patch is one function, applied before they start.
+"""Where the emulator and its web server are changed, and why. Each patch is one function, applied
+before they start.
 
-They are changed in memory, in the gateway's process only. A test starts the stack and checks the effect of each, so
-that a new version that no longer needs or no longer fits a patch is noticed.
+They are changed in memory, in the gateway's process only. A test starts the stack and checks the
+effect of each, so that a new version that no longer needs or no longer fits a patch is noticed.
 """
 
 from __future__ import annotations
@@ -81,8 +82,9 @@ def keep_function_log(layout: Layout) -> None:
 def queue_for_a_worker() -> None:
     """Let requests wait for one of a few processes of a function instead of starting one for each.
 
-    Every process costs half a second of processor time to start; thirty writers at once would spend their time on
-    nothing else. No function of this project calls another, so waiting cannot lock up.
+    Every process costs half a second of processor time to start; thirty writers at once would spend
+    their time on nothing else. No function of this project calls another, so waiting cannot lock
+    up.
     """
     from ministack.services import lambda_svc
 
@@ -103,8 +105,8 @@ def queue_for_a_worker() -> None:
 def ignore_h2c_upgrade() -> None:
     """Answer ``Upgrade: h2c`` in HTTP/1.1, as a server may.
 
-    Java's HTTP client offers the upgrade with its first request. The web server would accept it and then speak
-    HTTP/2 with a client that may have sent a body along.
+    Java's HTTP client offers the upgrade with its first request. The web server would accept it and
+    then speak HTTP/2 with a client that may have sent a body along.
     """
     from hypercorn.protocol import h11
 
@@ -150,7 +152,8 @@ def sign_by_random_keys() -> None:
 
 
 def is_session(access_key: str) -> bool:
-    """Whether this is the id of a key that the emulated STS issued and that has not ended. Not a patch: asked by the guard."""
+    """Whether this is the id of a key that the emulated STS issued and that has not ended. Not a
+    patch: asked by the guard."""
     from ministack.services import sts
 
     session = sts._sessions.get(access_key)  # noqa: SLF001
@@ -160,8 +163,8 @@ def is_session(access_key: str) -> bool:
 def restart_stream_at_its_start() -> None:
     """Forget how far a stream was read when the emulator stopped.
 
-    It keeps that position over a restart, but not the records, which are numbered from nought again: the consumer
-    would be deaf until as many records have come as before.
+    It keeps that position over a restart, but not the records, which are numbered from nought
+    again: the consumer would be deaf until as many records have come as before.
     """
     from ministack.services import lambda_svc
 

@@ -33,7 +33,8 @@ _FLAGS: Final = frozenset({"DisableExecuteApiEndpoint"})
 class Deployed:
     """A stack as its template and the emulator say it.
 
-    ``template`` has its short tags written out. ``physical`` maps the logical name of each resource that is there to its id.
+    ``template`` has its short tags written out. ``physical`` maps the logical name of each resource
+    that is there to its id.
     """
 
     template: dict[str, Any]
@@ -42,7 +43,8 @@ class Deployed:
     arns: Mapping[str, str]
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Properties, with their values filled in, of the resources of a kind that the stack's conditions let be."""
+        """Properties, with their values filled in, of the resources of a kind that the stack's
+        conditions let be."""
         found = {}
         for name, resource in self.template["Resources"].items():
             condition = resource.get("Condition")
@@ -104,7 +106,8 @@ class Deployed:
 
 
 def deployed(address: str, stack: str, template: Path) -> Deployed:
-    """The stack of that name at ``address``, which was deployed from ``template``. Raises StackError if there is none."""
+    """The stack of that name at ``address``, which was deployed from ``template``. Raises
+    StackError if there is none."""
     formation = aws_client("cloudformation", address, KEYS)
     functions = aws_client("lambda", address, KEYS)
     try:

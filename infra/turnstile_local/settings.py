@@ -24,17 +24,20 @@ HEALTH: Final = "/_turnstile/health"
 SAVE: Final = "/_turnstile/save"
 """POST, signed: write everything to disk now."""
 OPEN: Final = "/_turnstile/open"
-"""POST, signed: serve the API, which a stack that was killed does not do before its tables were marked."""
+"""POST, signed: serve the API, which a stack that was killed does not do before its tables were
+marked."""
 
 API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg", "/ui")
-"""Paths below which everything belongs to the API. A bucket of one of these names could not be reached by its path."""
+"""Paths below which everything belongs to the API. A bucket of one of these names could not be
+reached by its path."""
 
 ACCESS_KEY: Final = "AWS_ACCESS_KEY_ID"
 SECRET_KEY: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 (a name)
 """Where clients of AWS, and the emulator itself, look for their key."""
 
 CONCURRENCY: Final = min(16, max(4, os.cpu_count() or 4))
-"""Processes a function may have at a time. AWS has a thousand, a laptop has not; further requests wait their turn."""
+"""Processes a function may have at a time. AWS has a thousand, a laptop has not; further requests
+wait their turn."""
 
 
 _FOREIGN: Final = (
@@ -46,7 +49,8 @@ _FOREIGN: Final = (
 
 
 class Keys(NamedTuple):
-    """The key by which clients of the emulated AWS sign: its id, which is a secret here as well, and its secret."""
+    """The key by which clients of the emulated AWS sign: its id, which is a secret here as well,
+    and its secret."""
 
     access_key: str
     secret_key: str
@@ -57,7 +61,8 @@ class Keys(NamedTuple):
 
 
 def client_environment(url: str, keys: Keys) -> dict[str, str]:
-    """Environment variables that point AWS clients (boto3, S3A, deltalake) at the stack. Secret, as ``keys`` are."""
+    """Environment variables that point AWS clients (boto3, S3A, deltalake) at the stack. Secret, as
+    ``keys`` are."""
     return {
         "AWS_ENDPOINT_URL": url,
         ACCESS_KEY: keys.access_key,

@@ -32,7 +32,8 @@ _BOOTSTRAP_SECONDS: Final = 40.0
 
 
 class Stack:
-    """A running stack. Get one with :meth:`start` or :meth:`attach`; it is a context manager that stops it.
+    """A running stack. Get one with :meth:`start` or :meth:`attach`; it is a context manager that
+    stops it.
 
     ``url`` is the one base URL: the API below ``/v1``, the emulated AWS everywhere else.
     """
@@ -83,7 +84,8 @@ class Stack:
         return cls(layout, state)
 
     def stop(self) -> None:
-        """Stop it in order: requests in flight end, state is written. Raises StackError if it had to be killed."""
+        """Stop it in order: requests in flight end, state is written. Raises StackError if it had
+        to be killed."""
         with locked(self._layout.starting):
             if is_locked(self._layout.lock):
                 launch.stop(self._layout, self._state.pid, self._process)
@@ -196,7 +198,8 @@ class Stack:
 
 
 def first_bytes(home: Path, bucket: str, key: str, count: int) -> bytes | None:
-    """The first ``count`` bytes of an object, None if the stack of ``home`` does not run or has no such object."""
+    """The first ``count`` bytes of an object, None if the stack of ``home`` does not run or has no
+    such object."""
     try:
         response = Stack.attach(home).aws("s3").get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{count - 1}")
         return bytes(response["Body"].read())
@@ -266,14 +269,16 @@ def _start(
 
 
 class _Lost(NamedTuple):
-    """``since_ms`` when the tables were written for the last time, 0 if never; ``tables`` how many were marked recovering."""
+    """``since_ms`` when the tables were written for the last time, 0 if never; ``tables`` how many
+    were marked recovering."""
 
     since_ms: int
     tables: int
 
 
 def _resume_after_kill(layout: Layout, url: str, keys: Keys, outputs: dict[str, str]) -> _Lost:
-    """Stops every table until its log has been looked at, then serves the API and begins to look. Raises StackError."""
+    """Stops every table until its log has been looked at, then serves the API and begins to look.
+    Raises StackError."""
     functions = aws_client("lambda", url, keys)
     try:
         response = functions.invoke(FunctionName=outputs["SweepFunction"], Payload=b'{"restored": true}')
@@ -314,7 +319,8 @@ def _read_text(path: Path) -> str:
 
 
 def _bootstrap(url: str, token: str) -> None:
-    """Creates catalog ``main`` and its namespace ``default`` unless they exist, which also warms up both API functions.
+    """Creates catalog ``main`` and its namespace ``default`` unless they exist, which also warms up
+    both API functions.
 
     Raises StackError when the API refuses for another reason than that they are there already.
     """

@@ -42,8 +42,11 @@ def _was_there(_: Action) -> bool:
 
 
 class ReadJudge:
-    """Judges one read by the commits after it. ``predicate`` None: every row was read. ``was_read``: whether a file that a commit removed, and that was there when
-    the table was read, may have had rows which satisfy the predicate; it is asked where the ``remove`` itself does not exclude it."""
+    """Judges one read by the commits after it. ``predicate`` None: every row was read.
+    ``was_read``: whether a file that a commit removed, and that was there when the table was read,
+    may have had rows which satisfy the predicate; it is asked where the ``remove`` itself does not
+    exclude it.
+    """
 
     def __init__(
         self, predicate: Predicate | None, schema: TableSchema, was_read: Callable[[Action], bool] = _was_there

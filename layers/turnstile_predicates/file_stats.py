@@ -37,8 +37,10 @@ _MOMENT: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(\.\d{1,
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column by its stored name. ``kind`` None: nothing is known of its order. ``widened``: its type was widened (Delta protocol,
-    *Type Widening*), so older files have statistics in the old one."""
+    """A column by its stored name. ``kind`` None: nothing is known of its order. ``widened``: its
+    type was widened (Delta protocol, *Type Widening*), so older files have statistics in the old
+    one.
+    """
 
     physical: Column
     type: str
@@ -49,8 +51,8 @@ class Field:
 class TableSchema:
     """The columns of a table as its log names them.
 
-    ``schema``: the parsed ``schemaString``; ``partition_columns``: ``partitionColumns``; ``column_mapping``: the property
-    ``delta.columnMapping.mode`` (``none``, ``name``, ``id``).
+    ``schema``: the parsed ``schemaString``; ``partition_columns``: ``partitionColumns``;
+    ``column_mapping``: the property ``delta.columnMapping.mode`` (``none``, ``name``, ``id``).
     """
 
     def __init__(
@@ -201,9 +203,11 @@ def _at(values: Any, column: Column) -> Any:
 
 
 def _bound(field: Field, value: Any, side: int) -> Any:
-    """A minimum (``side`` -1) or maximum (+1) of the statistics as a bound of the values; None if it says nothing.
+    """A minimum (``side`` -1) or maximum (+1) of the statistics as a bound of the values; None if
+    it says nothing.
 
-    Statistics from before a type was widened are in the old type: of the types compared here only integers are then exact.
+    Statistics from before a type was widened are in the old type: of the types compared here only
+    integers are then exact.
     """
     if value is None or isinstance(value, bool) or (field.widened and field.kind != "integer"):
         return None

@@ -41,8 +41,10 @@ _EXACT: Final = frozenset(("integer", "decimal"))
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A literal that is not null. ``value`` by ``kind``: bool; int; Decimal; float; str; days since 1970-01-01; for both kinds
-    of timestamp microseconds since 1970-01-01 00:00 (UTC; local time for ``timestamp_ntz``)."""
+    """A literal that is not null. ``value`` by ``kind``: bool; int; Decimal; float; str; days since
+    1970-01-01; for both kinds of timestamp microseconds since 1970-01-01 00:00 (UTC; local time for
+    ``timestamp_ntz``).
+    """
 
     kind: Kind
     value: Any
@@ -251,7 +253,8 @@ def comparable(literal: Value, kind: Kind | None) -> bool:
 
 
 def _ends_before(values: Range, value: Any, *, strictly: bool) -> bool:
-    """Whether all numbers and strings of the range are less than ``value`` (``strictly``), or at most it."""
+    """Whether all numbers and strings of the range are less than ``value`` (``strictly``), or at
+    most it."""
     if values.high is None or (values.is_prefix and str(value).startswith(values.high)):
         return False
     return bool(values.high < value) if strictly else bool(values.high <= value)

@@ -13,7 +13,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def sql_of(predicate: Predicate | None) -> str | None:
-    """A predicate as the server reads it, true wherever ``predicate`` may be; None if it says nothing that can be written so."""
+    """A predicate as the server reads it, true wherever ``predicate`` may be; None if it says
+    nothing that can be written so."""
     text = None if predicate is None else _sql(predicate, exact=False)
     return None if text is None or len(text) > MAX_CHARACTERS else text
 
@@ -54,7 +55,8 @@ def _column(column: tuple[str, ...]) -> str:
 
 
 def _literal(value: Value) -> str | None:
-    """A literal as a text, which the server takes in the type of the column; None for one that has no text there."""
+    """A literal as a text, which the server takes in the type of the column; None for one that has
+    no text there."""
     try:
         match value.kind:
             case "date":

@@ -1,9 +1,10 @@
-"""The version of this code: the one place that functions, servers, clients and the command line ask.
+"""The version of this code: the one place that functions, servers, clients and the command line
+ask.
 
-``RELEASE`` is the release that this code is, or is on the way to: the next tag ``v<RELEASE>``. Code of a
-commit before the tag has a development version that names the commit (PEP 440), such as
-``0.1.0.dev938+g9c81052b``. Builds (``layers/build.py``, ``infra/wheels.py``, the Dockerfile) write the
-version into ``built.txt`` beside this module; in a checkout git says it.
+``RELEASE`` is the release that this code is, or is on the way to: the next tag ``v<RELEASE>``. Code
+of a commit before the tag has a development version that names the commit (PEP 440), such as
+``0.1.0.dev938+g9c81052b``. Builds (``layers/build.py``, ``infra/wheels.py``, the Dockerfile) write
+the version into ``built.txt`` beside this module; in a checkout git says it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _HERE: Final = Path(__file__).resolve().parent
 
 @cache
 def version() -> str:
-    """Returns the version of the code that runs; ``<RELEASE>+unknown`` where neither a build nor git says it."""
+    """Returns the version of the code that runs; ``<RELEASE>+unknown`` where neither a build nor
+    git says it."""
     built = _HERE / BUILT
     if built.is_file():
         return built.read_text().strip()
@@ -37,7 +39,8 @@ def of_checkout(root: Path) -> str | None:
 
 
 def of_description(description: str, count: str) -> str:
-    """Returns the version that ``git describe --long`` means; ``count`` is the number of commits so far."""
+    """Returns the version that ``git describe --long`` means; ``count`` is the number of commits so
+    far."""
     name = description.removesuffix("-dirty")
     changed = name != description
     tag, _, rest = name.partition("-")

@@ -1,4 +1,5 @@
-"""Delta tables of a Turnstile server in plain Python: create, append, overwrite and read, with Arrow's tables."""
+"""Delta tables of a Turnstile server in plain Python: create, append, overwrite and read, with
+Arrow's tables."""
 
 from turnstile_client.errors import (
     ApiError,

@@ -17,7 +17,8 @@ class ClientError(Exception):
 
 
 class Unsupported(ClientError):
-    """The table, or a property of it, needs something that this client does not do. Use an engine that does, such as Spark."""
+    """The table, or a property of it, needs something that this client does not do. Use an engine
+    that does, such as Spark."""
 
 
 class DataMismatch(ClientError, ValueError):
@@ -30,9 +31,11 @@ class StorageFailure(ClientError, OSError):
 
 
 class Conflict(ClientError):
-    """Another commit came first and decides against this one: read again, and run the operation again.
+    """Another commit came first and decides against this one: read again, and run the operation
+    again.
 
-    ``latest``: the table's newest version then, None where it is not known."""
+    ``latest``: the table's newest version then, None where it is not known.
+    """
 
     def __init__(self, message: str, latest: int | None) -> None:
         super().__init__(message)

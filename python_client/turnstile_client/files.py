@@ -60,7 +60,8 @@ class Writer:
         self.files = list[DataFile]()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows. Raises :class:`turnstile_client.errors.StorageFailure`, and :class:`turnstile_client.errors.DataMismatch` for a partition value that cannot be kept."""
+        """Writes rows. Raises :class:`turnstile_client.errors.StorageFailure`, and
+        :class:`turnstile_client.errors.DataMismatch` for a partition value that cannot be kept."""
         for texts, part in split(batch, self._partitions):
             file = self._open.pop(texts, None) or self._begun(texts)
             self._open[texts] = file  # the latest last
@@ -138,7 +139,8 @@ class Writer:
 
 
 def target_bytes(definition: Definition) -> int:
-    """The size at which files of a table are ended: its property ``delta.targetFileSize``, if that is a number of bytes, or with a unit."""
+    """The size at which files of a table are ended: its property ``delta.targetFileSize``, if that
+    is a number of bytes, or with a unit."""
     text = definition.properties.get("delta.targetFileSize", "").strip().lower()
     units = {"kb": 2**10, "k": 2**10, "mb": 2**20, "m": 2**20, "gb": 2**30, "g": 2**30, "b": 1, "": 1}
     number = text.rstrip("kmgb")

@@ -13,8 +13,10 @@ Entry = dict[str, Any]
 
 
 def history_of(api: Api, table_id: str, storage: Storage, limit: int) -> list[Entry]:
-    """The newest ``limit`` commits, the newest first; fewer where the log does not go back so far. One request, and one file of each commit.
-    Raises :class:`turnstile_http.errors.ApiError`, and :class:`turnstile_client.errors.StorageFailure`."""
+    """The newest ``limit`` commits, the newest first; fewer where the log does not go back so far.
+    One request, and one file of each commit. Raises :class:`turnstile_http.errors.ApiError`, and
+    :class:`turnstile_client.errors.StorageFailure`.
+    """
     tail = api.commits(table_id)  # commits that travelled in requests are files after it
     staged = {commit.version: commit.name for commit in tail.commits if commit.version > tail.floor}
     entries = list[Entry]()

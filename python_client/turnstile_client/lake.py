@@ -1,4 +1,5 @@
-"""The connection to a server: tables by name, new tables, and the server's credentials for their files."""
+"""The connection to a server: tables by name, new tables, and the server's credentials for their
+files."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def connect(
 
 
 class Lake:
-    """A catalog of a server. Made by :func:`connect`; ends its connections when it is closed, or with its ``with``."""
+    """A catalog of a server. Made by :func:`connect`; ends its connections when it is closed, or
+    with its ``with``."""
 
     def __init__(self, api: Api, s3: Mapping[str, str], deadline: float) -> None:
         self._api, self._s3, self._deadline = api, s3, deadline
@@ -89,30 +91,34 @@ class Lake:
     def create_namespace(
         self, name: str, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Creates a namespace in one that is there. Raises :class:`ApiError`: ``AlreadyExists``, ``NoSuchNamespace``, ..."""
+        """Creates a namespace in one that is there. Raises :class:`ApiError`: ``AlreadyExists``,
+        ``NoSuchNamespace``, ..."""
         self._api.create_namespace(name, comment, dict(properties or {}))
 
     def drop_namespace(self, name: str) -> bool:
-        """Drops an empty namespace; False where there is none. Raises :class:`ApiError`, such as ``NamespaceNotEmpty``."""
+        """Drops an empty namespace; False where there is none. Raises :class:`ApiError`, such as
+        ``NamespaceNotEmpty``."""
         return self._api.drop_namespace(name, cascade=False)
 
     def drop(self, name: str) -> bool:
-        """Drops the table ``namespace.table``, which can be brought back for a while; False where there is none. Raises
-        :class:`ApiError`."""
+        """Drops the table ``namespace.table``, which can be brought back for a while; False where
+        there is none. Raises :class:`ApiError`."""
         namespace, _, table = _full_name(name).rpartition(".")
         return self._api.drop(namespace, table)
 
     def undrop(self, name: str, *, to: str | None = None, at: int | dt.datetime | None = None) -> Table:
-        """Brings back the table that was dropped last under ``namespace.table``, with its rows and rights, and returns it. Possible until
-        the server has begun to remove its files.
+        """Brings back the table that was dropped last under ``namespace.table``, with its rows and
+        rights, and returns it. Possible until the server has begun to remove its files.
 
         Args:
             to: another full name, as when the old one is taken meanwhile.
-            at: when the table was there, a time with its zone or a number of the catalog's log: needed where more than 1,000
+            at: when the table was there, a time with its zone or a number of the catalog's log:
+                needed where more than 1,000
                 changes of the catalog followed the drop.
 
         Raises:
-            ApiError: ``NoSuchTable``, ``AlreadyExists``, ``CannotUndrop``, ``LocationOwned``, ``PermissionDenied``, ...
+            ApiError: ``NoSuchTable``, ``AlreadyExists``, ``CannotUndrop``, ``LocationOwned``,
+                ``PermissionDenied``, ...
             ValueError: ``at`` is a time without a zone.
         """
         namespace, _, table = _full_name(name).rpartition(".")
@@ -134,9 +140,11 @@ class Lake:
 
         Args:
             name: ``namespace.table``; the namespace has to be there.
-            schema: Arrow's, or data with the columns of the table (:func:`turnstile_client.table.stream_of` lists the types).
+            schema: Arrow's, or data with the columns of the table
+                (:func:`turnstile_client.table.stream_of` lists the types).
             partition_by: names of partition columns.
-            properties: of the table; Delta's own properties must be in ``SETTABLE`` (:mod:`turnstile_client.core.definitions`).
+            properties: of the table; Delta's own properties must be in ``SETTABLE``
+                (:mod:`turnstile_client.core.definitions`).
             comment: the purpose of the table.
             exist_ok: a table of that name is no error, also with other columns.
 
@@ -172,7 +180,8 @@ class Lake:
         properties: Mapping[str, str],
         comment: str | None,
     ) -> None:
-        """Stages a table, writes its version 0, and gives it its name. A crash in between leaves a staged table, which the server removes."""
+        """Stages a table, writes its version 0, and gives it its name. A crash in between leaves a
+        staged table, which the server removes."""
         staged = self._api.stage(namespace, table)
         definition = new_definition(fields, partitions, properties, tuple(staged["required_features"]))
         definition = replace(definition, properties={**staged["required_properties"], **properties})
@@ -185,7 +194,8 @@ class Lake:
         return Storage(location, self._s3, lambda: self._vended(table_id))
 
     def _vended(self, table_id: str) -> Vended | None:
-        """Credentials to read and write a table, or to read it where no more is permitted; None where the server vends none."""
+        """Credentials to read and write a table, or to read it where no more is permitted; None
+        where the server vends none."""
         for operation in ("READ_WRITE", "READ"):
             body = {"table_id": table_id, "operation": operation}
             try:
@@ -222,7 +232,8 @@ def _full_name(name: str) -> str:
 
 
 def _moment(at: int | dt.datetime) -> dict[str, int]:
-    """A moment of a catalog as bodies of requests have it. Raises ValueError for a time without a zone."""
+    """A moment of a catalog as bodies of requests have it. Raises ValueError for a time without a
+    zone."""
     if isinstance(at, int):
         return {"seq": at}
     if at.tzinfo is None:

@@ -43,8 +43,10 @@ class FileReader:
         self.schema = pa.schema([self._whole.field(name) for name in names])
 
     def rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
-        """The rows of files, in no particular order. Raises :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
-        :class:`turnstile_client.errors.StorageFailure`."""
+        """The rows of files, in no particular order. Raises
+        :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
+        :class:`turnstile_client.errors.StorageFailure`.
+        """
         with failures_at(self._storage.location):
             yield from self._rows(files, self._needed())
 

@@ -43,8 +43,10 @@ def checked_options(s3: Mapping[str, str] | None) -> dict[str, str]:
 
 
 class Storage:
-    """Files below ``location``. ``vend``: asks the server for credentials, None where it vends none; it is asked only for a table on S3 and a caller
-    without keys of its own. Raises :class:`Unsupported` for a location that is neither."""
+    """Files below ``location``. ``vend``: asks the server for credentials, None where it vends
+    none; it is asked only for a table on S3 and a caller without keys of its own. Raises
+    :class:`Unsupported` for a location that is neither.
+    """
 
     def __init__(self, location: str, s3: Mapping[str, str], vend: Callable[[], Vended | None]) -> None:
         parts = urlsplit(location)
@@ -93,8 +95,9 @@ class Storage:
         return f"{self.root}/{name}"
 
     def path_of_uri(self, text: str) -> str:
-        """Where the file system has a file, by a path of the log: percent-encoded, relative to the table or absolute. Raises :class:`Unsupported` for a
-        file in other storage than the table's."""
+        """Where the file system has a file, by a path of the log: percent-encoded, relative to the
+        table or absolute. Raises :class:`Unsupported` for a file in other storage than the table's.
+        """
         parts = urlsplit(text)
         if not parts.scheme:
             return self.path(unquote(text))
@@ -114,7 +117,8 @@ class Storage:
                 stream.write(content)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """The bytes of a file by its path in the file system. Raises :class:`turnstile_client.errors.StorageFailure`."""
+        """The bytes of a file by its path in the file system. Raises
+        :class:`turnstile_client.errors.StorageFailure`."""
         system = self.system()
         with failures_at(self.location), system.open_input_file(path) as file:
             file.seek(offset)

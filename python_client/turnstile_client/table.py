@@ -46,8 +46,8 @@ _CONFLICTS: Final = frozenset({"CommitVersionConflict", "CommitConflict", "Concu
 
 
 def stream_of(data: Any) -> pa.RecordBatchReader:
-    """Rows of a table of Arrow, or of anything that exports Arrow's C stream (Polars, DuckDB, ...), or a pandas DataFrame. Raises
-    :class:`DataMismatch` for anything else."""
+    """Rows of a table of Arrow, or of anything that exports Arrow's C stream (Polars, DuckDB, ...),
+    or a pandas DataFrame. Raises :class:`DataMismatch` for anything else."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -67,8 +67,8 @@ def stream_of(data: Any) -> pa.RecordBatchReader:
 
 
 class Table:
-    """A Delta table of a server, by its name. Nothing is kept between two calls but its identity and its storage. Not for several
-    threads at once."""
+    """A Delta table of a server, by its name. Nothing is kept between two calls but its identity
+    and its storage. Not for several threads at once."""
 
     def __init__(self, api: Api, name: str, storage: Callable[[str, str], Storage], deadline: float) -> None:
         self._api, self.name, self._open, self._deadline = api, name, storage, deadline
@@ -82,19 +82,23 @@ class Table:
         return int(self._loaded().tail.latest)
 
     def schema(self) -> pa.Schema:
-        """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for a type that is not known."""
+        """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for
+        a type that is not known."""
         return Definition.of_loaded(self._loaded().metadata).schema
 
     def history(self, limit: int = 20) -> list[dict[str, Any]]:
-        """The newest commits, the newest first: ``version``, ``timestamp`` in ms, ``operation``, ``parameters``, ``metrics``, ``engine`` and
-        ``id`` of each. Raises :class:`ApiError` and :class:`StorageFailure`."""
+        """The newest commits, the newest first: ``version``, ``timestamp`` in ms, ``operation``,
+        ``parameters``, ``metrics``, ``engine`` and ``id`` of each. Raises :class:`ApiError` and
+        :class:`StorageFailure`.
+        """
         state = self._loaded()
         return history_of(self._api, state.table_id, self._storage_of(state.table_id, state.location), limit)
 
     def to_polars(
         self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
     ) -> Any:
-        """The rows as a data frame of Polars. Raises as :meth:`scan`, and :class:`Unsupported` where Polars is not installed."""
+        """The rows as a data frame of Polars. Raises as :meth:`scan`, and :class:`Unsupported`
+        where Polars is not installed."""
         try:
             polars: Any = importlib.import_module("polars")
         except ImportError:
@@ -180,8 +184,8 @@ class Table:
         return int(self._proposed(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
 
     def delete(self, where: Where) -> int:
-        """Removes the rows that ``where`` is true of. A file of which all rows are removed is removed whole; others are written anew, one
-        after the other, each in memory.
+        """Removes the rows that ``where`` is true of. A file of which all rows are removed is
+        removed whole; others are written anew, one after the other, each in memory.
 
         Args:
             where: conditions on any columns (:mod:`turnstile_client.core.filters`).
@@ -191,7 +195,8 @@ class Table:
 
         Raises:
             Conflict: another commit came first. Nothing was changed; decide again.
-            Unsupported: also of a table with a change feed (``delta.enableChangeDataFeed``), where files would have to be written anew.
+            Unsupported: also of a table with a change feed (``delta.enableChangeDataFeed``), where
+                files would have to be written anew.
             DataMismatch, OutcomeUnknown, ApiError: as :meth:`append`.
         """
         id, state = str(uuid.uuid4()), self._loaded()
@@ -236,7 +241,8 @@ class Table:
     def read(
         self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
     ) -> pa.Table:
-        """The rows of a version, by default the latest, that ``where`` is true of; in no particular order. Raises as :meth:`scan`."""
+        """The rows of a version, by default the latest, that ``where`` is true of; in no particular
+        order. Raises as :meth:`scan`."""
         return self.scan(columns, where=where, version=version).read_all()
 
     def scan(
@@ -262,8 +268,8 @@ class Table:
         return pa.RecordBatchReader.from_batches(reader.schema, reader.rows(files))
 
     def outcome(self, id: str) -> int | None:
-        """The version of the commit with this id; None if no commit that the server remembers has it. It may still come, as long as an
-        attempt to make it is under way."""
+        """The version of the commit with this id; None if no commit that the server remembers has
+        it. It may still come, as long as an attempt to make it is under way."""
         state = self._loaded()
         found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
         return found.version if found.outcome == "ratified" else None
@@ -382,7 +388,8 @@ class Table:
     def _proposed(
         self, proposal: Proposal, writer: Writer, *, is_ticket: bool, keeps_files: bool = False
     ) -> dict[str, Any]:
-        """The commit as the server ratified it. Removes the files when it was refused for good, and only then."""
+        """The commit as the server ratified it. Removes the files when it was refused for good, and
+        only then."""
         try:
             return self._sent(proposal) if is_ticket else _shown(ratify(self._api, proposal, self._deadline).commit)
         except proposals.OutcomeUnknown as e:
@@ -452,7 +459,8 @@ def _shown(commit: Any) -> dict[str, Any]:
 
 
 def _columns(columns: Sequence[str] | None, definition: Definition) -> list[str]:
-    """The names of columns as the table has them. Raises :class:`DataMismatch` for one that it has not."""
+    """The names of columns as the table has them. Raises :class:`DataMismatch` for one that it has
+    not."""
     names = {name.lower(): name for name in definition.schema.names}
     if columns is None:
         return list(names.values())

@@ -1,4 +1,5 @@
-"""The main process of a server in the background: ``python -m turnstile_server``, with its settings in the environment."""
+"""The main process of a server in the background: ``python -m turnstile_server``, with its settings
+in the environment."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class Admission:
         turns: requests that are worked on at once.
         places: requests that are inside at once.
         body_s: how long a short body may take.
-        end: ends the wait for the body of a visit with a response; ``answer_early`` unless a test says otherwise.
+        end: ends the wait for the body of a visit with a response; ``answer_early`` unless a test
+            says otherwise.
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class Admission:
     def read_of_stranger(
         self, visit: Visit, read: Callable[[BodyLimit | None], bytes], limit: BodyLimit | None, length: int
     ) -> bytes:
-        """As ``read``, of a request that carries no token; such requests have a quarter of the turns. Raises Throttled beyond."""
+        """As ``read``, of a request that carries no token; such requests have a quarter of the
+        turns. Raises Throttled beyond."""
         if not self._strangers.acquire(blocking=False):
             raise Throttled("too many requests without a token are being received", retry_after_ms=_RETRY_MS)
         try:
@@ -201,7 +203,8 @@ class Admission:
         return visit.name
 
     def _forget(self, visit: Visit) -> bool:
-        """Whether it was this call that ended the reading: of its thread and the one that watches, one does."""
+        """Whether it was this call that ended the reading: of its thread and the one that watches,
+        one does."""
         try:
             del self._reading[visit]
         except KeyError:
@@ -216,8 +219,8 @@ def _late() -> Throttled:
 def answer_early(thread: int, response: Response) -> None:
     """Answers the request that a thread of granian works on, before the application does.
 
-    granian hands an application nothing to do so with; the frame that called it has the protocol of the request. Requires that the
-    thread stays in that request until this returns.
+    granian hands an application nothing to do so with; the frame that called it has the protocol of
+    the request. Requires that the thread stays in that request until this returns.
     """
     frame: FrameType | None = sys._current_frames().get(thread)  # noqa: SLF001 - no other name has it
     while frame is not None:

@@ -52,7 +52,8 @@ from turnstile_server.struct_file import StructFile
 T = TypeVar("T")
 
 FRAME_BYTES: Final = 80 * 1024 * 1024
-"""The largest request or response: an Iceberg table's metadata with everything around it (``http.METADATA_BYTES``)."""
+"""The largest request or response: an Iceberg table's metadata with everything around it
+(``http.METADATA_BYTES``)."""
 
 CONNECTIONS_MOST: Final = 256
 """Connections that an owner keeps; askers beyond apply their changes themselves."""
@@ -114,7 +115,8 @@ def drive(side: Generator[Step, bytes, T], connection: Connection, answer: Answe
 
 
 def serve(connection: Connection, answer: Answering, is_closing: Callable[[], bool]) -> None:
-    """Answers one request after the other, until the connection is of no use any more or ``is_closing``."""
+    """Answers one request after the other, until the connection is of no use any more or
+    ``is_closing``."""
     with suppress(OSError, msgspec.DecodeError):
         while not is_closing():
             drive(answering(), connection, answer)
@@ -316,7 +318,8 @@ _ROUTES: Final[Mapping[str, frozenset[str]]] = {
         }.items()
     },
 }
-"""Operations that change a catalog, all of which take an idempotency key or an id. Others are applied where they arrive."""
+"""Operations that change a catalog, all of which take an idempotency key or an id. Others are
+applied where they arrive."""
 
 
 _COMMITS: Final = f"{TABLE_BY_ID}/commits"

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
 CONSUMER: Final = "publish"
 ADVANCE_S: Final = 5.0
-"""How often the cursor is kept, which costs a sync; after a crash the hints of so many seconds come again."""
+"""How often the cursor is kept, which costs a sync; after a crash the hints of so many seconds come
+again."""
 LOOK_S: Final = 0.01
 """How long after a look at the feed the next one comes at the earliest."""
 FEED_AGAIN_S: Final = 1.0
@@ -62,7 +63,8 @@ TIDY_S: Final = 3600.0
 COLLECT_FIRST_S: Final = 600.0
 """How long after the start gc runs first: a server that is started anew each day has one, too."""
 COLLECT_AGAIN_S: Final = 600.0
-"""How long after it found another run at work, or another server at the sweeps, this process looks whether gc is due."""
+"""How long after it found another run at work, or another server at the sweeps, this process looks
+whether gc is due."""
 COLLECT_MS: Final = 3_600_000
 TABLE_MS: Final = 20_000
 WORKERS: Final = 8
@@ -281,7 +283,8 @@ class Background:
             log.warning("table not published: %s", complaint)
 
     def _collect(self) -> float | None:
-        """The daily gc. Returns when to look again, where it was left to another process, which may have died in it."""
+        """The daily gc. Returns when to look again, where it was left to another process, which may
+        have died in it."""
         task = self._services.collect_task
         if self._sharing is not None and not self._sharing.sweeps():
             self._collect_left = True

@@ -43,7 +43,8 @@ class Finding:
 
 
 def store_of(home: Path, store: str = "") -> Path:
-    """Returns the file of the home's store, or of the one that ``store`` names. Raises BadSettings where it is no SQLite file."""
+    """Returns the file of the home's store, or of the one that ``store`` names. Raises BadSettings
+    where it is no SQLite file."""
     place = Home.at(home)
     previous = ServerState.read(place)
     settings = ServerSettings(str(place.path), store=store or (previous.of_home(place).store if previous else ""))
@@ -99,7 +100,8 @@ def check(home: Path, store: str = "") -> list[Finding]:
 
 
 def open_server(home: Path) -> bool:
-    """Lets changes into the server of a home that was started closed; returns whether it was. Raises NotRunning."""
+    """Lets changes into the server of a home that was started closed; returns whether it was.
+    Raises NotRunning."""
     place = Home.at(home)
     if not is_locked(place.lock):
         raise NotRunning(place.path)

@@ -86,7 +86,8 @@ class Children:
 
 
 def _run(main: Callable[[], None]) -> None:
-    """Runs a process; one that finds a store that cannot be used says so in a line, and is started anew."""
+    """Runs a process; one that finds a store that cannot be used says so in a line, and is started
+    anew."""
     try:
         main()
     except StoreUnavailable as error:

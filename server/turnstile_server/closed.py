@@ -50,7 +50,8 @@ class Door:
         return self._file is not None and self._file.exists()
 
     def refusal(self, method: str, route: str) -> ServerClosed | None:
-        """Why a request is refused; None for one that is not. ``route``: the template of its path, empty for none."""
+        """Why a request is refused; None for one that is not. ``route``: the template of its path,
+        empty for none."""
         if self._file is None or method in _READS or not route or (method, route) in TAKEN or not self.is_closed:
             return None
         return ServerClosed(

@@ -43,7 +43,8 @@ class ConflictLog:
         self._path, self._lock, self._now_ms = folder / f"{os.getpid()}.jsonl", threading.Lock(), now_ms
 
     def add(self, operation: str, notes: Mapping[str, Any]) -> None:
-        """Appends a conflict that ``operation`` was answered with; ``notes`` are the members of its log line."""
+        """Appends a conflict that ``operation`` was answered with; ``notes`` are the members of its
+        log line."""
         members = {name: notes[name] for name in _MEMBERS if name in notes}
         line = json.dumps({"at": self._now_ms(), "operation": operation, **members}, default=str).encode() + b"\n"
         try:

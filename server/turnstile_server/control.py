@@ -32,7 +32,8 @@ _FAILURES: Final = "turnstile-server: "
 
 
 class Server:
-    """A running server. Get one with :meth:`start` or :meth:`attach`; it is a context manager that stops it."""
+    """A running server. Get one with :meth:`start` or :meth:`attach`; it is a context manager that
+    stops it."""
 
     def __init__(self, home: Home, state: ServerState, process: subprocess.Popen[bytes] | None = None) -> None:
         self._home, self._state, self._process = home, state, process
@@ -250,7 +251,8 @@ def _same(
 
 
 def _stop(home: Home, pid: int | None, process: subprocess.Popen[bytes] | None) -> None:
-    """Ends the main process in order, and kills it after STOP_S. Raises ServerError if ``pid`` is not the holder of the lock."""
+    """Ends the main process in order, and kills it after STOP_S. Raises ServerError if ``pid`` is
+    not the holder of the lock."""
     if pid is None:
         return
     if not has_open(pid, home.lock):
@@ -278,7 +280,8 @@ def _stop(home: Home, pid: int | None, process: subprocess.Popen[bytes] | None) 
 
 
 def _answers(url: str) -> bool:
-    """Whether a server answers there. The standard library's client: httpx takes a quarter of a second to import."""
+    """Whether a server answers there. The standard library's client: httpx takes a quarter of a
+    second to import."""
     import http.client
     from urllib.parse import urlsplit
 

@@ -32,8 +32,8 @@ class Appends(Protocol):
 
 
 class EventWorker:
-    """One thread that appends the events of the HEADs that were added, oldest first. After a failure it tries the same HEADs
-    again: they stay added until their events are in the log."""
+    """One thread that appends the events of the HEADs that were added, oldest first. After a
+    failure it tries the same HEADs again: they stay added until their events are in the log."""
 
     def __init__(
         self, appender: Appends, gather_s: float, on_appended: Callable[[Iterable[str]], None] = lambda _: None

@@ -51,7 +51,8 @@ log = logging.getLogger("turnstile.fleet")
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a role that changes of rows call for: ``of`` says of which keys' rows, ``do`` gets the keys and how often each changed."""
+    """The work of a role that changes of rows call for: ``of`` says of which keys' rows, ``do``
+    gets the keys and how often each changed."""
 
     of: Callable[[str], bool]
     do: Callable[[Mapping[str, int]], None]

@@ -32,7 +32,8 @@ class Home:
 
     @property
     def lock(self) -> Path:
-        """Held by the main process for as long as it lives, so that a left-over pid is not taken for a live one."""
+        """Held by the main process for as long as it lives, so that a left-over pid is not taken
+        for a live one."""
         return self.path / "server.lock"
 
     @property
@@ -117,7 +118,8 @@ def _is_there(place: str, scheme: str) -> bool:
 
 
 def take_lock(path: Path, *, wait: bool = False) -> int | None:
-    """Returns an open descriptor that holds the lock, None if another holds it. Closing it releases the lock."""
+    """Returns an open descriptor that holds the lock, None if another holds it. Closing it releases
+    the lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -139,8 +141,10 @@ def is_locked(path: Path) -> bool:
 
 
 def has_open(pid: int, path: Path) -> bool:
-    """Returns whether a process has the file open; True where the system does not tell (no ``/proc``). A number in a file may
-    be that of another process by now, or of one in a container that shares the folder."""
+    """Returns whether a process has the file open; True where the system does not tell (no
+    ``/proc``). A number in a file may be that of another process by now, or of one in a container
+    that shares the folder.
+    """
     if not _PROCESSES.is_dir():
         return True
     try:

@@ -1,8 +1,11 @@
-"""A process that answers requests: a WSGI application with guards, health, figures, and the apps that the functions deploy.
+"""A process that answers requests: a WSGI application with guards, health, figures, and the apps
+that the functions deploy.
 
-    request -> guard of Host and Origin -> /healthz, /readyz, /metrics, /conflicts, /ui or the app that has the route -> response
+    request -> guard of Host and Origin -> /healthz, /readyz, /metrics, /conflicts, /ui or the app
+    that has the route -> response
 
-Paths arrive as an HTTP API of AWS hands them on: every escape is decoded except ``%25`` (``api.http.handler``).
+Paths arrive as an HTTP API of AWS hands them on: every escape is decoded except ``%25``
+(``api.http.handler``).
 """
 
 from __future__ import annotations
@@ -74,7 +77,8 @@ BACKLOG_BYTES: Final = 256_000
 HEADs has no limit there (``ROW_BUDGET``)."""
 
 METADATA_BYTES: Final = 32 * 1024 * 1024
-"""The largest metadata file of an Iceberg table: about 33,000 snapshots. Decoded it takes some 200 MB of memory; no answer of Lambda limits it here."""
+"""The largest metadata file of an Iceberg table: about 33,000 snapshots. Decoded it takes some 200
+MB of memory; no answer of Lambda limits it here."""
 
 KEEP_PUBLISHED: Final = Keep(named=8, tickets=48)
 """For a store that does not charge writes by size: the HEAD alone decides the proposals of several
@@ -90,7 +94,8 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
 
 class Application:
-    """Answers requests. Which app answers is decided by route and method, as the gateway does for the functions."""
+    """Answers requests. Which app answers is decided by route and method, as the gateway does for
+    the functions."""
 
     def __init__(self, settings: ServerSettings, store: OpenStore) -> None:
         self._settings, self._store = settings, store
@@ -205,7 +210,8 @@ class Application:
         return self._refusal(environ) or (200, metrics.CONTENT_TYPE, metrics.exposition())
 
     def _conflicts(self, environ: Environ) -> tuple[int, str, bytes]:
-        """Conflicts of the last while, newest first, of ``?table_id=`` or all; for administrators as figures are."""
+        """Conflicts of the last while, newest first, of ``?table_id=`` or all; for administrators
+        as figures are."""
         refusal = self._refusal(environ)
         if refusal is not None:
             return refusal
@@ -216,7 +222,8 @@ class Application:
         return 200, _JSON, json.dumps({"conflicts": entries}).encode()
 
     def _refusal(self, environ: Environ) -> tuple[int, str, bytes] | None:
-        """The refusal of a request about the server that does not come from an administrator; None if it does."""
+        """The refusal of a request about the server that does not come from an administrator; None
+        if it does."""
         try:
             principal: Principal = self._authentication.principal(environ.get("HTTP_AUTHORIZATION", ""), {})
             if not principal.admin:

@@ -50,7 +50,8 @@ ALL_FIRST_S: Final = 300.0
 """The time of the first look after the start, which finds work that a kill interrupted: later than
 the end of its lease."""
 AGAIN_S: Final = 60.0
-"""How often the tables are tried again that were busy, or have failed. The pause of a failure grows, and costs one read."""
+"""How often the tables are tried again that were busy, or have failed. The pause of a failure
+grows, and costs one read."""
 REST_TURNS: Final = 10
 """How many times as long as its turn took a catalog rests where the machine has requests to answer."""
 NICE: Final = 10
@@ -60,7 +61,8 @@ log = logging.getLogger("turnstile.light_work")
 
 
 class LightWork:
-    """The loops of the process. ``run`` returns soon after ``stop`` is set, when the file under way is written."""
+    """The loops of the process. ``run`` returns soon after ``stop`` is set, when the file under way
+    is written."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.stop = threading.Event()

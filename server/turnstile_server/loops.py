@@ -10,8 +10,10 @@ log = logging.getLogger("turnstile.background")
 
 
 def start_loop(stop: threading.Event, first_s: float, every_s: float, run: Callable[[], float | None]) -> None:
-    """Starts a thread that calls ``run`` after ``first_s``, and again and again ``every_s`` after its end, until ``stop`` is set. Where
-    ``run`` returns seconds, it is called again after these instead."""
+    """Starts a thread that calls ``run`` after ``first_s``, and again and again ``every_s`` after
+    its end, until ``stop`` is set. Where ``run`` returns seconds, it is called again after these
+    instead.
+    """
 
     def repeat() -> None:
         wait_s = first_s

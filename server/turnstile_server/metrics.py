@@ -50,8 +50,8 @@ def exposition() -> bytes:
 
 
 class RequestMetrics:
-    """``turnstile.api.http.handler.Telemetry``: counts every request and keeps conflicts; logs faults, and with ``every`` all
-    requests."""
+    """``turnstile.api.http.handler.Telemetry``: counts every request and keeps conflicts; logs
+    faults, and with ``every`` all requests."""
 
     def __init__(self, conflicts: ConflictLog, *, every: bool = False) -> None:
         from prometheus_client import Counter, Histogram

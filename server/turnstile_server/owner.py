@@ -40,7 +40,8 @@ AVOID_MS: Final = 1_000
 """How long an owner that did not answer is not asked again."""
 
 SWITCH_S: Final = 0.001
-"""How long one thread of the owner computes while others wait: all requests wait for the one that leads their group."""
+"""How long one thread of the owner computes while others wait: all requests wait for the one that
+leads their group."""
 
 log = logging.getLogger("turnstile.owner")
 

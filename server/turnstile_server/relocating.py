@@ -1,4 +1,5 @@
-"""Relocates the tables of a store: ``turnstile relocate``. No server may run in the home, and no process may have the file open."""
+"""Relocates the tables of a store: ``turnstile relocate``. No server may run in the home, and no
+process may have the file open."""
 
 from __future__ import annotations
 

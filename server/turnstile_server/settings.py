@@ -167,7 +167,8 @@ class ServerSettings:
 
 
 def read_roles(text: str, *, or_none: bool = False) -> tuple[str, ...]:
-    """Returns the roles that an option names: ``publish,maintain``, ``all``, or with ``or_none`` also ``none``. Raises BadSettings."""
+    """Returns the roles that an option names: ``publish,maintain``, ``all``, or with ``or_none``
+    also ``none``. Raises BadSettings."""
     if text == "all":
         return ALL
     if text == "none" and or_none:
@@ -189,8 +190,8 @@ def default_workers() -> int:
 def decide_authentication(settings: ServerSettings, environment: Mapping[str, str]) -> str:
     """Returns ``required`` or ``none``.
 
-    Open only on a loopback address, and only where no token or issuer is configured. Raises BadSettings for a server that
-    others could reach without a token.
+    Open only on a loopback address, and only where no token or issuer is configured. Raises
+    BadSettings for a server that others could reach without a token.
     """
     accepts = any(environment.get(name) for name in ACCEPTS)
     wanted = environment.get(AUTHENTICATION) or ("required" if accepts else "none")

@@ -44,7 +44,8 @@ commits."""
 
 CHECKED_AT_START_BYTES: Final = 67_108_864
 CHECKED_BYTES: Final = 1_073_741_824
-"""The largest file that is looked at as a whole: at the start, and while the server runs (a reader keeps the WAL from its start meanwhile)."""
+"""The largest file that is looked at as a whole: at the start, and while the server runs (a reader
+keeps the WAL from its start meanwhile)."""
 
 LOOKED_AT: Final = 500
 """Files of the lake that are looked at where the store has no table."""
@@ -178,7 +179,8 @@ def leave_store(settings: ServerSettings) -> None:
 
 
 def lost_wal(settings: ServerSettings) -> tuple[str, ...]:
-    """Says so where a SQLite file was in use when its server ended or it was copied, and the ``-wal`` that it had then is missing."""
+    """Says so where a SQLite file was in use when its server ended or it was copied, and the
+    ``-wal`` that it had then is missing."""
     if settings.store_kind != "sqlite":
         return ()
     from turnstile.adapters.sqlite.copies import is_open, was_used
@@ -215,7 +217,8 @@ def unknown_lake(store: OpenStore, lake_root: str) -> tuple[str, ...]:
 
 
 def former_stack(store: OpenStore, settings: ServerSettings) -> tuple[str, ...]:
-    """Says so where the store knows no table, and the home is one of an emulated deployment, as ``turnstile up`` once started it."""
+    """Says so where the store knows no table, and the home is one of an emulated deployment, as
+    ``turnstile up`` once started it."""
     home = Path(settings.home)
     if not (home / "stack.json").is_file() or not (home / "state").is_dir():
         return ()
@@ -230,7 +233,8 @@ def former_stack(store: OpenStore, settings: ServerSettings) -> tuple[str, ...]:
 
 
 def forget_connections() -> None:
-    """Lets the next use of a client of AWS make connections of its own: two processes cannot share one."""
+    """Lets the next use of a client of AWS make connections of its own: two processes cannot share
+    one."""
     from turnstile.adapters import opening
 
     opening.forget_clients()
@@ -240,8 +244,8 @@ def forget_connections() -> None:
 
 
 def watch_file(database: Database, stop: threading.Event) -> None:
-    """Looks at the whole file again and again, until ``stop`` is set or damage is found; that is noted beside the file, for
-    the processes that answer."""
+    """Looks at the whole file again and again, until ``stop`` is set or damage is found; that is
+    noted beside the file, for the processes that answer."""
     _damage_file(database.path).unlink(missing_ok=True)
     pause_s = CHECK_FIRST_S
     while not stop.wait(pause_s):

@@ -45,7 +45,8 @@ log = logging.getLogger("turnstile.stream")
 
 
 class Stream:
-    """Follows the stream of the settings' table of refs. ``follow`` is for one thread, ``is_heard`` for any.
+    """Follows the stream of the settings' table of refs. ``follow`` is for one thread, ``is_heard``
+    for any.
 
     Args:
         hint: called with the keys of changed rows and how often each changed.
@@ -93,7 +94,8 @@ class Stream:
         return tables.describe_table(TableName=name)["Table"].get("LatestStreamArn")
 
     def _read(self, streams: Any, arn: str, iterators: dict[str, str | None]) -> None:
-        """Reads the shards by turns until the process is to stop. Raises ClientError, BotoCoreError where reading has to begin anew."""
+        """Reads the shards by turns until the process is to stop. Raises ClientError, BotoCoreError
+        where reading has to begin anew."""
         due_s = time.monotonic() + SHARDS_S
         while not self._stop.is_set():
             ended = False

@@ -1,4 +1,5 @@
-"""Structs that one process of a server tells the others: a file of the runtime folder, replaced as a whole."""
+"""Structs that one process of a server tells the others: a file of the runtime folder, replaced as
+a whole."""
 
 from __future__ import annotations
 

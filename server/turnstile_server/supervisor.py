@@ -49,10 +49,12 @@ FILES_MOST: Final = 65_536
 FILES_OWN: Final = 512
 """Files that a process which answers has beside its connections: store, lake, sockets to S3."""
 LOCK_S: Final = 3.0
-"""How long a server that was killed may take to end all its processes, which hold the lock and the port."""
+"""How long a server that was killed may take to end all its processes, which hold the lock and the
+port."""
 
 _RUNTIME: Final = "tst-"
-"""How the name of a runtime folder begins. It is no folder of the home: a socket's path may have a hundred characters."""
+"""How the name of a runtime folder begins. It is no folder of the home: a socket's path may have a
+hundred characters."""
 
 log = logging.getLogger("turnstile.supervisor")
 
@@ -60,8 +62,8 @@ log = logging.getLogger("turnstile.supervisor")
 def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = lambda _: None) -> None:
     """Runs a server until SIGTERM or SIGINT, or until its home is gone.
 
-    ``ready`` is called when it has its port and its processes are being started. Raises BadSettings, AlreadyRunning,
-    PortTaken, and ServerError of the kind ``StoreUnavailable``.
+    ``ready`` is called when it has its port and its processes are being started. Raises
+    BadSettings, AlreadyRunning, PortTaken, and ServerError of the kind ``StoreUnavailable``.
     """
     mode = decide_authentication(settings, os.environ)
     home = Home.at(settings.home)
@@ -187,7 +189,8 @@ class _Server:
 
 
 def raise_file_limit() -> int:
-    """Lets this process, and its children, open as many files as it may, ``FILES_MOST`` at most; returns how many it may now."""
+    """Lets this process, and its children, open as many files as it may, ``FILES_MOST`` at most;
+    returns how many it may now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_MOST if hard == resource.RLIM_INFINITY else min(hard, FILES_MOST)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -201,8 +204,10 @@ def raise_file_limit() -> int:
 
 
 def most_connections(files: int) -> int:
-    """Returns how many connections a process may have that may open so many files. Each connection is a file, idle or not, and a
-    process without a file left could neither take a connection nor open the lake; granian's own limit is a thousand connections."""
+    """Returns how many connections a process may have that may open so many files. Each connection
+    is a file, idle or not, and a process without a file left could neither take a connection nor
+    open the lake; granian's own limit is a thousand connections.
+    """
     return max(files // 2, files - FILES_OWN)
 
 
@@ -239,7 +244,8 @@ def require_closed_still(mode: str, environment: Mapping[str, str], previous: Se
 
 
 def _close(home: Home, settings: ServerSettings) -> None:
-    """Leaves the file in the home by which its processes take no changes, or removes that of a start before."""
+    """Leaves the file in the home by which its processes take no changes, or removes that of a
+    start before."""
     if settings.closed:
         home.closed.touch()
     else:

@@ -30,8 +30,10 @@ class _Turn:
 
 
 class Turns:
-    """Turns of tables on a pool of threads. A table has one at a time; after it, it rests for ``REST_S``, or until it has
-    changed ``REST_CHANGES`` times. A table that rests no longer has a turn as soon as it changes."""
+    """Turns of tables on a pool of threads. A table has one at a time; after it, it rests for
+    ``REST_S``, or until it has changed ``REST_CHANGES`` times. A table that rests no longer has a
+    turn as soon as it changes.
+    """
 
     def __init__(self, run: Callable[[str], None], workers: int) -> None:
         self._run = run
@@ -45,7 +47,8 @@ class Turns:
             self._tables.setdefault(table_id, _Turn()).changes += changes
 
     def begin(self) -> float:
-        """Begins the turns that are due; returns after how many seconds it has to be called again at the latest."""
+        """Begins the turns that are due; returns after how many seconds it has to be called again
+        at the latest."""
         now_s, wait_s = time.monotonic(), IDLE_S
         with self._mutex:
             for table_id, turn in list(self._tables.items()):

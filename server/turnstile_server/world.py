@@ -40,8 +40,10 @@ class OpenStore:
 
 
 def open_store(settings: ServerSettings, wake: Wake | None = None, *, create: bool = True) -> OpenStore:
-    """Returns the ports on the store that the settings name. ``wake`` is called after each write of this process; ``create``:
-    whether a SQLite file that is not there is made. Raises StoreUnavailable where the file cannot be opened."""
+    """Returns the ports on the store that the settings name. ``wake`` is called after each write of
+    this process; ``create``: whether a SQLite file that is not there is made. Raises
+    StoreUnavailable where the file cannot be opened.
+    """
     if settings.store_kind == "dynamodb":
         refs_table, objs_table = settings.store_place.split(",")
         endpoint = settings.store_endpoint or None
@@ -163,7 +165,8 @@ class WakeListener:
         self._socket.bind(path)
 
     def wait(self, seconds: float) -> list[str]:
-        """Returns the keys that were sent, after the first one or after the time; empty texts say "look at the feed"."""
+        """Returns the keys that were sent, after the first one or after the time; empty texts say
+        "look at the feed"."""
         self._socket.settimeout(seconds)
         try:
             keys = [self._socket.recv(_KEY_BYTES).decode()]

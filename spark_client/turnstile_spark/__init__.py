@@ -53,21 +53,25 @@ def attach(
     deadline: float = 60.0,
     vended: bool | None = None,
 ) -> Lake:
-    """Makes a catalog of a Turnstile server a catalog of Spark: ``name.namespace.table`` in SQL and DataFrames.
+    """Makes a catalog of a Turnstile server a catalog of Spark: ``name.namespace.table`` in SQL and
+    DataFrames.
 
-    ``spark``: a classic :class:`pyspark.sql.SparkSession` with Delta (see :func:`session`). ``name``: the catalog's name
-    in Spark; attaching again under a name replaces the lake that had it. ``uri``: base URL of the server; default the
-    environment variable ``TURNSTILE_URL``. ``catalog``: the catalog's name on the server. ``token``: bearer token;
-    default ``TURNSTILE_TOKEN``. ``inline_limit``: bytes; commits up to this size travel in the request, larger ones as
-    a staged file (0: all). ``deadline``: seconds that one call to the server may take, retries included. ``vended``:
-    whether tables on S3 are opened with credentials from the server, if it vends any; default: unless the session has an
-    access key or a credential provider of its own.
+    ``spark``: a classic :class:`pyspark.sql.SparkSession` with Delta (see :func:`session`).
+    ``name``: the catalog's name in Spark; attaching again under a name replaces the lake that had
+    it. ``uri``: base URL of the server; default the environment variable ``TURNSTILE_URL``.
+    ``catalog``: the catalog's name on the server. ``token``: bearer token; default
+    ``TURNSTILE_TOKEN``. ``inline_limit``: bytes; commits up to this size travel in the request,
+    larger ones as a staged file (0: all). ``deadline``: seconds that one call to the server may
+    take, retries included. ``vended``: whether tables on S3 are opened with credentials from the
+    server, if it vends any; default: unless the session has an access key or a credential provider
+    of its own.
 
-    Tables are found when they are used; nothing is listed. The lake is in this session, in sessions made from it by
-    ``spark.newSession()``, and in its streaming queries. Raises :class:`TurnstileError` ``TURNSTILE_SELF_TEST`` when an
-    internal of Spark or Delta is not as expected, ``TURNSTILE_UNREACHABLE`` when nothing answers at ``uri`` for four seconds,
-    ``TURNSTILE_NOT_PERMITTED`` when the server may not be asked, and ``ValueError`` without ``uri``, for one that is no URL, and for a
-    name or catalog that can be none.
+    Tables are found when they are used; nothing is listed. The lake is in this session, in sessions
+    made from it by ``spark.newSession()``, and in its streaming queries. Raises
+    :class:`TurnstileError` ``TURNSTILE_SELF_TEST`` when an internal of Spark or Delta is not as
+    expected, ``TURNSTILE_UNREACHABLE`` when nothing answers at ``uri`` for four seconds,
+    ``TURNSTILE_NOT_PERMITTED`` when the server may not be asked, and ``ValueError`` without
+    ``uri``, for one that is no URL, and for a name or catalog that can be none.
     """
     url = uri or os.environ.get("TURNSTILE_URL")
     if not url:

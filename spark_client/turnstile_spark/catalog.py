@@ -1,9 +1,10 @@
-"""The catalog that Spark sees: creates, replaces, drops and renames; the rest it passes to Delta's catalog below it.
+"""The catalog that Spark sees: creates, replaces, drops and renames; the rest it passes to Delta's
+catalog below it.
 
-Delta writes version 0 of a table itself (so identity, generated and default columns, clustering and everything else it
-knows are there), and replaces a table as one commit that keeps its history. It does so for managed tables of a catalog
-that it takes for Unity Catalog, which it concludes from the class name of the catalog below: :func:`_delta_catalog`
-sets that conclusion.
+Delta writes version 0 of a table itself (so identity, generated and default columns, clustering and
+everything else it knows are there), and replaces a table as one commit that keeps its history. It
+does so for managed tables of a catalog that it takes for Unity Catalog, which it concludes from the
+class name of the catalog below: :func:`_delta_catalog` sets that conclusion.
 """
 
 from __future__ import annotations
@@ -64,8 +65,10 @@ _EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
 
 class SparkCatalog(ViewsOfLake):
-    """``StagingTableCatalog``, ``RelationCatalog`` (tables and views) and ``SupportsNamespaces`` for one session (a JVM
-    ``SparkSession``). Spark has ``RelationCatalog`` from 4.2 on; before, the views of a lake are not to be seen."""
+    """``StagingTableCatalog``, ``RelationCatalog`` (tables and views) and ``SupportsNamespaces``
+    for one session (a JVM ``SparkSession``). Spark has ``RelationCatalog`` from 4.2 on; before, the
+    views of a lake are not to be seen.
+    """
 
     def __init__(self, lake: LakeContext, session: JavaObject) -> None:
         super().__init__(lake, session)
@@ -84,7 +87,8 @@ class SparkCatalog(ViewsOfLake):
         return self._of_scopes
 
     def _path_catalog(self, levels: list[str], name: str) -> JavaObject | None:
-        """The session's own catalog if the name is a path, which Spark looks up in the current catalog; else None."""
+        """The session's own catalog if the name is a path, which Spark looks up in the current
+        catalog; else None."""
         return self.session.sessionState().catalogManager().v2SessionCatalog() if is_path(levels, name) else None
 
     def loadTable(self, identifier: JavaObject, *how: Any) -> JavaObject:
@@ -97,7 +101,8 @@ class SparkCatalog(ViewsOfLake):
         return self._loaded(identifier, state, *how)
 
     def _shown(self, levels: list[str], name: str) -> JavaObject:
-        """For SHOW TABLE EXTENDED, which would fail for a whole namespace, an Iceberg table without columns; else throws."""
+        """For SHOW TABLE EXTENDED, which would fail for a whole namespace, an Iceberg table without
+        columns; else throws."""
         if _SHOW in self._stack() and (found := self._iceberg(levels, name)):
             return self.lake.v1_tables.iceberg(levels, name, str(found[0]["location"]))
         raise self._missing(levels, name)
@@ -138,7 +143,8 @@ class SparkCatalog(ViewsOfLake):
         return str(self.jvm.cls("org.apache.spark.util.Utils").exceptionString(self.jvm.new("java.lang.Throwable")))
 
     def _pinned(self, state: TableState, *how: Any) -> str:
-        """The version of a clone to read: the one that it shows, or the earlier one that the statement names."""
+        """The version of a clone to read: the one that it shows, or the earlier one that the
+        statement names."""
         latest, wanted = state.tail.latest, how[0] if how else None
         if wanted is None:
             return str(latest)
@@ -279,7 +285,8 @@ class SparkCatalog(ViewsOfLake):
         return prepared
 
     def _staged_name(self, scope: Scope | None, levels: list[str], table: str) -> str:
-        """The name under which a new table is staged. The server refuses one that is taken, and a transaction may have freed it."""
+        """The name under which a new table is staged. The server refuses one that is taken, and a
+        transaction may have freed it."""
         if scope is None:
             return table
         return (
@@ -348,7 +355,8 @@ class SparkCatalog(ViewsOfLake):
             raise self.lake.throw.other(e) from None
 
     def _moved(self, scope: Scope, levels: list[str], table: str, new: Name | None) -> bool:
-        """Holds the rename of a table in a transaction, or its drop (``new`` None); False when there is no such table."""
+        """Holds the rename of a table in a transaction, or its drop (``new`` None); False when
+        there is no such table."""
         state = self._state_if_any(levels, table)
         if state is None:
             return False
@@ -359,7 +367,8 @@ class SparkCatalog(ViewsOfLake):
         return True
 
     def _exists(self, scope: Scope, levels: list[str], table: str) -> bool:
-        """Whether a table has this name in a transaction, which does not bring it into the cut. Of views the server knows."""
+        """Whether a table has this name in a transaction, which does not bring it into the cut. Of
+        views the server knows."""
         try:
             at = scope.changes.origin(Name(dotted(levels), table))
             self.lake.load(at.namespace, at.table)
@@ -384,7 +393,8 @@ class _WithoutViews:
 
 
 class NamedCatalog(Proxy):
-    """``CatalogPlugin`` of a name and nothing else: by the name of a table's catalog in the session, Delta finds its coordinator."""
+    """``CatalogPlugin`` of a name and nothing else: by the name of a table's catalog in the
+    session, Delta finds its coordinator."""
 
     def __init__(self, jvm: Jvm, name: str) -> None:
         self.jvm, self._name = jvm, name
@@ -403,7 +413,8 @@ class NamedCatalog(Proxy):
 
 
 def _moment(how: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Of the arguments of ``loadTable``: timestamp (µs) or version. A set of write privileges is not passed on."""
+    """Of the arguments of ``loadTable``: timestamp (µs) or version. A set of write privileges is
+    not passed on."""
     return how if how and isinstance(how[0], (int, str)) else ()
 
 
@@ -457,7 +468,8 @@ def _delta_catalog(jvm: Jvm, session: JavaObject, name: str, delegate: Any) -> J
 
 
 def _add_lean(properties: JavaObject, session: JavaObject) -> None:
-    """Adds :data:`_LEAN` to the properties of a new or replaced table, where neither user nor session sets them."""
+    """Adds :data:`_LEAN` to the properties of a new or replaced table, where neither user nor
+    session sets them."""
     conf = session.conf()
     for key, value in _LEAN.items():
         feature = "rowTracking" if "RowTracking" in key else "v2Checkpoint"

@@ -1,14 +1,17 @@
-"""Version checksums: Delta's summary of a version (``_delta_log/<version>.crc``), written in the background.
+"""Version checksums: Delta's summary of a version (``_delta_log/<version>.crc``), written in the
+background.
 
-With a checksum the next reader knows protocol, metadata and size of a table without reading its log. It is optional, and
-nothing waits for it; yet Delta writes it before a commit returns, on S3 with 22 requests one after the other: a temporary
-file, renamed, by a file system client made for that one file. Here the same content is written by one request, when the
-statement may be over already.
+With a checksum the next reader knows protocol, metadata and size of a table without reading its
+log. It is optional, and nothing waits for it; yet Delta writes it before a commit returns, on S3
+with 22 requests one after the other: a temporary file, renamed, by a file system client made for
+that one file. Here the same content is written by one request, when the statement may be over
+already.
 
-Delta's own writing cannot be switched off for one table, and other tables of the session keep theirs. But it is the only
-use of Hadoop's ``FileContext`` in Delta, and a table has file system options of its own: :data:`OPTIONS` name a class for
-it that is not there. So Delta's attempt fails at once, which is a warning to Delta; :func:`silence` keeps that out of the
-log. With the session's ``spark.databricks.delta.writeChecksumFile.enabled=false`` no checksum is written at all.
+Delta's own writing cannot be switched off for one table, and other tables of the session keep
+theirs. But it is the only use of Hadoop's ``FileContext`` in Delta, and a table has file system
+options of its own: :data:`OPTIONS` name a class for it that is not there. So Delta's attempt fails
+at once, which is a warning to Delta; :func:`silence` keeps that out of the log. With the session's
+``spark.databricks.delta.writeChecksumFile.enabled=false`` no checksum is written at all.
 """
 
 from __future__ import annotations
@@ -35,13 +38,14 @@ _PATIENCE = 60.0
 
 
 def options(location: str) -> dict[str, str]:
-    """The file system options of the table at ``location``: :data:`OPTIONS` on S3, elsewhere none. Delta writes checksums
-    itself there: on a file system with a rename it is two operations."""
+    """The file system options of the table at ``location``: :data:`OPTIONS` on S3, elsewhere none.
+    Delta writes checksums itself there: on a file system with a rename it is two operations."""
     return OPTIONS if location.startswith("s3a:") else {}
 
 
 def silence(jvm: Jvm) -> None:
-    """Switches off the log of Delta's writer of checksums. Idempotent. Does nothing in a JVM that logs without log4j."""
+    """Switches off the log of Delta's writer of checksums. Idempotent. Does nothing in a JVM that
+    logs without log4j."""
     try:
         levels = jvm.cls("org.apache.logging.log4j.Level")
         jvm.cls("org.apache.logging.log4j.core.config.Configurator").setLevel(WRITER, levels.OFF)
@@ -67,8 +71,8 @@ def of_folded(derived: str, content: str, version: int) -> str:
 
 
 class Checksums:
-    """Writes checksums of one lake's tables. Thread-safe. Failures are logged and change nothing else. ``session`` is the
-    JVM ``SparkSession`` in which the lake was attached."""
+    """Writes checksums of one lake's tables. Thread-safe. Failures are logged and change nothing
+    else. ``session`` is the JVM ``SparkSession`` in which the lake was attached."""
 
     def __init__(self, jvm: Jvm, session: JavaObject, files: LogFiles) -> None:
         self._jvm, self._session, self._files = jvm, session, files
@@ -77,8 +81,10 @@ class Checksums:
         self._pending: set[Future[None]] = set()
 
     def write_later(self, delta_log: JavaObject, txn_id: str, version: int, file: Write) -> None:
-        """Writes the checksum of ``version``, which transaction ``txn_id`` committed, into ``file`` (which has no content
-        yet), once Delta has a snapshot of it. Delta knows it then: it derives it from the one before and the commit."""
+        """Writes the checksum of ``version``, which transaction ``txn_id`` committed, into ``file``
+        (which has no content yet), once Delta has a snapshot of it. Delta knows it then: it derives
+        it from the one before and the commit.
+        """
         if not options(file.path):
             return
         self._submit(self._write, delta_log, txn_id, version, file)

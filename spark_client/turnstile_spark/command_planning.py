@@ -1,10 +1,12 @@
-"""Statements on a lake's table that Delta refuses for catalog-managed tables, planned as the lake's own.
+"""Statements on a lake's table that Delta refuses for catalog-managed tables, planned as the lake's
+own.
 
-Delta parses OPTIMIZE, VACUUM and REORG, finds the table, and refuses when it runs them. Between the two Spark asks the session's own planner
-strategies (``experimental.extraStrategies``) before its and Delta's. The strategy here recognises these commands when their
-table is a lake's, and plans one that calls :class:`turnstile_spark.lake_commands.LakeCommands` when it is executed; every other plan it leaves alone, without a
-call to Python. A strategy is an abstract class, which no Python object can be: Janino, with which Spark compiles its own generated code,
-compiles these two.
+Delta parses OPTIMIZE, VACUUM and REORG, finds the table, and refuses when it runs them. Between the
+two Spark asks the session's own planner strategies (``experimental.extraStrategies``) before its
+and Delta's. The strategy here recognises these commands when their table is a lake's, and plans one
+that calls :class:`turnstile_spark.lake_commands.LakeCommands` when it is executed; every other plan
+it leaves alone, without a call to Python. A strategy is an abstract class, which no Python object
+can be: Janino, with which Spark compiles its own generated code, compiles these two.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 
 
 class LakeContext:
-    """One catalog of a server under its name in Spark. ``inline_limit`` is in bytes, ``deadline`` in seconds."""
+    """One catalog of a server under its name in Spark. ``inline_limit`` is in bytes, ``deadline``
+    in seconds."""
 
     def __init__(
         self, spark: Any, jvm: Jvm, name: str, api: Api, *, inline_limit: int, credentials: Credentials
@@ -79,8 +80,8 @@ class LakeContext:
         return state
 
     def learn(self, state: TableState) -> None:
-        """Remembers id and name by location, for the calls in which Delta names only the location. A clone is left out:
-        its location, and so the log that Delta asks about, is its source's."""
+        """Remembers id and name by location, for the calls in which Delta names only the location.
+        A clone is left out: its location, and so the log that Delta asks about, is its source's."""
         _, *rest = state.name.split(".")
         name = ".".join(rest).lower()
         if state.pinned:
@@ -94,15 +95,16 @@ class LakeContext:
         return self._table_at(log_path)[0]
 
     def name_of(self, log_path: str) -> tuple[str, ...]:
-        """The last known name of the table with this log: catalog, namespace levels, table. Empty when unknown."""
+        """The last known name of the table with this log: catalog, namespace levels, table. Empty
+        when unknown."""
         return self._table_at(log_path)[1]
 
     def _table_at(self, log_path: str) -> tuple[str | None, tuple[str, ...]]:
         return self._tables.get(location_key(log_path), (None, ()))
 
     def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> dict[str, str]:
-        """Reserves id and location for a new table; returns the properties with which Delta creates it there. ``new_namespace``: its
-        namespace is created together with it."""
+        """Reserves id and location for a new table; returns the properties with which Delta creates
+        it there. ``new_namespace``: its namespace is created together with it."""
         staged = self.api.stage(namespace, table, new_namespace=new_namespace)
         location = spark_location(staged["location"])
         self._staged_ids[location_key(location)] = staged["table_id"]
@@ -144,7 +146,8 @@ class V1Tables:
         return table
 
     def in_scope(self, state: TableState, scope: Scope) -> JavaObject:
-        """The ``V1Table`` of a table as a scope has it: with a log and a coordinator of the scope. Raises :class:`ApiError`."""
+        """The ``V1Table`` of a table as a scope has it: with a log and a coordinator of the scope.
+        Raises :class:`ApiError`."""
         return self._new(state, catalog_of(self.lake_name), scope.options)
 
     def iceberg(self, levels: list[str], name: str, location: str) -> JavaObject:

@@ -92,8 +92,8 @@ def is_lake(name: str) -> bool:
 
 
 def name_at(path: str) -> str | None:
-    """The table of a lake at a path, as its full name; "" where the path is in a bucket that has tables of a lake, or is none while one
-    has tables in S3; None for others."""
+    """The table of a lake at a path, as its full name; "" where the path is in a bucket that has
+    tables of a lake, or is none while one has tables in S3; None for others."""
     shared = False
     for lake in list(_lakes.values()):
         if path and (name := lake.context.name_of(path)):
@@ -152,7 +152,8 @@ class CoordinatorBuilder(Proxy):
 
 
 class Coordinator(Proxy):
-    """``CommitCoordinatorClient`` for one catalog name of one JVM: acts for the lake attached under that name."""
+    """``CommitCoordinatorClient`` for one catalog name of one JVM: acts for the lake attached under
+    that name."""
 
     def __init__(self, jvm: Jvm, name: str, grant: Grant | None = None) -> None:
         self.jvm, self.name, self._grant = jvm, name, grant
@@ -168,7 +169,8 @@ class Coordinator(Proxy):
     def commit(
         self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, actions: JavaObject, _: Any
     ) -> JavaObject:
-        """Proposes version ``version``; returns when it is ratified *and* its file exists for every executor."""
+        """Proposes version ``version``; returns when it is ratified *and* its file exists for every
+        executor."""
         lake, log_path = self._lake(), table.getLogPath().toString()
         if lake.clones and self._of_clone(lake, table):  # RESTORE accepts the old version that it is given
             text = f"[TURNSTILE_REFUSED] version {version} of {log_path}: a clone is pinned, this is its source's log"
@@ -242,7 +244,8 @@ class Coordinator(Proxy):
     def backfillToVersion(
         self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, latest_backfilled: int | None
     ) -> None:
-        """Returns when ``_delta_log`` has everything up to ``version``: Delta needs that before a checkpoint."""
+        """Returns when ``_delta_log`` has everything up to ``version``: Delta needs that before a
+        checkpoint."""
         lake, log_path = self._lake(), table.getLogPath().toString()
         table_id, until = self._table_id(lake, table, log_path), time.monotonic() + lake.deadline
         pause = 0.01

@@ -32,8 +32,10 @@ _OWN = ("fs.s3a.access.key", "fs.s3a.aws.credentials.provider")
 
 
 class Credentials:
-    """The file system options by which the tables of one lake are opened. ``session`` is a JVM ``SparkSession``; ``vended``:
-    whether the server is asked; None: unless the session has S3 credentials of its own. Thread-safe."""
+    """The file system options by which the tables of one lake are opened. ``session`` is a JVM
+    ``SparkSession``; ``vended``: whether the server is asked; None: unless the session has S3
+    credentials of its own. Thread-safe.
+    """
 
     def __init__(self, jvm: Jvm, session: JavaObject, api: Api, token: str | None, vended: bool | None) -> None:
         self._jvm, self._session, self._api, self._token = jvm, session, api, token
@@ -43,8 +45,8 @@ class Credentials:
         self._tables: dict[str, dict[str, str]] = {}
 
     def of_table(self, table_id: str, location: str) -> dict[str, str]:
-        """Options for a table: to write it, or to read it where the server permits no more. Empty when the table is not on
-        S3 or the server vends nothing. Raises :class:`ApiError`."""
+        """Options for a table: to write it, or to read it where the server permits no more. Empty
+        when the table is not on S3 or the server vends nothing. Raises :class:`ApiError`."""
         if not location.startswith("s3a:"):
             return {}
         with self._lock:
@@ -74,7 +76,8 @@ class Credentials:
             self._tables.pop(table_id, None)
 
     def _may_ask(self, probe: Callable[[], bool]) -> bool:
-        """Whether the session wants the server's credentials and the server vends any: ``probe`` asks it, once."""
+        """Whether the session wants the server's credentials and the server vends any: ``probe``
+        asks it, once."""
         if self._asks is None:
             conf = self._session.sparkContext().hadoopConfiguration()
             defaults = self._jvm.new("org.apache.hadoop.conf.Configuration")
@@ -93,7 +96,8 @@ class Credentials:
             return self._built(lambda builder: builder.buildForTable(table_id, operations.READ))
 
     def _built(self, build: Callable[[Any], JavaObject]) -> dict[str, str]:
-        """The options that Unity Catalog's builder makes; its first request for credentials is part of that."""
+        """The options that Unity Catalog's builder makes; its first request for credentials is part
+        of that."""
         static = self._jvm.hash_map({"type": "static", "token": self._token or "none"})
         tokens = self._jvm.cls("io.unitycatalog.client.auth.TokenProvider").create(static)
         conf = self._session.sessionState().newHadoopConf()

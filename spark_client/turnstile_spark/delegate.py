@@ -1,7 +1,8 @@
-"""The catalog *below* Delta's own: names, locations and namespaces, which Delta cannot know by itself.
+"""The catalog *below* Delta's own: names, locations and namespaces, which Delta cannot know by
+itself.
 
-Delta's ``DeltaCatalog`` delegates to it. Its ``createTable`` is called when Delta has written version 0 of a table:
-that is where a table gets its name.
+Delta's ``DeltaCatalog`` delegates to it. Its ``createTable`` is called when Delta has written
+version 0 of a table: that is where a table gets its name.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class LakeCatalog(Proxy):
         return refusals.iceberg(whole, self.lake.api.http.url, self.lake.api.catalog)
 
     def _iceberg(self, levels: list[str], name: str | None = None) -> list[dict[str, Any]]:
-        """The Iceberg tables of a namespace, or the one of this name, with ``name`` and ``location``. Sends a request."""
+        """The Iceberg tables of a namespace, or the one of this name, with ``name`` and
+        ``location``. Sends a request."""
         if not all(_WORD.fullmatch(part) for part in (*levels, name or "any")) or not levels:
             return []
         scope = self._scope()
@@ -118,13 +120,15 @@ class LakeCatalog(Proxy):
             raise self.lake.throw.refused(e) from None
 
     def _outside_of_scopes(self, statement: str) -> None:
-        """Throws where a statement that changes the catalog is made in a transaction or snapshot, which holds only commits."""
+        """Throws where a statement that changes the catalog is made in a transaction or snapshot,
+        which holds only commits."""
         if self._scope() is not None:
             text = f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for all sessions. Do it outside"
             raise self.lake.throw.unsupported(text)
 
     def _changing(self, statement: str) -> Scope | None:
-        """The transaction that is to hold a change of the catalog; None outside of one. Throws where it cannot."""
+        """The transaction that is to hold a change of the catalog; None outside of one. Throws
+        where it cannot."""
         scope = self._scope()
         if scope is not None and scope.fixed_catalog:
             reason = f"{statement} in a transaction or snapshot: {scope.fixed_catalog}. Do it outside"
@@ -132,7 +136,8 @@ class LakeCatalog(Proxy):
         return scope
 
     def _writable(self, state: TableState) -> TableState:
-        """Returns ``state``; throws when it is a clone's. A clone's log is its source's, which a change would change."""
+        """Returns ``state``; throws when it is a clone's. A clone's log is its source's, which a
+        change would change."""
         if state.pinned:
             text = (
                 f"'{state.name}' is a clone, pinned to version {state.tail.latest} of its source: it cannot be changed"
@@ -141,7 +146,8 @@ class LakeCatalog(Proxy):
         return state
 
     def _refuse(self, reason: str | None) -> None:
-        """Throws ``UnsupportedOperationException`` when there is a reason to (see :mod:`turnstile_spark.refusals`)."""
+        """Throws ``UnsupportedOperationException`` when there is a reason to (see
+        :mod:`turnstile_spark.refusals`)."""
         if reason:
             raise self.lake.throw.unsupported(reason)
 
@@ -357,7 +363,8 @@ class Delegate(LakeCatalog):
 
 
 class ScopeDelegate(Delegate):
-    """Below the ``DeltaCatalog`` of the scopes of a session: tables as the scope of the calling thread has them."""
+    """Below the ``DeltaCatalog`` of the scopes of a session: tables as the scope of the calling
+    thread has them."""
 
     def name(self) -> str:
         return catalog_of(self.lake.name)

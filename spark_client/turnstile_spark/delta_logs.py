@@ -1,12 +1,13 @@
 """Delta's own cached logs: telling Delta that the snapshot it holds is the table's current one.
 
-Delta keeps a ``DeltaLog`` for each table, with a snapshot and the time of its last update. For a table that was just
-loaded it updates the snapshot, unless it was updated since: it lists ``_delta_log`` and asks for the ratified commits.
-The server's answer to the load has already said which version is the latest, at a moment after the statement began. If
-that is the snapshot's version, there is nothing to list, and the snapshot's time of update is set to the present.
+Delta keeps a ``DeltaLog`` for each table, with a snapshot and the time of its last update. For a
+table that was just loaded it updates the snapshot, unless it was updated since: it lists
+``_delta_log`` and asks for the ratified commits. The server's answer to the load has already said
+which version is the latest, at a moment after the statement began. If that is the snapshot's
+version, there is nothing to list, and the snapshot's time of update is set to the present.
 
-Not at the first load of a table: Delta's logs are kept by path, where another table may have been before, with a version
-of the same number. Delta finds that out when it lists.
+Not at the first load of a table: Delta's logs are kept by path, where another table may have been
+before, with a version of the same number. Delta finds that out when it lists.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class DeltaLogs:
         return log.delta_log if log else None
 
     def loaded(self, table_id: str, table: JavaObject, latest: int) -> None:
-        """Takes note of a load: ``table`` is Delta's ``DeltaTableV2``, ``latest`` the version that the server named. A log
-        that cannot be read is left to Delta, which reports it when it needs it."""
+        """Takes note of a load: ``table`` is Delta's ``DeltaTableV2``, ``latest`` the version that
+        the server named. A log that cannot be read is left to Delta, which reports it when it needs
+        it.
+        """
         try:
             delta_log = table.deltaLog()
         except Exception:
@@ -58,8 +61,10 @@ class DeltaLogs:
 def _confirm(log: _Log, latest: int) -> None:
     """Sets the time of the snapshot's last update to now if it is of version ``latest``.
 
-    Under Delta's lock, for another thread may be installing a newer snapshot; Delta updates as usual while it does. The
-    callback runs on the JVM thread of the statement, so it is that thread which holds the lock."""
+    Under Delta's lock, for another thread may be installing a newer snapshot; Delta updates as
+    usual while it does. The callback runs on the JVM thread of the statement, so it is that thread
+    which holds the lock.
+    """
     if not log.lock.tryLock():
         return
     try:

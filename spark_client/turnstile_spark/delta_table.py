@@ -38,7 +38,8 @@ FEATURES: Final = frozenset(
 
 
 class DeltaTable:
-    """A table, quoted ``name`` with its catalog: its ``log``, its ``catalog_table`` (an ``Option``) and the latest ``snapshot``."""
+    """A table, quoted ``name`` with its catalog: its ``log``, its ``catalog_table`` (an ``Option``)
+    and the latest ``snapshot``."""
 
     def __init__(self, jvm: Jvm, spark: Any, name: str) -> None:
         self._jvm, self._spark = jvm, spark
@@ -73,13 +74,14 @@ class DeltaTable:
 
 
 def activate(jvm: Jvm, spark: Any) -> None:
-    """Makes ``spark`` the session of this thread, which Delta's classes ask for. In a thread that Spark has not started, or not run a
-    statement in, there is none."""
+    """Makes ``spark`` the session of this thread, which Delta's classes ask for. In a thread that
+    Spark has not started, or not run a statement in, there is none."""
     jvm.cls("org.apache.spark.sql.SparkSession").setActiveSession(spark._jsparkSession)
 
 
 def check_features(jvm: Jvm, snapshot: JavaObject, name: str, operation: str) -> set[str]:
-    """Returns the features of a table. Raises ``TURNSTILE_REFUSED`` where one is not in :data:`FEATURES`."""
+    """Returns the features of a table. Raises ``TURNSTILE_REFUSED`` where one is not in
+    :data:`FEATURES`."""
     features = {str(f) for f in python_list(jvm, snapshot.protocol().readerAndWriterFeatureNames())}
     if unsure := sorted(f.removesuffix("-preview") for f in features - FEATURES):
         text = f"{operation} of {name}: the table has the feature {', '.join(unsure)}, which it is not known to keep"

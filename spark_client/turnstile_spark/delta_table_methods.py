@@ -1,7 +1,9 @@
-"""Methods of Delta's Python ``DeltaTable`` that lose the catalog of a table's name, mended for tables of lakes.
+"""Methods of Delta's Python ``DeltaTable`` that lose the catalog of a table's name, mended for
+tables of lakes.
 
-``detail()``, ``vacuum()`` and ``generate()`` look the table up again by schema and name, in the session's current catalog: they do not find a lake's
-table, or find another of that name. Here the statement is run with the whole name. Other tables are left to Delta.
+``detail()``, ``vacuum()`` and ``generate()`` look the table up again by schema and name, in the
+session's current catalog: they do not find a lake's table, or find another of that name. Here the
+statement is run with the whole name. Other tables are left to Delta.
 """
 
 from __future__ import annotations

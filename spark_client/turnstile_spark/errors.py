@@ -85,7 +85,8 @@ class Throw:
         self.jvm = jvm
 
     def commit_failed(self, retryable: bool, conflict: bool, text: str) -> Py4JJavaError:
-        """For ``commit``, which may throw nothing else. Retryable conflict: Delta rebases and tries the next version."""
+        """For ``commit``, which may throw nothing else. Retryable conflict: Delta rebases and tries
+        the next version."""
         return throw(self.jvm.new("io.delta.storage.commit.CommitFailedException", retryable, conflict, text))
 
     def no_such_table(self, *name: str) -> Py4JJavaError:
@@ -134,7 +135,8 @@ class Throw:
         return throw(self.jvm.new("java.lang.UnsupportedOperationException", text))
 
     def other(self, e: ApiError) -> Py4JJavaError:
-        """An error without an exception of Spark's own. Unchecked, since callers declare nothing that fits."""
+        """An error without an exception of Spark's own. Unchecked, since callers declare nothing
+        that fits."""
         return throw(self.jvm.new("java.lang.IllegalStateException", f"[{e.condition}] {e}"))
 
     def refused(self, e: TurnstileError) -> Py4JJavaError:
@@ -142,7 +144,8 @@ class Throw:
         return throw(self.jvm.new("java.lang.IllegalStateException", str(e)))
 
     def read_failed(self, e: ApiError, name: tuple[str, ...]) -> Py4JJavaError:
-        """For reading a table's commits: a table that is gone is "not found", also in the middle of a query."""
+        """For reading a table's commits: a table that is gone is "not found", also in the middle of
+        a query."""
         if e.type in ("NoSuchTable", "TableNotActive") and name:
             text = f"[TURNSTILE_REFUSED] {e}"
             return throw(self.jvm.new("java.lang.IllegalStateException", text, self._no_such_table(name)))
@@ -173,8 +176,10 @@ class Throw:
 
 
 def install_converter(is_lake: Callable[[str], bool], name_at: Callable[[str], str | None]) -> None:
-    """Makes PySpark raise Delta's and Turnstile's own exceptions instead of py4j's. Idempotent. ``is_lake`` says whether a
-    lake is attached under a name; ``name_at`` which table of one is at a path ("" where only its bucket is a lake's), None for others."""
+    """Makes PySpark raise Delta's and Turnstile's own exceptions instead of py4j's. Idempotent.
+    ``is_lake`` says whether a lake is attached under a name; ``name_at`` which table of one is at a
+    path ("" where only its bucket is a lake's), None for others.
+    """
     import delta.exceptions  # noqa: F401  (its import registers Delta's own conversion)
 
     original = captured.convert_exception
@@ -198,8 +203,10 @@ def install_converter(is_lake: Callable[[str], bool], name_at: Callable[[str], s
 
 
 def _declared(e: Any) -> tuple[Any, bool]:
-    """The exception in the place of Java's ``UndeclaredThrowableException``, in which a proxy wraps every checked exception
-    that its interface does not declare (most of Delta's are ``AnalysisException``); and whether it was wrapped."""
+    """The exception in the place of Java's ``UndeclaredThrowableException``, in which a proxy wraps
+    every checked exception that its interface does not declare (most of Delta's are
+    ``AnalysisException``); and whether it was wrapped.
+    """
     wrapped = False
     while e is not None and e.getClass().getName() == _UNDECLARED and e.getCause() is not None:
         e, wrapped = e.getCause(), True
@@ -231,7 +238,8 @@ def _convert(e: Any, original: Any, is_lake: Callable[[str], bool]) -> CapturedE
 
 
 def _of_lake(chain: list[Any], name_at: Callable[[str], str | None]) -> TurnstileError | None:
-    """The Python exception for a failure of the store, or of a path, of a lake's table; None for any other."""
+    """The Python exception for a failure of the store, or of a path, of a lake's table; None for
+    any other."""
     links = [(str(link.getClass().getName()), str(link.getMessage() or "")) for link in chain]
     for _, message in links:
         if by_path := _BY_PATH.search(message):

@@ -122,7 +122,8 @@ class Freshness:
         return analysis is not None and not analysis.phases().contains("analysis")
 
     def outside_analysis(self) -> bool:
-        """Whether no statement's analysis, optimisation or planning is going on on the calling JVM thread."""
+        """Whether no statement's analysis, optimisation or planning is going on on the calling JVM
+        thread."""
         return self._analysis() is None
 
     def void(self, table_id: str) -> None:

@@ -1,7 +1,9 @@
-"""Helpers over py4j: class handles, Scala values, and the guard every callback from the JVM passes through.
+"""Helpers over py4j: class handles, Scala values, and the guard every callback from the JVM passes
+through.
 
-py4j resolves ``jvm.a.b.C`` with one round trip per name part (about 1 ms in all), while a call on a handle that is
-already held costs about 0.05 ms: every class used on a hot path is therefore held in :class:`Jvm`.
+py4j resolves ``jvm.a.b.C`` with one round trip per name part (about 1 ms in all), while a call on a
+handle that is already held costs about 0.05 ms: every class used on a hot path is therefore held in
+:class:`Jvm`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Jvm:
         return self._classes[key]
 
     def class_for_name(self, name: str) -> JavaObject:
-        """The ``java.lang.Class`` of this name, found with Spark's class loader (which also sees ``spark.jars``)."""
+        """The ``java.lang.Class`` of this name, found with Spark's class loader (which also sees
+        ``spark.jars``)."""
         key = name + ".class"
         if key not in self._classes:
             self._classes[key] = self.cls("org.apache.spark.util.Utils").classForName(name, True, False)
@@ -95,7 +98,8 @@ class Jvm:
         return result
 
     def scala_copy(self, value: JavaObject, **changes: Any) -> JavaObject:
-        """Copies a Scala case class object with some members replaced, as ``value.copy(name = ...)`` does in Scala."""
+        """Copies a Scala case class object with some members replaced, as ``value.copy(name =
+        ...)`` does in Scala."""
         names = [value.productElementName(at) for at in range(value.productArity())]
         args = [changes[n] if n in changes else getattr(value, f"copy$default${i + 1}")() for i, n in enumerate(names)]
         unknown = set(changes) - set(names)
@@ -120,7 +124,8 @@ def throw(exception: JavaObject) -> Py4JJavaError:
 
 
 class _Quiet(logging.Filter):
-    """py4j logs every exception a callback raises, with its stack; one raised on purpose is an answer, not a failure."""
+    """py4j logs every exception a callback raises, with its stack; one raised on purpose is an
+    answer, not a failure."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], _Raise))
@@ -141,7 +146,8 @@ def guarded(function: Callable[..., Any], runtime_exception: Callable[[str], Jav
 
     * ours (:func:`throw`) pass as they are;
     * a JVM exception met by a nested call was converted by PySpark: its original is handed back;
-    * anything else is a defect of this package: logged with its stack, thrown as a ``RuntimeException`` with its text.
+    * anything else is a defect of this package: logged with its stack, thrown as a
+      ``RuntimeException`` with its text.
     """
 
     @functools.wraps(function)
@@ -164,9 +170,11 @@ def guarded(function: Callable[..., Any], runtime_exception: Callable[[str], Jav
 
 
 class Proxy:
-    """Base of every object that the JVM calls: identity methods that Java expects, and :func:`guarded` on all methods.
+    """Base of every object that the JVM calls: identity methods that Java expects, and
+    :func:`guarded` on all methods.
 
-    py4j runs no Java default methods, so a proxy must have a Python method for *every* method of its interfaces.
+    py4j runs no Java default methods, so a proxy must have a Python method for *every* method of
+    its interfaces.
     """
 
     jvm: Jvm

@@ -63,8 +63,8 @@ class Lake:
         self._runner = Runner(self.context, spark)
 
     def table(self, name: str) -> Table:
-        """The table ``namespace.table``. Sends no request; the methods of the table raise ``AnalysisException``
-        (TABLE_OR_VIEW_NOT_FOUND) when there is none."""
+        """The table ``namespace.table``. Sends no request; the methods of the table raise
+        ``AnalysisException`` (TABLE_OR_VIEW_NOT_FOUND) when there is none."""
         return Table(self.spark, self.context, name)
 
     def tables(self, namespace: str = "default") -> list[str]:
@@ -183,9 +183,11 @@ class Lake:
         *,
         fair_after: int | None = None,
     ) -> T:
-        """Returns ``fn(transaction)``, run in a transaction that is committed after it; when that loses (a conflict, or a table
-        that cannot join the cut), it is run again in a fresh one after a short random pause, at most ``attempts`` times in all.
-        ``fair_after``: after so many runs that lost, the next one reserves the tables that they wrote, so that it loses no more."""
+        """Returns ``fn(transaction)``, run in a transaction that is committed after it; when that
+        loses (a conflict, or a table that cannot join the cut), it is run again in a fresh one
+        after a short random pause, at most ``attempts`` times in all. ``fair_after``: after so many
+        runs that lost, the next one reserves the tables that they wrote, so that it loses no more.
+        """
         return self._runner.retry(fn, attempts, isolation, tuple(tables), slack=slack, fair_after=fair_after)
 
     def transactional(
@@ -197,8 +199,8 @@ class Lake:
         slack: Slack = 0,
         fair_after: int | None = None,
     ) -> Any:
-        """A decorator (with or without arguments): every call of the function is a transaction, run as by :meth:`retry`. In a thread
-        that is in a transaction of the lake it is part of that."""
+        """A decorator (with or without arguments): every call of the function is a transaction, run
+        as by :meth:`retry`. In a thread that is in a transaction of the lake it is part of that."""
 
         def decorate(function: Callable[..., T]) -> Callable[..., T]:
             return self._runner.transactional(function, attempts, isolation, slack=slack, fair_after=fair_after)
@@ -214,8 +216,10 @@ class Lake:
         slack: Slack = 0,
         fair_after: int | None = None,
     ) -> Any:
-        """Runs a script ``BEGIN ATOMIC statement; ...; END`` (Spark's SQL scripting) as a transaction, as by :meth:`retry`, and any other
-        text as ``spark.sql`` does. Returns the DataFrame of the script's last query."""
+        """Runs a script ``BEGIN ATOMIC statement; ...; END`` (Spark's SQL scripting) as a
+        transaction, as by :meth:`retry`, and any other text as ``spark.sql`` does. Returns the
+        DataFrame of the script's last query.
+        """
         return self._runner.sql(text, attempts, isolation, slack=slack, fair_after=fair_after)
 
     def foreach_batch(
@@ -229,7 +233,8 @@ class Lake:
         return self._runner.foreach_batch(fn, name, attempts)
 
     def connect(self) -> None:
-        """Makes Spark see the lake; :func:`turnstile_spark.attach` calls it. Detaches the lake that had the name."""
+        """Makes Spark see the lake; :func:`turnstile_spark.attach` calls it. Detaches the lake that
+        had the name."""
         coordinator.register(self.jvm, self.name)
         jvm, name = self.jvm, self.name
         scope_coordinator.register(jvm, name, lambda: coordinator.attached(jvm, name))
@@ -239,8 +244,10 @@ class Lake:
         self._sessions.join(self.spark)
 
     def join(self, spark: Any) -> None:
-        """Puts the lake into another session of the same JVM. ``spark.newSession()`` does it by itself; a session that was
-        cloned in the JVM has the lake's configuration only. Raises ``TURNSTILE_DETACHED`` after :meth:`detach`."""
+        """Puts the lake into another session of the same JVM. ``spark.newSession()`` does it by
+        itself; a session that was cloned in the JVM has the lake's configuration only. Raises
+        ``TURNSTILE_DETACHED`` after :meth:`detach`.
+        """
         self.context.check_open()
         self._sessions.join(spark)
 
@@ -264,8 +271,8 @@ class Lake:
 class Table:
     """A table of a lake by name (``namespace.table``). The name is looked up at every call.
 
-    All methods raise ``AnalysisException`` (TABLE_OR_VIEW_NOT_FOUND) when there is no such table and
-    :class:`turnstile_spark.errors.TurnstileError` when the server refuses or cannot be reached.
+    All methods raise ``AnalysisException`` (TABLE_OR_VIEW_NOT_FOUND) when there is no such table
+    and :class:`turnstile_spark.errors.TurnstileError` when the server refuses or cannot be reached.
     """
 
     def __init__(self, spark: Any, context: LakeContext, name: str) -> None:
@@ -311,12 +318,13 @@ class Table:
         return self._call_with_id(self._context.api.head)
 
     def commits(self, start: int | None = None, end: int | None = None) -> list[Commit]:
-        """The ratified commits that the HEAD still carries, ascending, from version ``start`` to ``end`` (inclusive).
-        Older ones are published; :meth:`history` has them all."""
+        """The ratified commits that the HEAD still carries, ascending, from version ``start`` to
+        ``end`` (inclusive). Older ones are published; :meth:`history` has them all."""
         return list(self._call_with_id(lambda table_id: self._context.api.commits(table_id, start, end)).commits)
 
     def history(self, limit: int | None = None) -> list[Any]:
-        """Rows of ``DESCRIBE HISTORY``, newest first, at most ``limit``. Source: the Delta log, read by Delta."""
+        """Rows of ``DESCRIBE HISTORY``, newest first, at most ``limit``. Source: the Delta log,
+        read by Delta."""
         clause = "" if limit is None else f" LIMIT {int(limit)}"
         return self._spark.sql(f"DESCRIBE HISTORY {self.sql_name}{clause}").collect()  # type: ignore[no-any-return]
 
@@ -325,7 +333,8 @@ class Table:
         return self._call_with_id(lambda table_id: self._context.api.outcome(table_id, version, txn_id, name))
 
     def publish(self) -> dict[str, int]:
-        """Publishes all ratified commits now. Returns ``published`` (how many), ``floor`` and ``latest`` (versions)."""
+        """Publishes all ratified commits now. Returns ``published`` (how many), ``floor`` and
+        ``latest`` (versions)."""
         return self._call_with_id(self._context.api.publish)
 
     def optimize(
@@ -364,8 +373,10 @@ class Table:
         attempts: int = REWRITE_ATTEMPTS,
         progress: Callable[[Progress], None] | None = None,
     ) -> Rewrite:
-        """Rewrites the files that have deletion vectors or dropped columns without these, as Delta's REORG ... APPLY (PURGE) does. Otherwise
-        as :meth:`optimize`. ``purge``: there is nothing else that it does; False is refused with ``ValueError``."""
+        """Rewrites the files that have deletion vectors or dropped columns without these, as
+        Delta's REORG ... APPLY (PURGE) does. Otherwise as :meth:`optimize`. ``purge``: there is
+        nothing else that it does; False is refused with ``ValueError``.
+        """
         if purge is not True:
             raise ValueError("reorg(purge=True): purging is all that it does")
         options: dict[str, Any] = {"where": where, "target_bytes": target_bytes}
@@ -413,7 +424,8 @@ class Table:
             raise self._error(e) from None
 
     def drop(self) -> bool:
-        """Drops the table (its files are kept for the server's grace period). False when there was none."""
+        """Drops the table (its files are kept for the server's grace period). False when there was
+        none."""
         try:
             return self._context.api.drop(self.namespace, self.name)
         except ApiError as e:

@@ -25,7 +25,8 @@ _ALL_PATHS: Final = 2**31 - 1
 
 
 class LakeCommands(Proxy):
-    """``UDF2`` of a command of Delta, planned for a table of the lake, and the JVM session that executes it; returns its rows.
+    """``UDF2`` of a command of Delta, planned for a table of the lake, and the JVM session that
+    executes it; returns its rows.
 
     ``python_session``: the PySpark session of a JVM session.
     """

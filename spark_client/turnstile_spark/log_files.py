@@ -25,7 +25,8 @@ STAGED = "_staged_commits"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A file of a log to write: with which log store and Hadoop configuration, its path and whole content."""
+    """A file of a log to write: with which log store and Hadoop configuration, its path and whole
+    content."""
 
     log_store: JavaObject
     conf: JavaObject
@@ -54,9 +55,10 @@ class LogFiles:
     def write(self, file: Write, durable: bool = True) -> None:
         """Writes a file; an existing file of that name can only have the same content.
 
-        Whole files only: where a half-written file could be seen, it is written beside and renamed; where a write appears
-        at once when it is closed (object stores), one plain write is one request. On the local file system a ``durable``
-        file survives a loss of power when this returns.
+        Whole files only: where a half-written file could be seen, it is written beside and renamed;
+        where a write appears at once when it is closed (object stores), one plain write is one
+        request. On the local file system a ``durable`` file survives a loss of power when this
+        returns.
         """
         if file.path.startswith("file:/"):
             _write_local(Path("/" + file.path.removeprefix("file:").lstrip("/")), file.content.encode(), durable)
@@ -105,12 +107,13 @@ class LogFiles:
             stream.close()
 
     def write_later(self, file: Write) -> Future[None]:
-        """:meth:`write` in a thread of its own, in parallel with the caller's request to the server, which carries the
-        content too: so the file need not be durable."""
+        """:meth:`write` in a thread of its own, in parallel with the caller's request to the
+        server, which carries the content too: so the file need not be durable."""
         return self._pool.submit(self.write, file, durable=False)
 
     def describe(self, log_path: str, commit: Commit) -> JavaObject:
-        """The commit as ``io.delta.storage.commit.Commit``; a published one by its file in ``_delta_log``."""
+        """The commit as ``io.delta.storage.commit.Commit``; a published one by its file in
+        ``_delta_log``."""
         file = f"{commit.version:020d}.json" if commit.published else f"{STAGED}/{commit.name}"
         key = (log_path, file)
         described = self._described.get(key)
@@ -124,9 +127,11 @@ class LogFiles:
         return described
 
     def describe_all(self, log_path: str, tail: Tail, start: int | None, end: int | None) -> JavaObject:
-        """``io.delta.storage.commit.GetCommitsResponse`` for the unpublished commits from ``start`` to ``end``.
+        """``io.delta.storage.commit.GetCommitsResponse`` for the unpublished commits from ``start``
+        to ``end``.
 
-        Published ones are left out: ``_delta_log`` has them, durably (I5), and Delta lists that itself.
+        Published ones are left out: ``_delta_log`` has them, durably (I5), and Delta lists that
+        itself.
         """
         commits = self.jvm.new("java.util.ArrayList")
         for commit in tail.commits:

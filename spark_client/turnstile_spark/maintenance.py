@@ -95,7 +95,8 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class _Bin:
-    """Files that are rewritten together: Delta's ``Bin``, its ``AddFile`` objects, and the values of their partition."""
+    """Files that are rewritten together: Delta's ``Bin``, its ``AddFile`` objects, and the values
+    of their partition."""
 
     delta: JavaObject
     partition: JavaObject
@@ -294,7 +295,8 @@ class _Run:
         return txn, plan.call("runOptimizeBinJob", txn, each.partition, each.files, self._target_bytes)
 
     def _commit(self, plan: _Plan, each: _Bin, txn: JavaObject, actions: JavaObject, result: Rewrite) -> bool:
-        """Whether the bin is done: it was committed, or no row is left in its files. False: another commit changed a file of it."""
+        """Whether the bin is done: it was committed, or no row is left in its files. False: another
+        commit changed a file of it."""
         jvm = self._jvm
         activate(jvm, self._spark)
         kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
@@ -366,7 +368,8 @@ class _Plan:
         raise turnstile_error("TURNSTILE_SELF_TEST", f"OptimizeExecutor.{method} is not there: this is for Delta 4.4.0")
 
     def strategy(self) -> JavaObject:
-        """Delta's ``OptimizeTableStrategy``, a private member of the executor: compaction, Z-order or clustering."""
+        """Delta's ``OptimizeTableStrategy``, a private member of the executor: compaction, Z-order
+        or clustering."""
         for member in self._executor.getClass().getDeclaredFields():
             if str(member.getName()).endswith("optimizeStrategy"):
                 member.setAccessible(True)
@@ -397,7 +400,8 @@ def _size(files: Sequence[JavaObject]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m turnstile_spark.maintenance optimize|reorg|vacuum NAMESPACE.TABLE`` or ``run [NAMESPACE.TABLE]``, also for spark-submit. Exit code 1: files were left."""
+    """``python -m turnstile_spark.maintenance optimize|reorg|vacuum NAMESPACE.TABLE`` or ``run
+    [NAMESPACE.TABLE]``, also for spark-submit. Exit code 1: files were left."""
     from turnstile_spark import attach, session
 
     parser = argparse.ArgumentParser(

@@ -15,8 +15,8 @@ def is_path(levels: list[str], name: str) -> bool:
 
 
 def location_key(location: str) -> str:
-    """A table's location, or the path of its log, in one of the ways in which it may be written: ``file:/a``, ``file:///a``,
-    ``/a``, ``/a/``, ``/a/_delta_log`` are equal."""
+    """A table's location, or the path of its log, in one of the ways in which it may be written:
+    ``file:/a``, ``file:///a``, ``/a``, ``/a/``, ``/a/_delta_log`` are equal."""
     scheme, _, rest = location.removesuffix("/").removesuffix("/_delta_log").rpartition(":")
     rest = "/" + rest.strip("/")
     return rest if scheme in ("", "file") else f"{scheme}:{rest}"

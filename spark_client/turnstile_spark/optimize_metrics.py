@@ -32,7 +32,8 @@ class OptimizeMetrics:
     def committed(
         self, one_bin: JavaObject, adds: Sequence[JavaObject], removes: Sequence[JavaObject], vectors: Sequence[Any]
     ) -> None:
-        """Counts a bin that was committed: Delta's ``Bin``, its ``AddFile`` and ``RemoveFile`` objects, and the deletion vectors that are gone."""
+        """Counts a bin that was committed: Delta's ``Bin``, its ``AddFile`` and ``RemoveFile``
+        objects, and the deletion vectors that are gone."""
         self._stats.addedFilesSizeStats().merge(scala_seq(self._jvm, adds))
         self._stats.removedFilesSizeStats().merge(scala_seq(self._jvm, removes))
         self._partitions.add(one_bin.partitionValues())
@@ -42,7 +43,8 @@ class OptimizeMetrics:
         self._vector_rows += sum(int(vector.cardinality()) for vector in vectors)
 
     def planned(self, path: str, snapshot: JavaObject, considered: int, strategy: JavaObject) -> None:
-        """Takes note of the first plan: of which path, of which snapshot, how many files it looked at, by which of Delta's strategies."""
+        """Takes note of the first plan: of which path, of which snapshot, how many files it looked
+        at, by which of Delta's strategies."""
         self._path, self._snapshot, self._considered, self._strategy = path, snapshot, considered, strategy
 
     def row(self) -> JavaObject:

@@ -162,7 +162,8 @@ def _definition(definition: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _add(file: dict[str, Any], location: str) -> dict[str, Any]:
-    """The action of a file with full paths. Of its statistics only the rows: the plan has used the others."""
+    """The action of a file with full paths. Of its statistics only the rows: the plan has used the
+    others."""
     add = {name: file[name] for name in ("partitionValues", "size", "modificationTime")}
     add |= {"path": _full(file["path"], location), "dataChange": True}
     if file["records"] is not None:

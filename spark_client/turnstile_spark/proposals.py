@@ -13,10 +13,12 @@ log = logging.getLogger("turnstile_spark")
 
 
 def await_file(api: Api, table_id: str, commit: Commit, name: str, written: Future[None]) -> Commit:
-    """Makes sure that the file of a ratified commit exists. Never fails: the commit stands without it.
+    """Makes sure that the file of a ratified commit exists. Never fails: the commit stands without
+    it.
 
-    Returns the commit as the server has it now. One that was published meanwhile is not materialised any more: its
-    file is the one in ``_delta_log`` (I4)."""
+    Returns the commit as the server has it now. One that was published meanwhile is not
+    materialised any more: its file is the one in ``_delta_log`` (I4).
+    """
     try:
         if commit.name == name:
             written.result()

@@ -20,7 +20,8 @@ _NEEDED = frozenset(("catalogmanaged", "catalogowned-preview", "incommittimestam
 
 
 def new_table(lake: str, properties: Mapping[str, str]) -> str | None:
-    """For CREATE and REPLACE, with the properties as Spark hands them to a catalog: clauses are among them."""
+    """For CREATE and REPLACE, with the properties as Spark hands them to a catalog: clauses are
+    among them."""
     provider = properties.get("provider")
     if provider is not None and provider.lower() != "delta":
         return f"USING {provider}: tables of '{lake}' are Delta tables: USING delta, or .format(\"delta\")"
@@ -52,8 +53,8 @@ def changes(lake: str, table_changes: Iterable[JavaObject], schema: str) -> str 
 
 
 def dropped_feature(lake: str, feature: str, schema: str) -> str | None:
-    """For DROP FEATURE. ``schema``: the table's, as JSON. Delta rewrites files for some features, by a command that it refuses for
-    catalog-managed tables, after it has changed properties."""
+    """For DROP FEATURE. ``schema``: the table's, as JSON. Delta rewrites files for some features,
+    by a command that it refuses for catalog-managed tables, after it has changed properties."""
     name = feature.lower()
     statement = f"ALTER TABLE ... DROP FEATURE {feature}"
     if name in _NEEDED:
@@ -69,7 +70,8 @@ def dropped_feature(lake: str, feature: str, schema: str) -> str | None:
 
 
 def iceberg(name: str, url: str, catalog: str) -> str:
-    """For statements on an Iceberg table of the catalog. ``name``: the table's, with the lake's; ``url``, ``catalog``: the server's."""
+    """For statements on an Iceberg table of the catalog. ``name``: the table's, with the lake's;
+    ``url``, ``catalog``: the server's."""
     return (
         f"{name} is an Iceberg table, and statements of a lake are Delta's: use it through a catalog of Iceberg's "
         f"(spark.sql.catalog.ICE = org.apache.iceberg.spark.SparkCatalog, ICE.type = rest, ICE.uri = {url}/iceberg, ICE.warehouse = {catalog}), "
@@ -117,7 +119,8 @@ def clone(lake: str) -> str:
 
 
 def convert(lake: str) -> str:
-    """For CONVERT TO DELTA with the name of a table of a lake: Delta would convert one of that name in ``spark_catalog``."""
+    """For CONVERT TO DELTA with the name of a table of a lake: Delta would convert one of that name
+    in ``spark_catalog``."""
     return (
         f"CONVERT TO DELTA: tables of '{lake}' are Delta tables. For one of Spark's own catalog, USE spark_catalog first; for "
         "files, name the path: parquet.`/path`"

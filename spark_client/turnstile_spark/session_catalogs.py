@@ -1,12 +1,16 @@
 """Putting a lake's catalog into Spark sessions, and keeping it there.
 
-Spark finds catalogs in the session's ``CatalogManager``, which makes them from class names in the configuration. A
-Python object has none, so it is put straight into the manager's map. Three kinds of session start with an empty map:
+Spark finds catalogs in the session's ``CatalogManager``, which makes them from class names in the
+configuration. A Python object has none, so it is put straight into the manager's map. Three kinds
+of session start with an empty map:
 
-* ``spark.newSession()``: the method is replaced, on the session object, by one that puts the catalogs in;
-* sessions that Spark clones for a streaming query (also the ones ``foreachBatch`` works in): a listener is called
+* ``spark.newSession()``: the method is replaced, on the session object, by one that puts the
+  catalogs in;
+* sessions that Spark clones for a streaming query (also the ones ``foreachBatch`` works in): a
+  listener is called
   synchronously, on the query's thread and before it is planned, and puts the catalogs in there;
-* anything else that clones sessions in the JVM: not covered. ``CACHE TABLE`` does, unless the two options are set
+* anything else that clones sessions in the JVM: not covered. ``CACHE TABLE`` does, unless the two
+  options are set
   with which :func:`turnstile_spark.session` keeps it from cloning.
 """
 
@@ -39,7 +43,8 @@ DEFAULTS = {
 
 
 class SessionCatalogs:
-    """The catalogs of one lake in the sessions that it is in. ``token`` is for Delta's streaming source."""
+    """The catalogs of one lake in the sessions that it is in. ``token`` is for Delta's streaming
+    source."""
 
     def __init__(self, lake: LakeContext, token: str | None) -> None:
         self.lake, self.jvm, self._token = lake, lake.jvm, token
@@ -48,7 +53,8 @@ class SessionCatalogs:
         self._python: list[Any] = []
 
     def join(self, spark: Any) -> None:
-        """Puts the lake into a PySpark session, into its future streams, and into sessions made from it."""
+        """Puts the lake into a PySpark session, into its future streams, and into sessions made
+        from it."""
         session = spark._jsparkSession
         conf = session.conf()
         for key, value in DEFAULTS.items():
@@ -79,8 +85,8 @@ class SessionCatalogs:
         return type(first)(first.sparkContext, session)
 
     def use_as_in(self, session: JavaObject, clone: JavaObject) -> None:
-        """Makes the lake current in a clone of ``session`` if it is current there: Spark's clones start in ``spark_catalog``,
-        where a name without a catalog would be another table."""
+        """Makes the lake current in a clone of ``session`` if it is current there: Spark's clones
+        start in ``spark_catalog``, where a name without a catalog would be another table."""
         current = session.sessionState().catalogManager()
         if str(current.currentCatalog().name()) == self.lake.name:
             manager = clone.sessionState().catalogManager()
@@ -88,7 +94,8 @@ class SessionCatalogs:
             manager.setCurrentNamespace(current.currentNamespace())
 
     def leave(self) -> None:
-        """Takes the lake out of all sessions it joined. Never fails: the sessions may be stopped already."""
+        """Takes the lake out of all sessions it joined. Never fails: the sessions may be stopped
+        already."""
         for spark in self._python:
             getattr(spark, "_turnstile_lakes", {}).pop(self.lake.name, None)
         for session, listener in self._joined:

@@ -92,8 +92,8 @@ def vacuum(
     listed: int = LISTED,
     progress: Callable[[VacuumStep], None] | None = None,
 ) -> Vacuum:
-    """Removes files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.vacuum`. ``listed``: paths
-    that the result has at most."""
+    """Removes files of the table ``name`` (quoted, with its catalog). See
+    :meth:`turnstile_spark.lake.Table.vacuum`. ``listed``: paths that the result has at most."""
     if retention_hours is not None and retention_hours < 0:
         raise ValueError(f"retention_hours={retention_hours!r}: 0 or more")
     if lite and inventory is not None:
@@ -164,7 +164,8 @@ class _Run:
     # -- what there is ----------------------------------------------------------------------------------------------------
 
     def _listed(self, inventory: DataFrame | None, before_ms: int) -> DataFrame:
-        """Files that are older than ``before_ms``: ``path`` (relative, not encoded), ``full`` (as Delta has it), ``length``."""
+        """Files that are older than ``before_ms``: ``path`` (relative, not encoded), ``full`` (as
+        Delta has it), ``length``."""
         session, none = self._spark._jsparkSession, self._jvm.module("scala.None")
         if inventory is None:
             args = (session, self._table.log, self._table.snapshot, self._conf, True, True, none)
@@ -232,7 +233,8 @@ class _Run:
         return _paths(self._actions([path for _, path in self._commits(version + 1, self._table.version)]), "add")
 
     def _commits(self, first: int, last: int) -> Iterator[tuple[int, str]]:
-        """The versions from ``first`` to ``last``, as far as the log has their commits, and where these are."""
+        """The versions from ``first`` to ``last``, as far as the log has their commits, and where
+        these are."""
         if first > last:
             return
         files = self._table.log.getChangeLogFiles(first, last, self._table.catalog_table, False)
@@ -250,7 +252,8 @@ class _Run:
         return actions
 
     def _check_paths(self, before_ms: int) -> None:
-        """Refuses where no file of the latest version was found though it has old ones: then paths are compared wrongly."""
+        """Refuses where no file of the latest version was found though it has old ones: then paths
+        are compared wrongly."""
         old = self._python(self._table.snapshot.allFiles().toDF()).where(
             (F.col("modificationTime") < before_ms) & ~F.col("path").rlike("^([A-Za-z][A-Za-z0-9+.-]*:|/)")
         )
@@ -290,7 +293,8 @@ def _totals(files: DataFrame) -> tuple[int, int]:
 
 
 def _paths(files: DataFrame, action: str) -> DataFrame:
-    """The data files and deletion vectors of actions; absolute paths, which are another table's, as they are."""
+    """The data files and deletion vectors of actions; absolute paths, which are another table's, as
+    they are."""
     named = files.where(f"{action} IS NOT NULL")
     vectors = named.select(_vector(f"{action}.deletionVector").alias("path")).where("path IS NOT NULL")
     return named.select(_decoded(f"{action}.path").alias("path")).unionByName(vectors)
@@ -308,9 +312,11 @@ def _vector(column: str) -> Any:
 
 
 def vector_path(text: Any) -> Any:
-    """The file of a deletion vector below the table's folder: a prefix and a uuid in Z85 (Delta protocol, "Deletion Vectors": ``u``).
-    An expression, because executors do not have this package; with lambdas, because Spark's planner takes seconds for one
-    that repeats the arithmetic for each of the 20 digits."""
+    """The file of a deletion vector below the table's folder: a prefix and a uuid in Z85 (Delta
+    protocol, "Deletion Vectors": ``u``). An expression, because executors do not have this package;
+    with lambdas, because Spark's planner takes seconds for one that repeats the arithmetic for each
+    of the 20 digits.
+    """
     before = F.length(text) - 20
 
     def with_digit(value: Any, place: Any) -> Any:

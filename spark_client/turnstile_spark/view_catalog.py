@@ -14,7 +14,8 @@ from turnstile_spark.views import NO_VIEW, ViewNotForSpark, definition_of, from_
 
 
 class ViewsOfLake(LakeCatalog):
-    """``ViewCatalog`` for one session (a JVM ``SparkSession``). Tables and views of a namespace share their names."""
+    """``ViewCatalog`` for one session (a JVM ``SparkSession``). Tables and views of a namespace
+    share their names."""
 
     def __init__(self, lake: LakeContext, session: JavaObject) -> None:
         super().__init__(lake, session)
@@ -29,7 +30,8 @@ class ViewsOfLake(LakeCatalog):
             raise self.lake.throw.other(e) from None
 
     def _view(self, levels: list[str], name: str) -> JavaObject | None:
-        """Spark's ``View`` of this name; None when there is none. Throws when it is none that Spark can read."""
+        """Spark's ``View`` of this name; None when there is none. Throws when it is none that Spark
+        can read."""
         metadata = self._metadata(levels, name)
         if metadata is None:
             return None
@@ -124,7 +126,8 @@ class ViewsOfLake(LakeCatalog):
         return self.lake.throw.other(e)
 
     def _new_name(self, kind: str, levels: list[str], new: JavaObject) -> tuple[list[str], str]:
-        """Namespace and name after RENAME TO, which Spark passes on as they are written: with or without a catalog."""
+        """Namespace and name after RENAME TO, which Spark passes on as they are written: with or
+        without a catalog."""
         to_levels, to_name = names_of(new.namespace()), str(new.name())
         if len(to_levels) > 1:
             if to_levels[0] == self.lake.name:

@@ -192,7 +192,8 @@ def definition_of(name: str, metadata: Mapping[str, Any]) -> ViewDefinition:
 
 
 def _to_iceberg(spark: Any, ids: Any) -> Any:
-    """A type in Spark's JSON as Iceberg's JSON, with ids from the iterator ``ids``. Raises ViewNotForSpark."""
+    """A type in Spark's JSON as Iceberg's JSON, with ids from the iterator ``ids``. Raises
+    ViewNotForSpark."""
     if isinstance(spark, dict) and spark["type"] == "struct":
         fields = []
         for field in spark["fields"]:

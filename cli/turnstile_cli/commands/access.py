@@ -1,4 +1,5 @@
-"""Commands on rights, ``grants``, and on services that authenticate with an id and a secret, ``clients``."""
+"""Commands on rights, ``grants``, and on services that authenticate with an id and a secret,
+``clients``."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def revoke(
     on: On = Securable.TABLE,
     output: Format,
 ) -> None:
-    """Take privileges away. A commit by table id may still use them for five seconds; keys live until they end."""
+    """Take privileges away. A commit by table id may still use them for five seconds; keys live
+    until they end."""
     change = {"principal": principal, "remove": _privilege_names(privileges)}
     _show_grants(name, api.patch(_permissions_path(on, name), {"changes": [change]}), output)
 
@@ -95,7 +97,8 @@ def _permissions_path(on: Securable, name: str) -> str:
 
 
 def _privilege_names(privileges: list[str]) -> list[str]:
-    """As the service writes them: in capitals, with spaces for the underscores that are easier to type in a shell."""
+    """As the service writes them: in capitals, with spaces for the underscores that are easier to
+    type in a shell."""
     return [privilege.upper().replace("_", " ") for privilege in privileges]
 
 
@@ -152,7 +155,8 @@ def list_(api: Api, *, output: Format) -> None:
 @clients.command("rotate")
 @with_api
 def rotate(api: Api, *, client: ClientId, keep_seconds: Keep = 0, output: Format) -> None:
-    """Give a client another secret. The present one stops counting at once unless --keep-seconds says otherwise."""
+    """Give a client another secret. The present one stops counting at once unless --keep-seconds
+    says otherwise."""
     body = {"keep_seconds": keep_seconds}
     _show_secret(api.post(f"{_client_path(client)}/rotate", body, unanswered=_LOST_ROTATE), output, api)
 

@@ -75,9 +75,10 @@ _FILES: Final = re.compile(r"\s*/[^/]+(?:/[^/]+)+/\s*files\s*\[", re.IGNORECASE)
 def find(api: Api, *, query: PathQuery, as_of: AsOf = None, limit: Limit = 1000, output: Format) -> None:
     """Find namespaces, tables and files by a path query: one predicate a level.
 
-    For example `turnstile find '/main/sales/[format = "delta" and name prefix "ord"]'`. All of it is one view of the
-    catalog, however long it takes. The grammar is in docs/path-queries.md. The version of a Delta table is known as of a
-    snapshot. `/main/sales/*/files[day = '2026-11-01' and size < 16mb]` finds files of tables.
+    For example `turnstile find '/main/sales/[format = "delta" and name prefix "ord"]'`. All of it
+    is one view of the catalog, however long it takes. The grammar is in docs/path-queries.md. The
+    version of a Delta table is known as of a snapshot. `/main/sales/*/files[day = '2026-11-01' and
+    size < 16mb]` finds files of tables.
     """
     if _FILES.match(_QUOTED.sub("", query)):
         _find_files(api, query, as_of, limit, output)
@@ -99,7 +100,8 @@ def find(api: Api, *, query: PathQuery, as_of: AsOf = None, limit: Limit = 1000,
 
 
 def _find_files(api: Api, query: str, as_of: str | None, limit: int, output: Format) -> None:
-    """The files that a path query leads to, and the tables that have none because they could not be asked."""
+    """The files that a path query leads to, and the tables that have none because they could not be
+    asked."""
     if as_of is not None:
         raise usage("files of the past are not found", "use turnstile plan TABLE --version")
     rows, left_out, token = list[dict[str, Any]](), list[dict[str, str]](), None
@@ -238,9 +240,11 @@ def reset(api: Api, *, name: CatalogName, to: ResetTo = None, output: Format) ->
 @catalog.command("clone")
 @with_api
 def clone(api: Api, *, name: CatalogName, source: Source, to: To, of: CloneOf = None, output: Format) -> None:
-    """Show a namespace with everything under it, or a table, under another name as well. No data is copied.
+    """Show a namespace with everything under it, or a table, under another name as well. No data is
+    copied.
 
-    Iceberg tables of a clone can be written and go their own way; Delta tables show one version, and are read-only.
+    Iceberg tables of a clone can be written and go their own way; Delta tables show one version,
+    and are read-only.
     """
     response = api.post(
         f"{_catalog_path(name)}/clones", {"from": source, "to": to, "of": moment_body(of) if of else None}

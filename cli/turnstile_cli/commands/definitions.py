@@ -60,7 +60,8 @@ def catalogs(api: Api, *, output: Format) -> None:
 
 @with_api
 def schema(api: Api, *, table: Table, output: Format) -> None:
-    """Show the columns of a Delta table: name, type, whether it may be null, comment; nested fields below their column."""
+    """Show the columns of a Delta table: name, type, whether it may be null, comment; nested fields
+    below their column."""
     name = TableName.parse(table)
     loaded = name.load(api)
     metadata = loaded["metadata"]
@@ -236,7 +237,8 @@ def _pairs(properties: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _rows_of_field(field: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str, str | None]]:
-    """A row for the field (name, type, null, comment), then rows for the fields of its struct, with its name before theirs."""
+    """A row for the field (name, type, null, comment), then rows for the fields of its struct, with
+    its name before theirs."""
     name = f"{prefix}{field['name']}"
     type = field["type"]
     yield name, _type_text(type), "" if field["nullable"] else "not null", field.get("metadata", {}).get("comment")

@@ -70,7 +70,8 @@ def _check(name: str, result: str, message: str, remedy: str = "") -> dict[str, 
 
 
 def _seen_from_here(api: Api) -> list[dict[str, Any]]:
-    """Whether the service answers, how fast once it is warm, and which version it has. Raises CliError if it does not answer."""
+    """Whether the service answers, how fast once it is warm, and which version it has. Raises
+    CliError if it does not answer."""
     about = api.get("/v1")
     began = time.monotonic()
     api.get("/v1")

@@ -39,10 +39,11 @@ def fleet(
     count: Count = None,
     output: Format,
 ) -> None:
-    """Show the servers and workers that share their work (serve --fleet, work), and which granules of it each of them owns.
+    """Show the servers and workers that share their work (serve --fleet, work), and which granules
+    of it each of them owns.
 
-    Whether a member lives one look cannot tell: --watch compares two. With --events each line is an event, as JSON a CloudEvent; the
-    last one, without --follow, is {"cursor": ...} to go on from.
+    Whether a member lives one look cannot tell: --watch compares two. With --events each line is an
+    event, as JSON a CloudEvent; the last one, without --follow, is {"cursor": ...} to go on from.
     """
     if events and watch:
         raise usage("--events and --watch are two different things", "leave one of them out")
@@ -59,7 +60,8 @@ def fleet(
 
 
 def compared(before: tuple[float, Mapping[str, Any]], after: tuple[float, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the second of two reports with the ids of members that gave no sign of life between them though they should have."""
+    """Returns the second of two reports with the ids of members that gave no sign of life between
+    them though they should have."""
     ms, lives = (after[0] - before[0]) * 1000, {member["id"]: member["life"] for member in before[1]["members"]}
     silent = [
         member["id"]

@@ -171,7 +171,8 @@ def unset(api: Api, *, target: Target, name: Policy, output: Format) -> None:
 
 
 def _path(api: Api, target: str) -> str:
-    """The path of the policy of a catalog, a namespace or a table. A name of two levels or more may be either; a table counts first."""
+    """The path of the policy of a catalog, a namespace or a table. A name of two levels or more may
+    be either; a table counts first."""
     catalog, _, rest = target.partition(".")
     if not rest:
         return f"/v1/catalogs/{quote(catalog, safe='')}/maintenance-policy"

@@ -109,7 +109,8 @@ def _repair(api: Api, table_id: str, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _adopt(api: Api, table_id: str, side: Side) -> dict[str, Any]:
-    """Chooses ``side`` as the diagnosis shows both now; a plain repair where there is nothing to choose."""
+    """Chooses ``side`` as the diagnosis shows both now; a plain repair where there is nothing to
+    choose."""
     path = f"/v1/tables/{table_id}/repair"
     sides = api.get(path).get("sides")
     if sides is None:
@@ -119,7 +120,8 @@ def _adopt(api: Api, table_id: str, side: Side) -> dict[str, Any]:
 
 
 def _repair_one_of_many(api: Api, name: str, table_id: str, *, dry_run: bool) -> dict[str, Any]:
-    """As :func:`_repair`, for one table among many: its failure must not keep the others from being repaired."""
+    """As :func:`_repair`, for one table among many: its failure must not keep the others from being
+    repaired."""
     try:
         return {"name": name, **_repair(api, table_id, dry_run=dry_run)}
     except CliError as error:

@@ -54,7 +54,8 @@ def hold(
     hours: Hours = 1.0,
     output: Format,
 ) -> None:
-    """Hold a version of a table, or all from one on, for a reader, until a time; the same again renews."""
+    """Hold a version of a table, or all from one on, for a reader, until a time; the same again
+    renews."""
     if (version is None) == (from_version is None):
         raise usage("give either --version or --from-version")
     name = TableName.parse(table)

@@ -50,7 +50,8 @@ def plan(
 
 @with_api
 def detail(api: Api, *, table: Table, version: Version = None, output: Format) -> None:
-    """Show a table as DESCRIBE DETAIL does: files, bytes, rows, partitions, protocol and properties, of one version."""
+    """Show a table as DESCRIBE DETAIL does: files, bytes, rows, partitions, protocol and
+    properties, of one version."""
     name = TableName.parse(table)
     query = {} if version is None else {"version": version}
     answer = api.get(f"/v1/tables/{name.table_id(api)}/detail", **query)

@@ -1,4 +1,5 @@
-"""Commands that run a server on this machine, or the emulated deployment: serve, up, down, status, demo."""
+"""Commands that run a server on this machine, or the emulated deployment: serve, up, down, status,
+demo."""
 
 from __future__ import annotations
 
@@ -296,10 +297,11 @@ def demo(
     batches: Annotated[int, typer.Option("--batches", min=1, help="Appends of each of them.")] = 10,
     output: Output = Format.TEXT,
 ) -> None:
-    """Load five real tables through Spark, let four writers race, and check the result against pandas.
+    """Load five real tables through Spark, let four writers race, and check the result against
+    pandas.
 
-    Starts a server if none is running, on any free port where 8750 is taken, and leaves it running. Ends with code 1 if any
-    check fails.
+    Starts a server if none is running, on any free port where 8750 is taken, and leaves it running.
+    Ends with code 1 if any check fails.
     """
     need(_DEMO_NEEDS, "server,spark,demo", "the demo")
     service = _start(home, port, token, lake, any_port=port is None)

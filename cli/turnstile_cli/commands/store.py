@@ -1,4 +1,5 @@
-"""Commands on the store of a server on this machine: backup, restore, open, relocate, and the check of ``doctor --store``."""
+"""Commands on the store of a server on this machine: backup, restore, open, relocate, and the check
+of ``doctor --store``."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ def backup(
 ) -> None:
     """Copy the SQLite store while the server runs, and check the copy.
 
-    DEST gets turnstile.db, which needs no other file, and manifest.json, which says when it was taken, by which version, of how
-    much, and its digest. Copy the lake's files after it: a log that is ahead of its store is adopted, one that is behind is not.
+    DEST gets turnstile.db, which needs no other file, and manifest.json, which says when it was
+    taken, by which version, of how much, and its digest. Copy the lake's files after it: a log that
+    is ahead of its store is adopted, one that is behind is not.
     """
     need(SERVER_NEEDS, "server", "a backup")
     from turnstile_server.backups import back_up
@@ -72,7 +74,8 @@ def restore(
 
 @out.report_errors
 def open_(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
-    """Let changes into a server that was started with 'serve --closed'. It is no error when it takes them already."""
+    """Let changes into a server that was started with 'serve --closed'. It is no error when it
+    takes them already."""
     need(SERVER_NEEDS, "server", "a server")
     from turnstile_server.backups import open_server
 

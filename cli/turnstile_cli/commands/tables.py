@@ -81,9 +81,11 @@ def head(api: Api, *, table: Table, output: Format) -> None:
 
 @with_api
 def log(api: Api, *, table: Table, limit: Limit = 20, output: Format) -> None:
-    """Show a table's commits, newest first: version, time, operation, kind, and whether it is published.
+    """Show a table's commits, newest first: version, time, operation, kind, and whether it is
+    published.
 
-    Versions that the HEAD no longer carries are read from _delta_log if it can be reached from here.
+    Versions that the HEAD no longer carries are read from _delta_log if it can be reached from
+    here.
     """
     name = TableName.parse(table)
     loaded = name.load(api)
@@ -109,7 +111,8 @@ def log(api: Api, *, table: Table, limit: Limit = 20, output: Format) -> None:
 
 
 def _newest(head: dict[str, Any], limit: int, home: Path | None) -> list[dict[str, Any]]:
-    """The newest ``limit`` commits of a HEAD, newest first, without content; ``home`` is that of a local stack.
+    """The newest ``limit`` commits of a HEAD, newest first, without content; ``home`` is that of a
+    local stack.
 
     Each has version, timestamp, operation, kind (None if it comes from ``_delta_log``), published.
     """

@@ -63,7 +63,8 @@ def top(api: Api, *, every: Every = 2.0, count: Count = None, output: Format) ->
 
 
 def read(api: Api) -> Reading:
-    """Reads the service's counters, HEADs and fleet now. Raises CliError: the token has to be an administrator's."""
+    """Reads the service's counters, HEADs and fleet now. Raises CliError: the token has to be an
+    administrator's."""
     exposition = api.text("/metrics")
     heads: dict[str, dict[str, Any]] = {}
     complete = True

@@ -1,4 +1,5 @@
-"""``turnstile import`` and ``turnstile export``: a table, or all tables of a source or a namespace, come under the catalog or leave it."""
+"""``turnstile import`` and ``turnstile export``: a table, or all tables of a source or a namespace,
+come under the catalog or leave it."""
 
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def export(
     dry_run: DryRun = False,
     output: Format,
 ) -> None:
-    """Hand a table back to the file system: publish everything and give up the catalog's control of it. Or --all of a namespace."""
+    """Hand a table back to the file system: publish everything and give up the catalog's control of
+    it. Or --all of a namespace."""
     if (table is None) == (all_of is None):
         raise usage("export needs a table, or --all and a namespace", "write TABLE, or --all catalog.namespace")
     if table is not None:

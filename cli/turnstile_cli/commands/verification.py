@@ -45,14 +45,17 @@ class Found:
 
 @with_api
 def verify(api: Api, *, table: Table, from_version: From = 0, files: Files = False, output: Format) -> None:
-    """Compare a table's published log with the ratified commits, and its files with the log: nothing is changed.
+    """Compare a table's published log with the ratified commits, and its files with the log:
+    nothing is changed.
 
-    Checks that every version in the log is in order, with its own transaction and a later timestamp than the one before;
-    that versions which the HEAD still knows have the ratified content; and that no version was published without being
-    ratified. Each commit and each checkpoint is read whole. With --files it also checks that each data file, and each file
-    of deletion vectors, of the published version exists with the size in the log; for an Iceberg table, each file that its
-    current snapshot leads to. The contents of these files are not read. The exit code is 1 if something deviates;
-    'turnstile repair TABLE --dry-run' shows the remedy for a log. It is 6 if nothing deviates, but a file was not checked.
+    Checks that every version in the log is in order, with its own transaction and a later timestamp
+    than the one before; that versions which the HEAD still knows have the ratified content; and
+    that no version was published without being ratified. Each commit and each checkpoint is read
+    whole. With --files it also checks that each data file, and each file of deletion vectors, of
+    the published version exists with the size in the log; for an Iceberg table, each file that its
+    current snapshot leads to. The contents of these files are not read. The exit code is 1 if
+    something deviates; 'turnstile repair TABLE --dry-run' shows the remedy for a log. It is 6 if
+    nothing deviates, but a file was not checked.
     """
     name = TableName.parse(table)
     is_iceberg = files and api.get(f"{name.path}/entry").get("format") == "iceberg"

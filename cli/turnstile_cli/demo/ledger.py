@@ -17,8 +17,8 @@ LOG, STAGED = "_delta_log", "_delta_log/_staged_commits"
 
 @dataclass
 class Ledger:
-    """The audit of one table. ``lags`` are ms from a commit's own timestamp, which its writer takes just before it
-    proposes, to the published file."""
+    """The audit of one table. ``lags`` are ms from a commit's own timestamp, which its writer takes
+    just before it proposes, to the published file."""
 
     table: str
     latest: int

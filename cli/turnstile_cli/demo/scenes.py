@@ -1,4 +1,5 @@
-"""The scenes, in order. Each makes its changes in Spark and the same ones in pandas frames, to compare with."""
+"""The scenes, in order. Each makes its changes in Spark and the same ones in pandas frames, to
+compare with."""
 
 from __future__ import annotations
 

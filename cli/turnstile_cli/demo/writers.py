@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from turnstile_cli.demo import data
 
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For a JVM that lives a minute on few cores: the thorough compiler and a parallel collector cost more than they give."""
+"""For a JVM that lives a minute on few cores: the thorough compiler and a parallel collector cost
+more than they give."""
 
 
 class Attempt(NamedTuple):

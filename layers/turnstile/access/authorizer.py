@@ -1,8 +1,9 @@
 """Access control (I12): a request's rights, checked on every tree that it works with.
 
-Rights are part of the tree that a catalog's HEAD names. So authorizing costs no request where the tree and the entities on
-the way to the table are cached, and a change is authorized by exactly the rights that its swap of the HEAD replaces. A route
-declares its ``Need``s; the catalog's reader shows their ``Guard`` every tree before anything is answered.
+Rights are part of the tree that a catalog's HEAD names. So authorizing costs no request where the
+tree and the entities on the way to the table are cached, and a change is authorized by exactly the
+rights that its swap of the HEAD replaces. A route declares its ``Need``s; the catalog's reader
+shows their ``Guard`` every tree before anything is answered.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Authorizer:
-    """Reads the rights along a name, and makes guards. One per sandbox, sharing the caches of ``reader``, which must have no
-    authorizer of its own."""
+    """Reads the rights along a name, and makes guards. One per sandbox, sharing the caches of
+    ``reader``, which must have no authorizer of its own."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
         self._refs, self._reader = world.refs, reader
@@ -80,8 +81,8 @@ class Authorizer:
         return _chain(View(tree, self._reader.store), target)
 
     def catalog_rights(self, catalogs: Sequence[Catalog]) -> list[Access]:
-        """Returns the rights of these catalogs, ``NO_ACCESS`` where one is gone: one request per hundred, and one for each
-        HEAD that was not seen before."""
+        """Returns the rights of these catalogs, ``NO_ACCESS`` where one is gone: one request per
+        hundred, and one for each HEAD that was not seen before."""
         rights: list[Access] = []
         for start in range(0, len(catalogs), BATCH_GET_MAX):
             keys = {catalog.name: self._reader.key(catalog.name) for catalog in catalogs[start : start + BATCH_GET_MAX]}
@@ -99,7 +100,8 @@ class Authorizer:
         return padded([] if tree is None else [tree.commit.access], 0, table=False)
 
     def current(self, catalog: str) -> Tree | None:
-        """Returns the tree at the catalog's HEAD: one request warm; None when there is no such catalog."""
+        """Returns the tree at the catalog's HEAD: one request warm; None when there is no such
+        catalog."""
         row = self._refs.read(self._reader.key(catalog))
         return None if row is None else self._reader.at(catalog, row)
 
@@ -110,7 +112,8 @@ class Authorizer:
 
 
 class Guard:
-    """The needs of one request, and which of them are authorized. Safe for the threads of the request. Admins may do all.
+    """The needs of one request, and which of them are authorized. Safe for the threads of the
+    request. Admins may do all.
 
     Args:
         inside: the view itself authorizes the request, and calls ``mark_authorized``.
@@ -145,8 +148,10 @@ class Guard:
         return self.principal.admin or (self.chain is not None and permitted(rule, self.principal, self.chain))
 
     def authorize(self, tree: Tree) -> None:
-        """Check every need that is about this catalog, by the rights in ``tree``. Raises PermissionDenied, also when none is
-        about this catalog. (The realm's tree needs none: to every request it says that the catalog exists.)"""
+        """Check every need that is about this catalog, by the rights in ``tree``. Raises
+        PermissionDenied, also when none is about this catalog. (The realm's tree needs none: to
+        every request it says that the catalog exists.)
+        """
         if self.principal.admin:
             return
         needs = [(position, need) for position, need in enumerate(self._needs) if _is_about(need, tree.catalog)]
@@ -164,8 +169,8 @@ class Guard:
         raise denied(self.principal, needs[0]) if needs else _undeclared(catalog)
 
     def authorize_now(self) -> None:
-        """Check at once every need that was not checked yet, by the present rights, for operations that do not read the
-        tree: one read a catalog. Raises PermissionDenied."""
+        """Check at once every need that was not checked yet, by the present rights, for operations
+        that do not read the tree: one read a catalog. Raises PermissionDenied."""
         for position in sorted(self._open):
             need = self._needs[position]
             if need.target == METASTORE:
@@ -232,7 +237,8 @@ def denied(principal: Principal, need: Need) -> PermissionDenied:
 
 
 def access_of(entity: Entity) -> Access:
-    """Returns the rights that an entity carries. A catalog's are in its own tree, so its entity has none."""
+    """Returns the rights that an entity carries. A catalog's are in its own tree, so its entity has
+    none."""
     return NO_ACCESS if isinstance(entity, Catalog | NamedSnapshot) else entity.access
 
 

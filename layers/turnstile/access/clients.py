@@ -55,14 +55,16 @@ class ClientWithSecret(NamedTuple):
 
 
 class Clients:
-    """Registers clients and verifies their secrets. ``random`` returns so many random bytes, fit for secrets."""
+    """Registers clients and verifies their secrets. ``random`` returns so many random bytes, fit
+    for secrets."""
 
     def __init__(self, world: World, random: Callable[[int], bytes]) -> None:
         self._world, self._random = world, random
         self._no_client = hashed("", bytes(SALT_BYTES))  # so that an unknown id takes as long as a wrong secret
 
     def create(self, name: str, roles: Sequence[str], *, admin: bool, creator: Principal) -> ClientWithSecret:
-        """Register a client under a fresh id. Raises InvalidRequest for a name or role that cannot be one."""
+        """Register a client under a fresh id. Raises InvalidRequest for a name or role that cannot
+        be one."""
         _check(name, "name")
         for role in roles:
             _check(role, "roles")

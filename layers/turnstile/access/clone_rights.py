@@ -36,8 +36,10 @@ class CloneRights:
         self._authorizer, self._principal = authorizer, principal
 
     def __call__(self, now: Tree, source: Path, kind: str | None, to: Path, *, past: bool) -> None:
-        """Check the request by the rights in ``now``, the tree that it would replace. ``kind`` is that of ``source``, None
-        when it leads nowhere. Raises PermissionDenied, whether or not anything exists."""
+        """Check the request by the rights in ``now``, the tree that it would replace. ``kind`` is
+        that of ``source``, None when it leads nowhere. Raises PermissionDenied, whether or not
+        anything exists.
+        """
         if self._principal.admin:
             return
         catalog, exists = now.catalog, kind is not None or not source

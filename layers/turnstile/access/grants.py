@@ -1,4 +1,5 @@
-"""Shows and changes grants and owners (I12). A change is one swap of the HEAD of the catalog that it is in."""
+"""Shows and changes grants and owners (I12). A change is one swap of the HEAD of the catalog that
+it is in."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ EDIT: Final[dict[Securable, Rule]] = {
 
 
 class Grants:
-    """Shows and changes the rights of securables. The request's ``services`` authorize a change by the rights that it
-    replaces; ``authorizer`` reads rights without checking them."""
+    """Shows and changes the rights of securables. The request's ``services`` authorize a change by
+    the rights that it replaces; ``authorizer`` reads rights without checking them."""
 
     def __init__(self, services: CatalogServices, authorizer: Authorizer) -> None:
         self._services, self._authorizer = services, authorizer
@@ -59,7 +60,8 @@ class Grants:
         return Access(access.owner if access.owner in principal.names else "", own)
 
     def change(self, target: Target, changes: Sequence[GrantChange] = (), *, owner: str | None = None) -> Access:
-        """Change the rights of ``target``; returns them afterwards. ``owner``: None keeps it, empty is for admins only.
+        """Change the rights of ``target``; returns them afterwards. ``owner``: None keeps it, empty
+        is for admins only.
 
         Raises:
             NotFound, PermissionDenied: no such securable; the request's guard refuses.

@@ -32,8 +32,8 @@ STALE_MS: Final = 5_000
 
 
 class TableAuthorizer:
-    """Authorizes requests that name a table by uuid. One per sandbox, sharing the reader's caches. ``stale_ms``: 0 reads the
-    catalog's HEAD for every request."""
+    """Authorizes requests that name a table by uuid. One per sandbox, sharing the reader's caches.
+    ``stale_ms``: 0 reads the catalog's HEAD for every request."""
 
     def __init__(self, world: World, reader: CatalogReader, authorizer: Authorizer, stale_ms: int = STALE_MS) -> None:
         self._refs, self._space, self._clock = world.refs, world.space, world.clock
@@ -88,13 +88,15 @@ class TableAuthorizer:
             return None
 
     def learn(self, heads: Iterable[TableHead]) -> None:
-        """Takes the names of tables from HEADs that were read: authorizing these tables next reads none of them again."""
+        """Takes the names of tables from HEADs that were read: authorizing these tables next reads
+        none of them again."""
         for head in heads:
             catalog, *path = (head.name or head.catalog).split(".")
             self._keep(head.table_id, catalog, tuple(path))
 
     def prefetch(self, table_ids: Sequence[str]) -> None:
-        """Reads the names of tables that are not known, of many in one request: authorizing them next reads none of them."""
+        """Reads the names of tables that are not known, of many in one request: authorizing them
+        next reads none of them."""
         unknown = [id for id in table_ids if self._names.get(id) is None]
         if len(unknown) > 1:
             rows = self._refs.read_many([self._space.table(id) for id in unknown])
@@ -107,7 +109,8 @@ class TableAuthorizer:
         return self._reader.store.cached_tree(catalog, last.head)
 
     def _chain(self, tree: Tree | None, table_id: str) -> Chain | None:
-        """The rights along the table's name in ``tree``, computed once for each HEAD; None when no name leads to it."""
+        """The rights along the table's name in ``tree``, computed once for each HEAD; None when no
+        name leads to it."""
         if tree is None:
             return None
         cached = self._chains.get(table_id)
@@ -132,8 +135,8 @@ class TableAuthorizer:
         return None if path is None else self._keep(table_id, now.catalog, path).path
 
     def _name(self, table_id: str) -> Target:
-        """The catalog that the table was created in, where it stays as long as it exists; its name as it was read last, empty
-        while none is known."""
+        """The catalog that the table was created in, where it stays as long as it exists; its name
+        as it was read last, empty while none is known."""
         return self._names.get(table_id) or self._read(table_id)
 
     def _read(self, table_id: str) -> Target:

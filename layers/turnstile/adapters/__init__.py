@@ -1,5 +1,7 @@
-"""Implementations of the ports (``store/ports.py``): refs and objs in ``dynamo`` and ``sqlite``, log storage in ``s3`` and
-``files``, ``credentials`` for clients, and ``opening``, which builds worlds from them."""
+"""Implementations of the ports (``store/ports.py``): refs and objs in ``dynamo`` and ``sqlite``,
+log storage in ``s3`` and ``files``, ``credentials`` for clients, and ``opening``, which builds
+worlds from them.
+"""
 
 from __future__ import annotations
 

@@ -73,9 +73,11 @@ def open_credential_vendor(
 
 
 def place_of_s3(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns where this deployment's S3 is, as Iceberg's clients are told: without it they go to AWS, or ask for a region. An
-    endpoint is that of another store than AWS's, which is addressed by path; ``CLIENT_ENDPOINT`` says it where clients reach
-    it by another address than the server does (empty: they are told none)."""
+    """Returns where this deployment's S3 is, as Iceberg's clients are told: without it they go to
+    AWS, or ask for a region. An endpoint is that of another store than AWS's, which is addressed by
+    path; ``CLIENT_ENDPOINT`` says it where clients reach it by another address than the server does
+    (empty: they are told none).
+    """
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
     own = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
     endpoint = environment.get(CLIENT_ENDPOINT, own)
@@ -90,7 +92,8 @@ def place_of_s3(environment: Mapping[str, str]) -> dict[str, str]:
 def credentials_for(
     vendor: CredentialVendor, location: str, operation: Operation, files: Sequence[str] = ()
 ) -> tuple[VendedCredentials, ...]:
-    """Returns credentials for a location; none where clients need none, or bring their own. Raises as ``vendor``."""
+    """Returns credentials for a location; none where clients need none, or bring their own. Raises
+    as ``vendor``."""
     try:
         return vendor.vend(location, operation, files) if files else vendor.vend(location, operation)
     except PermissionDenied:
@@ -98,7 +101,8 @@ def credentials_for(
 
 
 class VendorByLocation:
-    """Local files need no credentials; ``s3`` vends for ``s3://`` locations (None: this deployment vends no credentials)."""
+    """Local files need no credentials; ``s3`` vends for ``s3://`` locations (None: this deployment
+    vends no credentials)."""
 
     def __init__(self, s3: StaticCredentialVendor | StsCredentialVendor | None = None) -> None:
         self._s3 = s3
@@ -116,7 +120,8 @@ class VendorByLocation:
 
 
 class StaticCredentials(msgspec.Struct, frozen=True):
-    """Fixed S3 credentials; ``token`` is empty when the store knows none; clients ask again after ``minutes``."""
+    """Fixed S3 credentials; ``token`` is empty when the store knows none; clients ask again after
+    ``minutes``."""
 
     id: str
     secret: str
@@ -140,9 +145,10 @@ class StaticCredentialVendor:
 
 class StsCredentialVendor:
     """One session of ``role`` (an ARN) for each principal, location, operation and scope of files,
-    cached for ``_KEPT_MS``, at most three quarters of its life. ``key`` is the ARN of the KMS key that the lake is
-    encrypted with; empty: none of the customer's. A session is named for the principal, so that the
-    store's audit (CloudTrail, server access logs) has that name at each access to files.
+    cached for ``_KEPT_MS``, at most three quarters of its life. ``key`` is the ARN of the KMS key
+    that the lake is encrypted with; empty: none of the customer's. A session is named for the
+    principal, so that the store's audit (CloudTrail, server access logs) has that name at each
+    access to files.
     """
 
     def __init__(
@@ -200,8 +206,10 @@ class StsCredentialVendor:
 
 
 def session_name(principal: str) -> str:
-    """Returns the name of the sessions of a principal, of the characters and the length that STS takes; empty for no principal. Names that have
-    others, or are too long, end with a digest of the whole, so that two principals never share one."""
+    """Returns the name of the sessions of a principal, of the characters and the length that STS
+    takes; empty for no principal. Names that have others, or are too long, end with a digest of the
+    whole, so that two principals never share one.
+    """
     plain = _NOT_IN_SESSIONS.sub("-", principal)
     if principal and (plain != principal or len(principal) + len(_OURS) > SESSION_CHARACTERS):
         digest = hashlib.sha256(principal.encode()).hexdigest()[:12]
@@ -267,8 +275,10 @@ def session_policy(location: str, operation: Operation, partition: str = "aws", 
 
 
 def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws", key: str = "") -> str:
-    """Returns the policy of a session that only reads, as a text: of these files alone if it is short enough, else of their folders, of the folders above
-    them, and so on up to the location. Files elsewhere cannot be read by it, as by any session for the location."""
+    """Returns the policy of a session that only reads, as a text: of these files alone if it is
+    short enough, else of their folders, of the folders above them, and so on up to the location.
+    Files elsewhere cannot be read by it, as by any session for the location.
+    """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     keys = {file.removeprefix(f"s3://{bucket}/") for file in files if file.startswith(f"{location}/")}
     arn, patterns, folders = f"arn:{partition}:s3:::{_literal(bucket)}", {_literal(file) for file in keys}, keys

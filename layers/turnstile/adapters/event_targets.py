@@ -1,4 +1,5 @@
-"""Targets of events (``turnstile.events.deliver.EventTarget``): webhooks, and an event bus of EventBridge."""
+"""Targets of events (``turnstile.events.deliver.EventTarget``): webhooks, and an event bus of
+EventBridge."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ BUS_ENTRIES: Final = 10
 WEBHOOK_EVENTS: Final = 100
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 15.0
-"""How long a webhook may take to answer: with the connection less than a deliverer holds it (``deliveries.HELD_MS``)."""
+"""How long a webhook may take to answer: with the connection less than a deliverer holds it
+(``deliveries.HELD_MS``)."""
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how such a secret begins
 SECRET_BYTES: Final = 24
@@ -102,7 +104,8 @@ def acknowledged() -> Iterator[None]:
 
 
 class Webhook:
-    """Posts a batch of CloudEvents as JSON, signed as Standard Webhooks 1.0.0 says. An answer of 200 to 299 acknowledges it.
+    """Posts a batch of CloudEvents as JSON, signed as Standard Webhooks 1.0.0 says. An answer of
+    200 to 299 acknowledges it.
 
     A redirect is not followed, and nothing of an answer but its status is read.
     """
@@ -133,7 +136,8 @@ class Webhook:
             raise NotDelivered(f"answered {response.status}")
 
     def _signed(self, events: Sequence[CloudEvent], body: bytes) -> Mapping[str, str]:
-        """The headers that sign ``body``. The id is that of these events: a batch that is sent again with more has another."""
+        """The headers that sign ``body``. The id is that of these events: a batch that is sent
+        again with more has another."""
         id = "evt_" + hashlib.sha256("\n".join(event.id for event in events).encode()).hexdigest()[:32]
         timestamp = str(self._clock.now_ms() // 1000)
         signature = hmac.digest(self._key, f"{id}.{timestamp}.".encode() + body, "sha256")
@@ -145,8 +149,10 @@ class Webhook:
 
 
 class EventBus:
-    """Puts events on a bus of EventBridge: the source is ``turnstile``, the detail type the event's, the detail the whole CloudEvent.
-    Its rules hand them on to queues, topics, functions and other destinations."""
+    """Puts events on a bus of EventBridge: the source is ``turnstile``, the detail type the
+    event's, the detail the whole CloudEvent. Its rules hand them on to queues, topics, functions
+    and other destinations.
+    """
 
     most: Final = BUS_ENTRIES
 

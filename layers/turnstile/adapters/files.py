@@ -1,4 +1,5 @@
-"""Log storage on a local file system, with the guarantees of S3; and the check of relative paths that every storage uses."""
+"""Log storage on a local file system, with the guarantees of S3; and the check of relative paths
+that every storage uses."""
 
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ from turnstile.store.ports import Stat
 
 
 def check_path(path: str) -> str:
-    """Returns ``path`` if it stays below its table: no empty, ``.`` or ``..`` segment, no NUL, no backslash. Raises
-    InvalidRequest otherwise (I10: nothing outside the table's own location is ever touched)."""
+    """Returns ``path`` if it stays below its table: no empty, ``.`` or ``..`` segment, no NUL, no
+    backslash. Raises InvalidRequest otherwise (I10: nothing outside the table's own location is
+    ever touched).
+    """
     if "\0" in path or "\\" in path or any(segment in ("", ".", "..") for segment in path.split("/")):
         raise InvalidRequest(
             f"path {path!r} does not name a file below the table",
@@ -31,7 +34,8 @@ def check_path(path: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """As ``check_path`` for the beginning of a path: it may be empty, end with a slash or in the middle of a name."""
+    """As ``check_path`` for the beginning of a path: it may be empty, end with a slash or in the
+    middle of a name."""
     folder, slash, _ = prefix.rpartition("/")
     if slash:
         check_path(folder or prefix)
@@ -55,11 +59,14 @@ _GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 class FileStorage:
     """``turnstile.store.ports.LogStorage`` below one directory.
 
-    Nothing is reached by a symbolic link below it, which could lead to another table's files: InvalidRequest is raised
-    instead (I10, I12). Files appear whole or not at all: content is written to a hidden file beside the target, made durable,
-    and linked under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
-    listed. A checksum is deleted with its file, and the folders with the table's last file; of a managed table
-    (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is in them."""
+    Nothing is reached by a symbolic link below it, which could lead to another table's files:
+    InvalidRequest is raised instead (I10, I12). Files appear whole or not at all: content is
+    written to a hidden file beside the target, made durable, and linked under its name, which fails
+    when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never listed. A
+    checksum is deleted with its file, and the folders with the table's last file; of a managed
+    table (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is
+    in them.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -105,8 +112,8 @@ class FileStorage:
             _sync(folder)
 
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
-        """As the port says. All contents are made durable at once, and the names of each folder by one sync, so that many
-        files cost little more than one."""
+        """As the port says. All contents are made durable at once, and the names of each folder by
+        one sync, so that many files cost little more than one."""
         targets = [self._full(path) for path, _ in files]
         written: list[str] = []
         with _faults("write", files[0][0] if files else ""):
@@ -232,8 +239,10 @@ def _syncs() -> ThreadPoolExecutor:
 
 
 def _create(folder: str, temporary: str) -> BinaryIO:
-    """Opens a new file, and makes its folders. They may be removed meanwhile, when the table's last file is deleted: then
-    ``makedirs`` may find one there, and gone when it looks whether that is a folder."""
+    """Opens a new file, and makes its folders. They may be removed meanwhile, when the table's last
+    file is deleted: then ``makedirs`` may find one there, and gone when it looks whether that is a
+    folder.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
             os.makedirs(folder, exist_ok=True)
@@ -245,7 +254,8 @@ def _create(folder: str, temporary: str) -> BinaryIO:
 
 
 def _holds_files(folder: str) -> bool:
-    """Whether there is any file that is not hidden. Ends at the first one, which a table in use has near its root."""
+    """Whether there is any file that is not hidden. Ends at the first one, which a table in use has
+    near its root."""
     folders = []
     with suppress(*_GONE), os.scandir(folder) as entries:
         for entry in entries:

@@ -32,8 +32,8 @@ _WANTED: Final = {"role", "entry", "args", "spark"}
 def open_actions(description: str, secret: str, clock: Clock) -> list[EventTarget]:
     """Returns the actions of ``NAME=URL NAME=URL ...``. Raises BadTarget.
 
-    A URL is that of a webhook or a bus, as of event targets; ``lambda:ARN`` invokes a function; ``emr-serverless://APPLICATION?role=
-    ARN&entry=s3://...&args=...&spark=...`` starts a job run.
+    A URL is that of a webhook or a bus, as of event targets; ``lambda:ARN`` invokes a function;
+    ``emr-serverless://APPLICATION?role= ARN&entry=s3://...&args=...&spark=...`` starts a job run.
     """
     return open_targets(description, secret, clock, {FUNCTION: _function, SPARK: _spark_job})
 
@@ -63,7 +63,8 @@ def _spark_job(name: str, url: str) -> EventTarget:
 
 
 class Function:
-    """Invokes a Lambda function with the CloudEvent, without waiting for it: Lambda has accepted it, and tries again by itself."""
+    """Invokes a Lambda function with the CloudEvent, without waiting for it: Lambda has accepted
+    it, and tries again by itself."""
 
     most: Final = 1
 
@@ -81,9 +82,11 @@ class Function:
 
 
 class SparkJob:
-    """Starts a job run of EMR Serverless. The same event starts one run, however often it is sent: its id makes the client token.
+    """Starts a job run of EMR Serverless. The same event starts one run, however often it is sent:
+    its id makes the client token.
 
-    ``{table}`` (without the catalog), ``{catalog}``, ``{id}``, ``{first_version}`` and ``{version}`` in the arguments are replaced.
+    ``{table}`` (without the catalog), ``{catalog}``, ``{id}``, ``{first_version}`` and
+    ``{version}`` in the arguments are replaced.
     """
 
     most: Final = 1

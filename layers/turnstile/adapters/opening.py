@@ -1,7 +1,9 @@
-"""Opens a world: every port of one realm, built once per process. Refs and objs are on DynamoDB (``adapters/dynamo``);
-storage is chosen by the scheme of a location. Another store is another folder here that implements ``Refs`` and
-``ObjRows`` (``store/ports.py``, ``store/stored_objs.py``), passes ``tests/contract``, and gets a function beside
-``open_world``. Nothing of AWS is imported before it is needed."""
+"""Opens a world: every port of one realm, built once per process. Refs and objs are on DynamoDB
+(``adapters/dynamo``); storage is chosen by the scheme of a location. Another store is another
+folder here that implements ``Refs`` and ``ObjRows`` (``store/ports.py``, ``store/stored_objs.py``),
+passes ``tests/contract``, and gets a function beside ``open_world``. Nothing of AWS is imported
+before it is needed.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: st
 
 
 class SystemClock:
-    """``turnstile.store.ports.Clock`` on the wall clock. Correctness does not depend on it (design, I7): the HEAD orders
-    versions, and a proposal from too far in the future is refused."""
+    """``turnstile.store.ports.Clock`` on the wall clock. Correctness does not depend on it (design,
+    I7): the HEAD orders versions, and a proposal from too far in the future is refused."""
 
     def __init__(self) -> None:
         self.begin_anew()
@@ -79,8 +81,10 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def jumped_ms(self) -> int:
-        """By how much the wall clock has moved on since this was made beyond the time that has passed; negative: it was set back. 0
-        once that has been so for ``BELIEVED_MS``: it was behind before."""
+        """By how much the wall clock has moved on since this was made beyond the time that has
+        passed; negative: it was set back. 0 once that has been so for ``BELIEVED_MS``: it was
+        behind before.
+        """
         passed_ms = _elapsed_ms() - self._boot_began_ms
         jumped_ms = self.now_ms() - self._began_ms - passed_ms
         if abs(jumped_ms) <= JITTER_MS or passed_ms - self._steady_ms(jumped_ms, passed_ms) >= BELIEVED_MS:
@@ -88,7 +92,8 @@ class SystemClock:
         return jumped_ms
 
     def _steady_ms(self, jumped_ms: int, passed_ms: int) -> int:
-        """Since when (ms after the beginning) the clock has been as far away as it is now, as far as anything has looked."""
+        """Since when (ms after the beginning) the clock has been as far away as it is now, as far
+        as anything has looked."""
         if self._seen is None or abs(self._seen[0] - jumped_ms) > JITTER_MS:
             self._seen = jumped_ms, passed_ms
         return self._seen[1]
@@ -206,8 +211,10 @@ def dynamodb_streams(endpoint_url: str | None) -> Any:
 
 @cache
 def s3(endpoint_url: str | None) -> S3Client:
-    """The S3 client; other stores than AWS's are addressed by path, since bucket host names need not resolve there. A store
-    that has static keys for clients (``TURNSTILE_S3_...``) takes them from us, too: it knows no roles."""
+    """The S3 client; other stores than AWS's are addressed by path, since bucket host names need
+    not resolve there. A store that has static keys for clients (``TURNSTILE_S3_...``) takes them
+    from us, too: it knows no roles.
+    """
     emulator = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     style = {"addressing_style": "path" if emulator else "auto"}
     static = {argument: value for name, argument in _STATIC_KEYS.items() if (value := secret.text(name))}
@@ -261,14 +268,17 @@ def read_secret(arn: str) -> str:
 
 
 class FileStorages:
-    """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same). Paths are
-    taken as they are: percent signs are not decoded, as in Hadoop's ``Path``."""
+    """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:``
+    is the same). Paths are taken as they are: percent signs are not decoded, as in Hadoop's
+    ``Path``.
+    """
 
     def __init__(self, endpoint_url: str | None = None) -> None:
         self._endpoint_url = endpoint_url
 
     def open(self, location: str) -> LogStorage:
-        """Storage below ``location``. Raises InvalidRequest for a scheme that is not served, or no absolute location."""
+        """Storage below ``location``. Raises InvalidRequest for a scheme that is not served, or no
+        absolute location."""
         match = _SCHEME.fullmatch(location)
         scheme, rest = (match[1].lower(), match[2]) if match else ("", location)
         if scheme == "file":

@@ -1,5 +1,5 @@
-"""Log storage on S3 and on stores that enforce ``If-None-Match: *`` for PutObject. Every call is idempotent, so it is
-simply repeated after a lost answer."""
+"""Log storage on S3 and on stores that enforce ``If-None-Match: *`` for PutObject. Every call is
+idempotent, so it is simply repeated after a lost answer."""
 
 from __future__ import annotations
 
@@ -79,8 +79,10 @@ def patiently(what: str, attempt: Callable[[], T], patience: Patience | None = N
 
 
 class S3Storage:
-    """``turnstile.store.ports.LogStorage`` below ``prefix`` (without slashes at either end) of a bucket. The client has no
-    retries of its own; a listing asks for ``page`` files at once, at most 1000."""
+    """``turnstile.store.ports.LogStorage`` below ``prefix`` (without slashes at either end) of a
+    bucket. The client has no retries of its own; a listing asks for ``page`` files at once, at most
+    1000.
+    """
 
     def __init__(self, client: S3Client, bucket: str, prefix: str, *, page: int = 1000) -> None:
         self._client, self._bucket, self._page = client, bucket, page
@@ -130,7 +132,8 @@ class S3Storage:
         return patiently(f"write {path}", attempt)
 
     def _put_parts(self, path: str, key: str, parts: Iterator[bytes]) -> bool:
-        """Uploads ``parts`` one after the other and makes the file of them in one step: until then there is none."""
+        """Uploads ``parts`` one after the other and makes the file of them in one step: until then
+        there is none."""
         part = next(parts, b"")
         if len(part) < PIECE_BYTES:  # it is the only one
             return self._put(path, key, part)
@@ -225,7 +228,8 @@ class S3Storage:
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields ``pieces`` joined so that each part but the last has ``PIECE_BYTES`` or more: S3 takes none below 5 MiB."""
+    """Yields ``pieces`` joined so that each part but the last has ``PIECE_BYTES`` or more: S3 takes
+    none below 5 MiB."""
     held = b""
     for piece in pieces:
         held = held + piece if held else piece
@@ -237,6 +241,6 @@ def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _ms(time: datetime) -> int:
-    """Whole seconds, also of a listing: GET and HEAD answer with an HTTP date, and a file's time must be the same from
-    every operation."""
+    """Whole seconds, also of a listing: GET and HEAD answer with an HTTP date, and a file's time
+    must be the same from every operation."""
     return int(time.timestamp()) * 1000

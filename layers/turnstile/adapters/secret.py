@@ -31,8 +31,8 @@ MEMBERS: Final = {
         "TURNSTILE_S3_SESSION_TOKEN": "s3_session_token",
     },
 }
-"""For each variable that names a secret: the members of that secret, by the variables that they stand for. Two secrets, for most functions
-need no more than the keys of the lake."""
+"""For each variable that names a secret: the members of that secret, by the variables that they
+stand for. Two secrets, for most functions need no more than the keys of the lake."""
 
 FRESH_MS: Final = 300_000
 """A value of this age is read again before it is used: so a removed token stops working after that
@@ -52,7 +52,8 @@ class Secret:
         self._read_ms = self._tried_ms = -USABLE_MS
 
     def members(self) -> Mapping[str, str]:
-        """The members: the same object while nothing has changed. Raises StorageFault when they were not read for too long."""
+        """The members: the same object while nothing has changed. Raises StorageFault when they
+        were not read for too long."""
         now = self._clock.now_ms()
         if not 0 <= now - self._read_ms < FRESH_MS:
             self.renew()
@@ -64,7 +65,8 @@ class Secret:
         return self._members
 
     def renew(self) -> None:
-        """Reads the secret, unless that was tried just now. A value that cannot be read, or has another form, changes nothing."""
+        """Reads the secret, unless that was tried just now. A value that cannot be read, or has
+        another form, changes nothing."""
         now = self._clock.now_ms()
         if 0 <= now - self._tried_ms < AGAIN_MS:
             return
@@ -84,7 +86,8 @@ class Secret:
 
 
 def text(variable: str) -> str:
-    """The secret that ``variable`` names, one of ``MEMBERS``; empty where there is none. Raises as ``Secret.members``."""
+    """The secret that ``variable`` names, one of ``MEMBERS``; empty where there is none. Raises as
+    ``Secret.members``."""
     named = TOKENS if variable in MEMBERS[TOKENS] else LAKE
     kept = deployed(named)
     return os.environ.get(variable, "") if kept is None else kept.members().get(MEMBERS[named][variable], "")

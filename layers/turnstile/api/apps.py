@@ -24,7 +24,8 @@ from turnstile.api.settings import Settings
 
 
 def commit(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
-    """Returns the hot path: commits, also of several tables, and their journal, loads, cuts, and the same in Unity's APIs."""
+    """Returns the hot path: commits, also of several tables, and their journal, loads, cuts, and
+    the same in Unity's APIs."""
     from turnstile.api.unity.errors import PREFIX, render
     from turnstile.api.v1 import commits, load
 
@@ -184,7 +185,8 @@ def tokens(services: Services | None = None, telemetry: Telemetry | None = None)
 
 
 def _at_once(services: Services | None, later: Iterable[Later]) -> Iterable[Blueprint]:
-    """The routes of ``later``, where services are there already: a server imports all before its first request."""
+    """The routes of ``later``, where services are there already: a server imports all before its
+    first request."""
     return [] if services is None else [routes for part in later for routes in part.blueprints()]
 
 

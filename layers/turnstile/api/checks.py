@@ -67,8 +67,8 @@ class Checks(msgspec.Struct, frozen=True):
 
 
 def run(world: World, lake_root: str) -> Checks:
-    """Runs every check, in this order. A few dozen requests, two scans of the HEADs, and a request for each of up to
-    ``folders.TABLES`` tables."""
+    """Runs every check, in this order. A few dozen requests, two scans of the HEADs, and a request
+    for each of up to ``folders.TABLES`` tables."""
     checks: list[Check] = []
     for name, remedy, results in (
         ("refs", _REMEDY_STORE, _refs(world)),
@@ -137,7 +137,8 @@ def _objs(world: World) -> Iterator[Check]:
 
 
 def _storage(world: World, lake_root: str) -> Iterator[Check]:
-    """Files of the lake: put-if-absent, reads and listings after writes; and how far the store's clock is from this one."""
+    """Files of the lake: put-if-absent, reads and listings after writes; and how far the store's
+    clock is from this one."""
     storage = world.storages.open(f"{lake_root}/{FOLDER}")
     path = f"{LOG}check-{world.ids.uuid()}.json"
     before_ms = world.clock.now_ms()
@@ -204,7 +205,8 @@ def _tables(world: World) -> Iterator[Check]:
 
 
 def _folders(world: World) -> Iterator[Check]:
-    """Whether the log of each Delta table is where the store says. After a lake or a home was moved, none is."""
+    """Whether the log of each Delta table is where the store says. After a lake or a home was
+    moved, none is."""
     found = folders.look(world)
     looked = f"{found.looked} tables" + ("" if found.complete else " (there are more, which were not looked at)")
     if found.gone:

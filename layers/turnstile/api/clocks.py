@@ -74,7 +74,8 @@ KINDS: Final = (
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """A time in the row ``key`` that no right clock can have written by now: ``ahead_ms`` further than the latest one."""
+    """A time in the row ``key`` that no right clock can have written by now: ``ahead_ms`` further
+    than the latest one."""
 
     key: str
     member: str

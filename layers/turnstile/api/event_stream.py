@@ -31,7 +31,8 @@ from turnstile.store.core.writes import Row
 MARGIN_MS: Final = 10_000
 
 OLD_MS: Final = 3_600_000
-"""Records that are older come after trouble that may have lost others; also how often a sandbox says so at most."""
+"""Records that are older come after trouble that may have lost others; also how often a sandbox
+says so at most."""
 
 ROWS_MAX: Final = 256
 """Rows that the schedule passes in a run."""
@@ -43,7 +44,8 @@ _SCHEDULED: Final = ("aws.events", "aws.scheduler")
 
 
 class EventHandler:
-    """Handles batches of the stream, and schedules. Services are opened from the environment unless they are set before."""
+    """Handles batches of the stream, and schedules. Services are opened from the environment unless
+    they are set before."""
 
     def __init__(self) -> None:
         self._logger = Logger(service="events")
@@ -124,7 +126,8 @@ class EventHandler:
         self._deliver(done.catalogs, until_ms)
 
     def _deliver(self, names: Iterable[str], until_ms: int) -> None:
-        """Sends the events of these catalogs. A failure is logged and counted; the schedule comes back."""
+        """Sends the events of these catalogs. A failure is logged and counted; the schedule comes
+        back."""
         clock, figures = self.services.world.clock, {"sent": 0, "failures": 0}
         for catalog, deliverer in product(names, self.services.deliverers):
             target = {"target": deliverer.target.name, "catalog": catalog}

@@ -81,7 +81,8 @@ def count(service: str, figures: Mapping[str, int], *, run: str = "") -> None:
 
 
 class RequestFigures:
-    """Writes the figures of requests; ``service`` and the operation are dimensions. Only for a deployment with ``detail() == "all"``."""
+    """Writes the figures of requests; ``service`` and the operation are dimensions. Only for a
+    deployment with ``detail() == "all"``."""
 
     def __init__(self, service: str) -> None:
         self._kept = _Kept(service)
@@ -98,7 +99,8 @@ class RequestFigures:
 
 
 class _Kept(threading.local):
-    """The metrics of one thread, filled anew for every request: to make them takes longer than to fill them."""
+    """The metrics of one thread, filled anew for every request: to make them takes longer than to
+    fill them."""
 
     def __init__(self, service: str) -> None:
         self.metrics: Any = EphemeralMetrics(namespace=NAMESPACE, service=service)

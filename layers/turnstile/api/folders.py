@@ -1,7 +1,8 @@
-"""Looks whether the folders of Delta tables are where the store says: after a lake or a home was moved, none is.
+"""Looks whether the folders of Delta tables are where the store says: after a lake or a home was
+moved, none is.
 
-A look at one table is one request where the commit of its ``floor`` is there, and one listing more where it is not
-(``delta.soundness.judge.folder_fault``).
+A look at one table is one request where the commit of its ``floor`` is there, and one listing more
+where it is not (``delta.soundness.judge.folder_fault``).
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 def look(world: World) -> Looked:
-    """Looks at the folders of up to ``TABLES`` tables, for ``LONGEST_MS`` at most, several at once. Tables that were dropped and cannot
-    come back have none. Rows that cannot be read are left out."""
+    """Looks at the folders of up to ``TABLES`` tables, for ``LONGEST_MS`` at most, several at once.
+    Tables that were dropped and cannot come back have none. Rows that cannot be read are left out.
+    """
     ends_ms = world.clock.now_ms() + LONGEST_MS
     looked, gone, unknown = 0, list[TableHead](), list[str]()
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="folders") as threads:

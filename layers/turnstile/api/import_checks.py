@@ -1,4 +1,5 @@
-"""Imports that were cut off between their upgrade commit and their table: which locations, and how to go on (I2)."""
+"""Imports that were cut off between their upgrade commit and their table: which locations, and how
+to go on (I2)."""
 
 from __future__ import annotations
 

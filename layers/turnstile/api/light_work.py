@@ -105,7 +105,8 @@ class LightWorkHandler:
         return answer
 
     def _ask_again(self, goes_on: Callable[[], bool], figures: Counter[str]) -> None:
-        """Asks again for the actions that failed. A store that does not answer is left for the next run."""
+        """Asks again for the actions that failed. A store that does not answer is left for the next
+        run."""
         try:
             for table_id in self.services.follow_ups.failing():
                 if not goes_on():

@@ -37,15 +37,16 @@ class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SweepEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event that a person or a program sent; ``restored``: refs was restored and nothing is ratified yet; ``full``: this and the
-    following runs look at all tables once."""
+    """An event that a person or a program sent; ``restored``: refs was restored and nothing is
+    ratified yet; ``full``: this and the following runs look at all tables once."""
 
     restored: bool = False
     full: bool = False
 
 
 class ScheduleHandler:
-    """Handles schedules and events. Services are opened from the environment unless they are set before."""
+    """Handles schedules and events. Services are opened from the environment unless they are set
+    before."""
 
     def __init__(self) -> None:
         self._logger = Logger(service="gc")
@@ -112,7 +113,8 @@ class ScheduleHandler:
     def _record(self, what: str, totals: Mapping[str, int], problems: list[dict[str, Any]]) -> None:
         """One log line a run, one more for each of the first problems, and the figures as metrics.
 
-        infra/alarms.yaml watches some of them, by these dimensions: a second stack of the account has another function.
+        infra/alarms.yaml watches some of them, by these dimensions: a second stack of the account
+        has another function.
         """
         self._logger.info(what, extra=dict(totals))
         for problem in problems[:_LOGGED]:

@@ -298,7 +298,8 @@ class Services:
         return self.open_loader.authorized_by(guard())
 
     def loader_of(self, target: Target) -> Loader:
-        """Returns the loader for an answer "as load" to a request that needs something else: it needs a load of ``target``."""
+        """Returns the loader for an answer "as load" to a request that needs something else: it
+        needs a load of ``target``."""
         return self.open_loader.authorized_by(self.guard_of(Need(see_table, target)))
 
     @property
@@ -309,7 +310,8 @@ class Services:
         return self.open_catalog if guard.principal.admin else self.open_catalog.authorized_by(guard)
 
     def catalog_at(self, target: Target) -> CatalogServices:
-        """Returns the catalog's services for an answer about a namespace that the request itself does not name."""
+        """Returns the catalog's services for an answer about a namespace that the request itself
+        does not name."""
         return self.catalog_for(self.guard_of(Need(see_schema, target)))
 
     @property
@@ -368,7 +370,8 @@ class Services:
     def credentials(
         self, location: str, operation: Operation, files: Sequence[str] = ()
     ) -> tuple[VendedCredentials, ...]:
-        """Returns credentials for a location, or for ``files`` in it; none where clients need none, or bring their own."""
+        """Returns credentials for a location, or for ``files`` in it; none where clients need none,
+        or bring their own."""
         from turnstile.adapters.credentials import credentials_for
 
         return credentials_for(self.vendor, location, operation, files)

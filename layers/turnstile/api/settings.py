@@ -196,8 +196,9 @@ def grace() -> Grace:
 def spill() -> SpillLimits:
     """Returns when a catalog's index spills, and how large a segment of it becomes.
 
-    The bounds keep a commit and a segment within one row each (``adapters.parts``): a change that brings in many names at
-    once embeds up to four times as much. Processes that differ in these sizes read each other's trees.
+    The bounds keep a commit and a segment within one row each (``adapters.parts``): a change that
+    brings in many names at once embeds up to four times as much. Processes that differ in these
+    sizes read each other's trees.
     """
     embedded = env.integer("TURNSTILE_INDEX_EMBEDDED_KB", 8, 1, 64)
     segment = env.integer("TURNSTILE_INDEX_SEGMENT_KB", 128, 4, 320)

@@ -27,11 +27,13 @@ MARGIN_MS: Final = 10_000
 """Kept of the function's time for the version that is being written when the time is up."""
 
 OLD_MS: Final = 300_000
-"""Records that are older come after trouble that may have cost others; also how often a sandbox says so at most."""
+"""Records that are older come after trouble that may have cost others; also how often a sandbox
+says so at most."""
 
 
 class StreamHandler:
-    """Handles batches of the stream. Services are opened from the environment unless they are set before."""
+    """Handles batches of the stream. Services are opened from the environment unless they are set
+    before."""
 
     def __init__(self) -> None:
         self._logger = Logger(service="publish")
@@ -80,7 +82,8 @@ class StreamHandler:
         return {"batchItemFailures": [{"itemIdentifier": number} for number in numbers[:1]]}
 
     def _record(self, done: Round) -> None:
-        """One log line a batch, one more for every table that has a problem, and the figures as metrics."""
+        """One log line a batch, one more for every table that has a problem, and the figures as
+        metrics."""
         totals = done.totals()
         self._logger.info("batch", extra=totals)
         for complaint in done.complaints():
@@ -89,7 +92,8 @@ class StreamHandler:
 
 
 def _table_ids(event: Mapping[str, Any], prefix: str) -> list[str]:
-    """The tables that the records name, in their order. A record without an image is a hint as good as any."""
+    """The tables that the records name, in their order. A record without an image is a hint as good
+    as any."""
     ids: dict[str, None] = {}
     for record in event.get("Records", ()):
         change = record.get("dynamodb", {})

@@ -20,7 +20,8 @@ class Waits:
         self._mutex, self._waiting = threading.Lock(), Counter[str]()
 
     def begin(self, principal: str) -> bool:
-        """Counts a request of the principal, which has to ``end``; returns False, and counts none, where it may not wait."""
+        """Counts a request of the principal, which has to ``end``; returns False, and counts none,
+        where it may not wait."""
         with self._mutex:
             if self._waiting.total() >= self._most or self._waiting[principal] >= self._each:
                 return False

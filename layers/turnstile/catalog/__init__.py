@@ -1,1 +1,2 @@
-"""A catalog: a tree of immutable objs behind one HEAD, changed by writing objs and swapping the HEAD (design 2.4)."""
+"""A catalog: a tree of immutable objs behind one HEAD, changed by writing objs and swapping the
+HEAD (design 2.4)."""

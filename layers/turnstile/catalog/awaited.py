@@ -117,9 +117,10 @@ class Adoption:
         self._metadata, self._limits, self._describe = metadata, limits, describe
 
     def adopt(self, catalog: str, path: Path, table: Table) -> bool:
-        """Returns whether the table ``path``, which was read as ``table``, has a HEAD now: False while version 0 is not there. Four
-        requests once it is. Raises InvalidCommit for a version 0 that breaks the contract, NotFound if the name was dropped or renamed
-        meanwhile."""
+        """Returns whether the table ``path``, which was read as ``table``, has a HEAD now: False
+        while version 0 is not there. Four requests once it is. Raises InvalidCommit for a version 0
+        that breaks the contract, NotFound if the name was dropped or renamed meanwhile.
+        """
         world, space, table_id = self._world, self._world.space, table.table_id
         try:
             zero = read_version_zero(world, self._limits, table.location, table_id)
@@ -211,7 +212,8 @@ class AwaitedDrops:
         self._committer.commit(catalog, change, on_rejected=on_rejected)
 
     def forget(self, catalog: str, table_id: str) -> None:
-        """Removes the name of a table that was given up. Requires that its staging row says so. Again is accepted."""
+        """Removes the name of a table that was given up. Requires that its staging row says so.
+        Again is accepted."""
 
         def change(view: View) -> Edit | None:
             path = view.tree.named(table_id)

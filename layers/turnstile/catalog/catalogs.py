@@ -1,6 +1,8 @@
-"""Creates, lists, describes and drops catalogs. Each has a tree and a HEAD of its own; the realm's tree lists them
-(Polaris, "System Managed Entities"). It is a catalog named ``.``, which no user can name. So listing catalogs costs as
-little as listing namespaces, where a scan would read every table's HEAD."""
+"""Creates, lists, describes and drops catalogs. Each has a tree and a HEAD of its own; the realm's
+tree lists them (Polaris, "System Managed Entities"). It is a catalog named ``.``, which no user can
+name. So listing catalogs costs as little as listing namespaces, where a scan would read every
+table's HEAD.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Catalogs:
         properties: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> Catalog:
-        """Creates an empty catalog of ``owner``. Raises InvalidRequest; AlreadyExists, perhaps in another case."""
+        """Creates an empty catalog of ``owner``. Raises InvalidRequest; AlreadyExists, perhaps in
+        another case."""
         check_identifier(name, "name")
         world = self._world
         catalog = check_properties(
@@ -82,8 +85,8 @@ class Catalogs:
         set: Mapping[str, str] | None = None,
         unset: Collection[str] = (),
     ) -> Catalog:
-        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced), then sets and unsets some.
-        Raises NotFound, TooLarge, InvalidRequest."""
+        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced),
+        then sets and unsets some. Raises NotFound, TooLarge, InvalidRequest."""
         self._realm(name)
 
         def change(view: View) -> Edit | None:
@@ -110,8 +113,10 @@ class Catalogs:
         return (Check(self._reader.key(name), (same,)),)
 
     def drop(self, name: str, *, force: bool = False) -> None:
-        """Drops its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in it is
-        dropped first. Raises NotFound, StateConflict ``NamespaceNotEmpty``; after that it may be smaller."""
+        """Drops its name in the realm's tree and its HEAD, in one transaction. With ``force``
+        everything in it is dropped first. Raises NotFound, StateConflict ``NamespaceNotEmpty``;
+        after that it may be smaller.
+        """
         self._realm(name)
 
         def change(view: View) -> Edit:

@@ -1,15 +1,20 @@
 """Commits changes to a catalog: writes objs, then swaps one HEAD (design 2.4).
 
-A change is a function without side effects that computes an ``Edit`` from a ``View`` of the present tree. ``Committer``
-calls it as often as the swap of the HEAD needs:
+A change is a function without side effects that computes an ``Edit`` from a ``View`` of the present
+tree. ``Committer`` calls it as often as the swap of the HEAD needs:
 
-    1  the catalog's row          read, or given by the caller, or returned by the refused swap before
+    1  the catalog's row          read, or given by the caller, or returned by the refused swap
+                                  before
     2  its tree                   cached, or one read
     3  the change function        refusals are raised here
-    4  objs                       the new commit, and entities that no earlier attempt wrote: one batch
-    5  the swap                   one conditional write; one transaction if other rows change with it
-    6  if the swap is refused     the returned row says whether this very commit landed before its answer was lost;
-                                  otherwise again from 2, at first with that row, later after a pause and a fresh read
+    4  objs                       the new commit, and entities that no earlier attempt wrote: one
+                                  batch
+    5  the swap                   one conditional write; one transaction if other rows change with
+                                  it
+    6  if the swap is refused     the returned row says whether this very commit landed before its
+                                  answer was lost;
+                                  otherwise again from 2, at first with that row, later after a
+                                  pause and a fresh read
 
 A crash before 5 leaves unreachable objs; at 5 the change is made entirely or not at all (I9).
 """
@@ -45,8 +50,8 @@ from turnstile.store.retry import Pause, no_pause
 DEADLINE_MS: Final = 10_000
 
 MAX_ROWS: Final = TRANSACT_MAX - 2
-"""Writes that an edit has at most. One row of the transaction is the catalog's, and one may remember a request that
-carries an idempotency key."""
+"""Writes that an edit has at most. One row of the transaction is the catalog's, and one may
+remember a request that carries an idempotency key."""
 
 OUTLIVED_MS: Final = 15 * 60_000
 """The longest time a function may run. An older change ran in a sandbox that was frozen; the objs
@@ -94,17 +99,19 @@ again with a newer tree when the catalog was changed meanwhile, so only real con
 """
 
 RejectionHandler = Callable[[Mapping[int, Row | None]], None]
-"""Called with the rows that refused, by position in ``Edit.writes``. Raises the operation's error, or returns to try
-again."""
+"""Called with the rows that refused, by position in ``Edit.writes``. Raises the operation's error,
+or returns to try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """A change that is prepared: to be committed alone, or with others in one swap (``catalog.composed``).
+    """A change that is prepared: to be committed alone, or with others in one swap
+    (``catalog.composed``).
 
     Attributes:
         apply, on_rejected: as ``Committer.commit`` takes them.
-        settled: called once when the outcome is known, with whether the change was applied. Not called where it is unknown.
+        settled: called once when the outcome is known, with whether the change was applied. Not
+            called where it is unknown.
     """
 
     apply: ChangeFunction
@@ -113,9 +120,11 @@ class CatalogChange:
 
 
 class Committer:
-    """Applies changes to catalogs. Safe for threads; a sandbox may have several. ``queued``: changes of the same
-    sandbox that come at the same time are applied together (``group_commit``); not where an earlier one may never end. ``starving``: the part of the deadline after
-    which a change claims priority; 1, in measurements, for never."""
+    """Applies changes to catalogs. Safe for threads; a sandbox may have several. ``queued``:
+    changes of the same sandbox that come at the same time are applied together (``group_commit``);
+    not where an earlier one may never end. ``starving``: the part of the deadline after which a
+    change claims priority; 1, in measurements, for never.
+    """
 
     def __init__(
         self,
@@ -220,13 +229,14 @@ class Committer:
             attempts.tidy()
 
     def _since(self) -> int:
-        """Returns when the first thing that a change depends on was read or written (ms), for a change that begins
-        now."""
+        """Returns when the first thing that a change depends on was read or written (ms), for a
+        change that begins now."""
         return self._world.clock.now_ms()
 
 
 class LostSwap(msgspec.Struct, frozen=True):
-    """The swap was refused: the catalog's row now, and the other rows that refused by position in ``Edit.writes``."""
+    """The swap was refused: the catalog's row now, and the other rows that refused by position in
+    ``Edit.writes``."""
 
     row: Row | None
     failed: Mapping[int, Row | None] = {}
@@ -234,8 +244,8 @@ class LostSwap(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DraftCommit:
-    """A commit that is computed and not written yet: the tree that has it, the edit that it was made from, and its new entities and
-    index segments by id."""
+    """A commit that is computed and not written yet: the tree that has it, the edit that it was
+    made from, and its new entities and index segments by id."""
 
     tree: Tree
     edit: Edit
@@ -260,14 +270,15 @@ class CommitAttempts:
         self._catalog = ""
 
     def swap(self, at: CatalogHead, tree: Tree, edit: Edit, turn: str = "") -> Tree | LostSwap:
-        """Writes the objs of ``edit`` and makes them the HEAD, if the HEAD is still ``at``; that ends the priority
-        claim ``turn``. Raises as ``Committer.commit``."""
+        """Writes the objs of ``edit`` and makes them the HEAD, if the HEAD is still ``at``; that
+        ends the priority claim ``turn``. Raises as ``Committer.commit``."""
         draft = self.draft(at.seq, tree, edit)
         outcome = self.swap_all(at, [draft], self._since, turn)
         return draft.tree if outcome is None else outcome
 
     def require_kept(self, edit: Edit, row: Row) -> None:
-        """Raises NotFound where ``edit`` brings back a tree that gc may have removed, by the catalog's ``row``."""
+        """Raises NotFound where ``edit`` brings back a tree that gc may have removed, by the
+        catalog's ``row``."""
         replaced = edit.replaced
         if replaced is None or not is_swept(row, replaced, self._world.clock.now_ms()):
             return
@@ -278,7 +289,8 @@ class CommitAttempts:
         raise NotFound("catalog commit", f"{row['name']} at the HEAD that was replaced at {at}", remedy=remedy)
 
     def draft(self, seq: int, tree: Tree, edit: Edit) -> DraftCommit:
-        """Returns the commit that follows ``tree``, number ``seq``, with ``edit``. Nothing is written yet."""
+        """Returns the commit that follows ``tree``, number ``seq``, with ``edit``. Nothing is
+        written yet."""
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
             {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
@@ -377,8 +389,8 @@ class CommitAttempts:
                 return
 
     def _place(self, tree: Tree, edit: Edit) -> dict[str, tuple[Entity, IndexEntry]]:
-        """Returns the entities of the edit with their index entries, by key. An entity keeps the id of an earlier
-        attempt that put the same entity in place of the same obj."""
+        """Returns the entities of the edit with their index entries, by key. An entity keeps the id
+        of an earlier attempt that put the same entity in place of the same obj."""
         placed: dict[str, tuple[Entity, IndexEntry]] = {}
         for path, entity in edit.put.items():
             before = tree.find(path)
@@ -391,10 +403,11 @@ class CommitAttempts:
         return placed
 
     def _send(self, at: CatalogHead, id: str, writes: list[Write]) -> Accepted | AllAccepted | LostSwap:
-        """Sends the swap until there is an answer. Sending the same swap again is harmless: it is applied now, or
-        refused by a row that tells whether it was applied before. Raises Throttled if nothing was applied;
-        OutcomeUnknown if an answer was lost until the deadline, or the swap that was sent again was not accepted
-        (I3)."""
+        """Sends the swap until there is an answer. Sending the same swap again is harmless: it is
+        applied now, or refused by a row that tells whether it was applied before. Raises Throttled
+        if nothing was applied; OutcomeUnknown if an answer was lost until the deadline, or the swap
+        that was sent again was not accepted (I3).
+        """
         unknown: OutcomeUnknown | None = None
         answer: Accepted | Rejected | AllAccepted | SomeRejected
         while True:
@@ -417,9 +430,10 @@ class CommitAttempts:
             return self._refused(at, answer, uncertain=unknown is not None or answer.uncertain)
 
     def _refused(self, at: CatalogHead, answer: Rejected | SomeRejected, *, uncertain: bool) -> LostSwap:
-        """Returns which rows refused. ``uncertain``: an answer to the same swap was lost before. That swap can no
-        longer land once the HEAD has moved, and the history says whether it did; while the HEAD stands still it may
-        still land: OutcomeUnknown (I3)."""
+        """Returns which rows refused. ``uncertain``: an answer to the same swap was lost before.
+        That swap can no longer land once the HEAD has moved, and the history says whether it did;
+        while the HEAD stands still it may still land: OutcomeUnknown (I3).
+        """
         if isinstance(answer, Rejected):
             lost = LostSwap(answer.row)
         else:
@@ -436,7 +450,8 @@ class CommitAttempts:
         return lost
 
     def _landed(self, row: Row | None, id: str, seq: int) -> bool:
-        """Returns whether commit ``id`` was the HEAD at some time (I3: a lost answer that is found is a success)."""
+        """Returns whether commit ``id`` was the HEAD at some time (I3: a lost answer that is found
+        is a success)."""
         if row is None:
             return False
         head = CatalogHead.from_row(row)

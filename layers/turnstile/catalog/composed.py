@@ -33,15 +33,16 @@ _MESSAGE_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """A change that is a member of a group. ``authorize`` raises PermissionDenied unless its principal may make it in the tree
-    that it is computed from (I12)."""
+    """A change that is a member of a group. ``authorize`` raises PermissionDenied unless its
+    principal may make it in the tree that it is computed from (I12)."""
 
     change: CatalogChange
     authorize: Callable[[View], None]
 
 
 class RefusedChange(msgspec.Struct, frozen=True):
-    """The change at ``index`` was refused with ``error``, in the state that commit ``seq`` of the catalog left."""
+    """The change at ``index`` was refused with ``error``, in the state that commit ``seq`` of the
+    catalog left."""
 
     index: int
     error: TurnstileError
@@ -49,7 +50,8 @@ class RefusedChange(msgspec.Struct, frozen=True):
 
 
 class DraftView(View):
-    """A tree as changes leave it that are not committed yet. Their entities have ids that are valid in this view only."""
+    """A tree as changes leave it that are not committed yet. Their entities have ids that are valid
+    in this view only."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view.tree, view.store)
@@ -76,7 +78,8 @@ class DraftView(View):
         return {**drafts, **(super().entities(stored) if stored else {})}
 
     def apply(self, edit: Edit) -> None:
-        """Makes the view show the tree after ``edit``. Raises ValueError for an edit that cannot be composed."""
+        """Makes the view show the tree after ``edit``. Raises ValueError for an edit that cannot be
+        composed."""
         if edit.entries or edit.access is not None or edit.restores or edit.replaced is not None or edit.more:
             raise ValueError(f"'{edit.message}' cannot be composed with other changes")
         entries: dict[str, IndexEntry] = {}

@@ -1,10 +1,14 @@
 """Creates coordinated Delta tables, in three steps:
 
-    1  staging table      ``Staging``: a fresh uuid and a location. One row, nothing else; the name is not reserved
-    2  version 0          the client writes ``_delta_log/00000000000000000000.json`` below the location
-    3  registration       ``Registrar``: validates version 0 and creates the table, in one transaction (I9)
+    1  staging table      ``Staging``: a fresh uuid and a location. One row, nothing else; the name
+                          is not reserved
+    2  version 0          the client writes ``_delta_log/00000000000000000000.json`` below the
+                          location
+    3  registration       ``Registrar``: validates version 0 and creates the table, in one
+                          transaction (I9)
 
-A client that crashes before 3 leaves a staging row and perhaps files: gc collects both after a while.
+A client that crashes before 3 leaves a staging row and perhaps files: gc collects both after a
+while.
 """
 
 from __future__ import annotations
@@ -43,8 +47,10 @@ from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import Rejected, World
 
 REQUIRED_FEATURES: Final = ("catalogManaged", "vacuumProtocolCheck", "inCommitTimestamp")
-"""Table features that clients are told to list in version 0. ``delta.core`` refuses a table without the first or the last; one
-without ``vacuumProtocolCheck`` is accepted, but Delta's Spark cannot open it."""
+"""Table features that clients are told to list in version 0. ``delta.core`` refuses a table without
+the first or the last; one without ``vacuumProtocolCheck`` is accepted, but Delta's Spark cannot
+open it.
+"""
 
 UUID_PROPERTY: Final = "io.unitycatalog.tableId"
 
@@ -77,11 +83,14 @@ class Staging:
         new_namespace: bool = False,
         check: Callable[[str, str], object] = lambda _table_id, _location: None,
     ) -> StagingTable:
-        """Returns a fresh staging table, which ``creator`` may register (empty: admins only). Two requests when warm. A
-        repeated request gets another one; gc collects the first. ``check`` is called with uuid and location before
-        anything is written; if it raises, nothing is left behind. Raises InvalidRequest, NotFound; AlreadyExists if the
-        name is taken now. It may also be taken later: names are not reserved. ``free_names``: as Iceberg's clients choose them.
-        ``new_namespace``: the namespace must not be there: it is created by the transaction that registers the table."""
+        """Returns a fresh staging table, which ``creator`` may register (empty: admins only). Two
+        requests when warm. A repeated request gets another one; gc collects the first. ``check`` is
+        called with uuid and location before anything is written; if it raises, nothing is left
+        behind. Raises InvalidRequest, NotFound; AlreadyExists if the name is taken now. It may also
+        be taken later: names are not reserved. ``free_names``: as Iceberg's clients choose them.
+        ``new_namespace``: the namespace must not be there: it is created by the transaction that
+        registers the table.
+        """
         check_path(namespace)
         (check_name if free_names else check_identifier)(name, "name")
         root = self._zones.ensure(self._root)
@@ -124,8 +133,10 @@ def _written_if_there(view: View, namespace: Path) -> Path:
 
 
 def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> Content:
-    """Reads and validates ``_delta_log/00000000000000000000.json`` below ``location``, before there is a table. Raises
-    NotFound, or InvalidCommit that names the member which breaks the catalog-managed contract."""
+    """Reads and validates ``_delta_log/00000000000000000000.json`` below ``location``, before there
+    is a table. Raises NotFound, or InvalidCommit that names the member which breaks the
+    catalog-managed contract.
+    """
     path = published_path(0)
     file = world.storages.open(location).read(path, limit=limits.staged_bytes)
     if file is None:
@@ -182,13 +193,16 @@ class Registration(msgspec.Struct, frozen=True):
 class Registrar:
     """Registers staging tables.
 
-        1  catalog, staging, HEAD     one batch; if there is a HEAD already, the table was registered before (I3)
+        1  catalog, staging, HEAD     one batch; if there is a HEAD already, the table was
+                                      registered before (I3)
         2  version 0                  read and validated
         3  objs                       table metadata; entity and catalog commit
-        4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up, location owned
+        4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up,
+                                      location owned
 
-    A crash before 4 leaves the staging table as it was, to be registered again or collected. If the answer of 4 is
-    lost, the committer finds out; if the response to the client is lost, 1 of the repeated request does.
+    A crash before 4 leaves the staging table as it was, to be registered again or collected. If the
+    answer of 4 is lost, the committer finds out; if the response to the client is lost, 1 of the
+    repeated request does.
     """
 
     def __init__(
@@ -248,8 +262,8 @@ class Registrar:
     def prepared(
         self, catalog: str, namespace: Path, name: str, table_id: str, *, comment: str | None, principal: Principal
     ) -> CatalogChange:
-        """As ``register``, to be committed with others; steps 1 and 2. A table that is registered already is refused, since
-        the others would be changed after it."""
+        """As ``register``, to be committed with others; steps 1 and 2. A table that is registered
+        already is refused, since the others would be changed after it."""
         check_path(namespace)
         check_identifier(name, "name")
         check_comment(comment)
@@ -316,15 +330,15 @@ class _Registered:
 
 
 def check_creator(staging: Row, principal: Principal) -> None:
-    """Requires that a staging table is used by its creator, or by an admin; one without a creator is for admins. Raises
-    PermissionDenied (I12)."""
+    """Requires that a staging table is used by its creator, or by an admin; one without a creator
+    is for admins. Raises PermissionDenied (I12)."""
     if not principal.admin and staging["creator"] != principal.name:
         raise PermissionDenied("the staging table was created by another principal", field="table_id", remedy=_ANOTHER)
 
 
 def open_staging(staging: Row | None, table_id: str, catalog: str, principal: Principal) -> Row:
-    """Returns the row of a staging table that ``principal`` may register in ``catalog``. Raises NotFound, PermissionDenied; StateConflict
-    ``StagingTableUsed`` for one that has a name."""
+    """Returns the row of a staging table that ``principal`` may register in ``catalog``. Raises
+    NotFound, PermissionDenied; StateConflict ``StagingTableUsed`` for one that has a name."""
     if staging is None or fold(staging["catalog"]) != fold(catalog) or staging["state"] not in (OPEN, AWAITED):
         raise _no_staging(table_id)
     check_creator(staging, principal)

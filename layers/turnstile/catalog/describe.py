@@ -1,5 +1,5 @@
-"""Changes of a table's metadata that the catalog keeps beside the log, and the refusal of tables that are not
-active."""
+"""Changes of a table's metadata that the catalog keeps beside the log, and the refusal of tables
+that are not active."""
 
 from __future__ import annotations
 

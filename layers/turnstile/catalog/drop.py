@@ -44,8 +44,10 @@ class Dropper:
         self._externals, self._awaited = Externals(world, reader, committer), AwaitedDrops(world, committer)
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
-        """Three requests when warm; an imported table is published and read first. Raises NotFound; StateConflict
-        ``TableNotActive``, or ``ConcurrentChange`` if the name leads to another table meanwhile."""
+        """Three requests when warm; an imported table is published and read first. Raises NotFound;
+        StateConflict ``TableNotActive``, or ``ConcurrentChange`` if the name leads to another table
+        meanwhile.
+        """
         full = dotted(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
         present = View(self._reader.at(catalog, row), self._reader.store)
@@ -114,8 +116,8 @@ def _another_table(full: str) -> StateConflict:
 
 
 def published_head(world: World, publisher: Publisher, table_id: str, full: str) -> TableHead:
-    """Publishes everything ratified, and returns the HEAD after that. Raises NotFound, or StateConflict
-    ``TableNotActive`` if it cannot be published now."""
+    """Publishes everything ratified, and returns the HEAD after that. Raises NotFound, or
+    StateConflict ``TableNotActive`` if it cannot be published now."""
     published = publisher.publish(table_id)
     if published.problem is not None:
         problem = f"table '{full}' cannot be published: {published.problem.message}"
@@ -130,9 +132,11 @@ def published_head(world: World, publisher: Publisher, table_id: str, full: str)
 class NamespaceDropper:
     """Drops namespaces, empty or with everything below them.
 
-    A namespace with up to ``TABLES_PER_CHANGE`` managed tables is dropped in one change. A larger one is emptied first,
-    by that many tables a change; imported tables are dropped one by one, since each is published before. After a crash
-    or a refusal in between the namespace is smaller, and another drop continues."""
+    A namespace with up to ``TABLES_PER_CHANGE`` managed tables is dropped in one change. A larger
+    one is emptied first, by that many tables a change; imported tables are dropped one by one,
+    since each is published before. After a crash or a refusal in between the namespace is smaller,
+    and another drop continues.
+    """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, dropper: Dropper) -> None:
         self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
@@ -180,8 +184,8 @@ class NamespaceDropper:
         return last
 
     def _first(self, view: View, managed: list[_Item]) -> tuple[list[_Item], list[Write]]:
-        """Returns the tables that one change drops, and the writes that release the locations which clones among them
-        need."""
+        """Returns the tables that one change drops, and the writes that release the locations which
+        clones among them need."""
         first = managed[:TABLES_PER_CHANGE]
         while True:
             entities = view.entities([entry.obj for _, entry in first])
@@ -192,9 +196,10 @@ class NamespaceDropper:
 
 
 def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
-    """Returns everything below a namespace. Raises StateConflict ``NamespaceNotEmpty`` without ``cascade``, or if
-    something of Iceberg is there: its tables and views own locations, and whether their files go with them is a choice
-    of their own API."""
+    """Returns everything below a namespace. Raises StateConflict ``NamespaceNotEmpty`` without
+    ``cascade``, or if something of Iceberg is there: its tables and views own locations, and
+    whether their files go with them is a choice of their own API.
+    """
     view.tree.namespace(path)
     below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
     if below and not cascade:
@@ -208,7 +213,8 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
 
 
 def _tables(view: View, below: list[_Item]) -> tuple[list[_Item], list[_Item]]:
-    """Returns the managed tables and clones, and the tables among ``below`` that are dropped one by one."""
+    """Returns the managed tables and clones, and the tables among ``below`` that are dropped one by
+    one."""
     items = [(name, entry) for name, entry in below if entry.kind == TABLE]
     entities = view.entities([entry.obj for _, entry in items])
     managed, imported = list[_Item](), list[_Item]()

@@ -32,8 +32,10 @@ MAX_BYTES: Final = 262_144
 
 
 class Externals:
-    """Registers, updates and drops external tables; ``admit`` raises InvalidRequest for a location that the deployment does not
-    serve, and claims the lake root, before a location beside it is claimed."""
+    """Registers, updates and drops external tables; ``admit`` raises InvalidRequest for a location
+    that the deployment does not serve, and claims the lake root, before a location beside it is
+    claimed.
+    """
 
     def __init__(
         self,
@@ -56,9 +58,10 @@ class Externals:
         comment: str | None = None,
         owner: str = "",
     ) -> Table:
-        """Registers an external table of ``owner`` at ``location``. Raises InvalidRequest, NotFound, AlreadyExists;
-        TooLarge for its columns and properties; StateConflict ``LocationOwned``: a whole bucket, or it overlaps another
-        table's or the lake root."""
+        """Registers an external table of ``owner`` at ``location``. Raises InvalidRequest,
+        NotFound, AlreadyExists; TooLarge for its columns and properties; StateConflict
+        ``LocationOwned``: a whole bucket, or it overlaps another table's or the lake root.
+        """
         world = self._world
         check_path(namespace)
         check_identifier(name, "name")
@@ -91,8 +94,10 @@ class Externals:
     def update(
         self, catalog: str, namespace: Path, name: str, table_id: str, change: Callable[[str, Table], Table]
     ) -> tuple[Table, str]:
-        """Changes a table in one write; ``change`` is called, perhaps several times, with its etag and the table.
-        Returns the table and its new etag. Raises NotFound if the name does not lead to ``table_id`` any more."""
+        """Changes a table in one write; ``change`` is called, perhaps several times, with its etag
+        and the table. Returns the table and its new etag. Raises NotFound if the name does not lead
+        to ``table_id`` any more.
+        """
         path = (*namespace, name)
 
         def edit(view: View) -> Edit | None:
@@ -105,7 +110,8 @@ class Externals:
         return view.table(namespace, name), view.tree.table(namespace, name).obj
 
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
-        """Its location is free again, its files stay. Raises NotFound if the name does not lead to ``table_id``."""
+        """Its location is free again, its files stay. Raises NotFound if the name does not lead to
+        ``table_id``."""
         world, path = self._world, (*namespace, name)
 
         def change(view: View) -> Edit:
@@ -134,7 +140,8 @@ def of_external(table: Table) -> External:
 
 
 def _check_size(table: Table) -> None:
-    """Raises TooLarge if one obj does not hold the table, and InvalidRequest if a number in it does not fit 64 bits."""
+    """Raises TooLarge if one obj does not hold the table, and InvalidRequest if a number in it does
+    not fit 64 bits."""
     try:
         require_size(table, MAX_BYTES, field="columns", remedy="shorten its columns, comment or properties")
     except OverflowError as error:

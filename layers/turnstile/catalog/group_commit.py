@@ -55,7 +55,8 @@ class WaitingChange(Waiting[Tree]):
     """A change in a line.
 
     Args:
-        judge: called in any thread, as often as the swap needs, with the context of the thread that made this.
+        judge: called in any thread, as often as the swap needs, with the context of the thread that
+            made this.
         on_rejected: as of ``Committer.commit``.
         row: the catalog's, if it was read after the change was asked for.
         since: when the first thing that the change depends on was read or written (ms).
@@ -174,7 +175,8 @@ class GroupTurn:
         return swap
 
     def _read(self, group: Sequence[WaitingChange]) -> bool:
-        """Reads the catalog's row where it is not known, and holds back for others; False if the own change gave up meanwhile."""
+        """Reads the catalog's row where it is not known, and holds back for others; False if the
+        own change gave up meanwhile."""
         while not self._knows_row or self._priority.held_by_other(self._row):
             if self._knows_row and not self._backoff.hold_back(self._priority.look_ms):
                 self._own.settle(self._backoff.gave_up(self._catalog))

@@ -59,9 +59,11 @@ class _Overtaken(TurnstileError):
 
 
 class IdempotentCommitter(Committer):
-    """A committer for one request: the last change that it commits also writes the row that remembers the request.
-    Earlier changes (``Edit.more``) do not: if the request is sent again they are already done. ``key`` is the request's
-    in refs, ``asked`` tells it from other requests, ``final`` says which refusals are remembered."""
+    """A committer for one request: the last change that it commits also writes the row that
+    remembers the request. Earlier changes (``Edit.more``) do not: if the request is sent again they
+    are already done. ``key`` is the request's in refs, ``asked`` tells it from other requests,
+    ``final`` says which refusals are remembered.
+    """
 
     def __init__(
         self, world: World, reader: CatalogReader, *, key: str, asked: str, final: FinalStatus, pause: Pause = no_pause,
@@ -131,12 +133,13 @@ class IdempotentCommitter(Committer):
         return result
 
     def _since(self) -> int:
-        """When the key was read: the swap notices a row that was written since, for as long as that row is kept. A
-        request that was frozen for longer would be applied twice (I3)."""
+        """When the key was read: the swap notices a row that was written since, for as long as that
+        row is kept. A request that was frozen for longer would be applied twice (I3)."""
         return self._key_read_at
 
     def _remember(self, status: int, error: TurnstileError | None = None) -> Row | None:
-        """Remembers an outcome without a change. Returns the row that is there already, if there is one."""
+        """Remembers an outcome without a change. Returns the row that is there already, if there is
+        one."""
         seq = self._seq if status == DONE else None
         write = request_row(self._key, self._asked, self._clock.now_ms(), status=status, error=error, seq=seq)
         answer = self._refs.write(write)

@@ -30,15 +30,16 @@ _KeyedEntity = tuple[str, Entity]
 """A key of the index and the entity that it leads to."""
 
 _MEMBERS_BYTES: Final = 1_000
-"""The most that an item takes in a response beside its entity and its name: names of members, the catalog's name."""
+"""The most that an item takes in a response beside its entity and its name: names of members, the
+catalog's name."""
 
 SNAPSHOTS: Final = 100
 """The most named snapshots on a page: each is read with the versions of all its tables."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some results in name order; ``next_token`` is None on the last page, ``head`` the HEAD that the listing reads.
-    ``versions``: of Delta tables by uuid, where they are known."""
+    """Some results in name order; ``next_token`` is None on the last page, ``head`` the HEAD that
+    the listing reads. ``versions``: of Delta tables by uuid, where they are known."""
 
     items: tuple[T, ...]
     next_token: str | None
@@ -47,7 +48,8 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 def size_of(key: str, entity: Entity) -> int:
-    """Returns the most bytes that an item takes in a response of any API, which may have its full name three times."""
+    """Returns the most bytes that an item takes in a response of any API, which may have its full
+    name three times."""
     return response_size(entity) + 3 * len(key) + _MEMBERS_BYTES
 
 
@@ -126,7 +128,8 @@ class Listings:
     def _page(
         self, catalog: str, parent: Path, kind: str, *, as_of: AsOf | None, token: str | None, size: int, deep: bool
     ) -> tuple[TreeAsOf, list[_KeyedEntity], str | None]:
-        """Returns the trees that the listing reads, the items of the page, and the token of the next one."""
+        """Returns the trees that the listing reads, the items of the page, and the token of the
+        next one."""
         start = self._as_of_reader.page(catalog, key_of(parent), f"{kind}/deep" if deep else kind, as_of, token)
         moment, after = start.moment, start.after
         if parent:
@@ -141,8 +144,8 @@ class Listings:
         return moment, page, start.following(page[-1][0]) if more or len(page) < len(items) else None
 
     def _visible(self, moment: TreeAsOf, entries: Iterator[Item], size: int) -> tuple[list[_KeyedEntity], bool]:
-        """Returns up to ``size`` items that the request may see, by the rights of the present tree (I12), and whether
-        there are more."""
+        """Returns up to ``size`` items that the request may see, by the rights of the present tree
+        (I12), and whether there are more."""
         authorizer, view = self._reader.authorizer, View(moment.tree, self._reader.store)
         if authorizer is None:
             first = list(islice(entries, size + 1))
@@ -178,8 +181,8 @@ class Entries:
         self._reader, self._as_of_reader = reader, as_of_reader
 
     def namespace(self, catalog: str, path: Path, as_of: AsOf | None) -> tuple[NamedNamespace, str]:
-        """Returns a namespace, and the HEAD that has it. Requests of ``AsOfReader.at``, and one for entities that are
-        not cached. Raises NotFound."""
+        """Returns a namespace, and the HEAD that has it. Requests of ``AsOfReader.at``, and one for
+        entities that are not cached. Raises NotFound."""
         moment = self._as_of_reader.at(catalog, as_of)
         if as_of is not None:
             self._as_of_reader.require(moment, path)

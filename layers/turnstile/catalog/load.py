@@ -1,12 +1,15 @@
 """Loads tables by name: metadata, tail and latest version in one consistent view (design 2.3, 2.4).
 
-    warm    one batch: the catalog's HEAD, and the table HEAD that the cached tree names. The mapping counts only if the
+    warm    one batch: the catalog's HEAD, and the table HEAD that the cached tree names. The
+            mapping counts only if the
             catalog's HEAD is still the one that the tree came from.
-    cold    three rounds: catalog HEAD; its commit obj; table HEAD and newest metadata in parallel, and with them the rights
+    cold    three rounds: catalog HEAD; its commit obj; table HEAD and newest metadata in parallel,
+            and with them the rights
             along the name.
 
-One more round where the newest metadata belongs to a proposal that lost. Absence is never cached (I6, I9). Nothing is
-answered before the request is authorized on the tree that the name was found in (I12).
+One more round where the newest metadata belongs to a proposal that lost. Absence is never cached
+(I6, I9). Nothing is answered before the request is authorized on the tree that the name was found
+in (I12).
 """
 
 from __future__ import annotations
@@ -69,8 +72,10 @@ class _Beside(msgspec.Struct, frozen=True):
 
 
 class Loader:
-    """Loads tables by name. One per sandbox, and one for each request that is authorized; they share caches and threads
-    (for parallel reads). Without a ``guard`` there is no request, or it is an operator's."""
+    """Loads tables by name. One per sandbox, and one for each request that is authorized; they
+    share caches and threads (for parallel reads). Without a ``guard`` there is no request, or it is
+    an operator's.
+    """
 
     def __init__(
         self,

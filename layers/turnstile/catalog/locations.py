@@ -35,17 +35,18 @@ def require_served(location: str, lake_root: str, *, only_registered: bool = Fal
 
 
 class Zones:
-    """Claims lake roots as zones: only Turnstile assigns the locations below. A zone is never given up, so one that was
-    read once is not read again."""
+    """Claims lake roots as zones: only Turnstile assigns the locations below. A zone is never given
+    up, so one that was read once is not read again."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._claimed: set[str] = set()
 
     def ensure(self, root: str) -> str:
-        """Claims ``root`` and returns it normalised: no request once this sandbox knows it, else one read, and one
-        transaction the first time ever. Raises InvalidRequest; StateConflict ``LocationOwned`` if it overlaps others'
-        locations."""
+        """Claims ``root`` and returns it normalised: no request once this sandbox knows it, else
+        one read, and one transaction the first time ever. Raises InvalidRequest; StateConflict
+        ``LocationOwned`` if it overlaps others' locations.
+        """
         root, world = normalise(root), self._world
         if root in self._claimed:
             return root

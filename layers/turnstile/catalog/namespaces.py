@@ -49,9 +49,10 @@ class Namespaces:
         properties: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> NamedNamespace:
-        """Creates a namespace. Levels above it that do not exist are created in the same change, for the same
-        ``owner``. Raises NotFound, InvalidRequest; AlreadyExists for a name of a namespace or a table, perhaps in
-        another case."""
+        """Creates a namespace. Levels above it that do not exist are created in the same change,
+        for the same ``owner``. Raises NotFound, InvalidRequest; AlreadyExists for a name of a
+        namespace or a table, perhaps in another case.
+        """
         prepared = self.creation(path, comment=comment, properties=properties, owner=owner)
         return self.of(self._committer.commit(catalog, prepared.apply), path)
 
@@ -97,9 +98,11 @@ class Namespaces:
         merge: Mapping[str, Merge] | None = None,
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> NamedNamespace:
-        """Sets and unsets properties and then merges; a comment of None removes the comment, UNSET keeps it. Concurrent
-        updates of different properties are all applied, and so are merges of the same one. Raises NotFound;
-        InvalidRequest for a property that occurs twice, or to merge that is no whole number."""
+        """Sets and unsets properties and then merges; a comment of None removes the comment, UNSET
+        keeps it. Concurrent updates of different properties are all applied, and so are merges of
+        the same one. Raises NotFound; InvalidRequest for a property that occurs twice, or to merge
+        that is no whole number.
+        """
         prepared = self.alteration(path, properties_altered(set=set, unset=unset, merge=merge, comment=comment))
         return self.of(self._committer.commit(catalog, prepared.apply), path)
 
@@ -128,7 +131,8 @@ def properties_altered(
     merge: Mapping[str, Merge] | None = None,
     comment: str | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> Alter:
-    """Returns the change that ``Namespaces.update`` makes. Raises InvalidRequest for a property that occurs twice."""
+    """Returns the change that ``Namespaces.update`` makes. Raises InvalidRequest for a property
+    that occurs twice."""
     both = sorted({*unset} & {*(set or {})})
     if both:
         raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")
@@ -152,8 +156,8 @@ def named_namespace(view: View, path: Path) -> NamedNamespace:
 
 
 def check_properties(entity: E, before: E | None = None) -> E:
-    """Returns ``entity``. Raises TooLarge if it has more than ``MAX_BYTES``; InvalidRequest for a policy of maintenance that cannot be
-    read, unless it is as ``before``."""
+    """Returns ``entity``. Raises TooLarge if it has more than ``MAX_BYTES``; InvalidRequest for a
+    policy of maintenance that cannot be read, unless it is as ``before``."""
     check_policies(entity.properties, None if before is None else before.properties)
     require_size(entity, MAX_BYTES, field="properties", remedy="shorten its comment or properties")
     return entity

@@ -1,4 +1,5 @@
-"""Page tokens: they pin the HEAD that the first page read, so a listing is one consistent view however long it takes.
+"""Page tokens: they pin the HEAD that the first page read, so a listing is one consistent view
+however long it takes.
 
 A token is opaque to clients, and opens nothing that its bearer could not list anyway (I12).
 """
@@ -14,7 +15,8 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.opaque import Damaged, unseal
 
 TOKEN_MS: Final = 3_600_000
-"""How long a token is valid after the first page: gc keeps a HEAD at least that long after it was replaced."""
+"""How long a token is valid after the first page: gc keeps a HEAD at least that long after it was
+replaced."""
 
 SKEW_MS: Final = 600_000
 """How far the clock that reads a token may be behind the one that wrote it."""
@@ -26,8 +28,10 @@ MAX_PAGE: Final = 1000
 
 
 class PageToken(msgspec.Struct, frozen=True, array_like=True):
-    """Where a listing goes on: in ``catalog`` at ``head``, among children of ``kind`` of ``parent`` (see ``place_of``),
-    behind the index key ``after``; ``began`` is when its first page was read (ms)."""
+    """Where a listing goes on: in ``catalog`` at ``head``, among children of ``kind`` of ``parent``
+    (see ``place_of``), behind the index key ``after``; ``began`` is when its first page was read
+    (ms).
+    """
 
     catalog: str
     head: str
@@ -49,8 +53,8 @@ def place_of(key: str) -> str:
 
 
 def decode_token(text: str, now: int, member: str = FIELD) -> PageToken:
-    """Returns the token that a client sent back in ``member`` of its request. Raises InvalidRequest: it is none of
-    ours, or too old."""
+    """Returns the token that a client sent back in ``member`` of its request. Raises
+    InvalidRequest: it is none of ours, or too old."""
     try:
         token = unseal(text, _DECODER, "page token")
     except Damaged as damaged:
@@ -66,7 +70,8 @@ def bad_token(why: str, member: str = FIELD) -> InvalidRequest:
 
 
 def page_size(max_results: int | None) -> int:
-    """Returns how many results a page holds: 1 to ``MAX_PAGE``, also for None and 0. Raises InvalidRequest."""
+    """Returns how many results a page holds: 1 to ``MAX_PAGE``, also for None and 0. Raises
+    InvalidRequest."""
     if max_results is not None and max_results < 0:
         raise InvalidRequest(f"max_results must not be {max_results}", field="max_results", remedy="use 1 to 1000")
     return min(max_results or MAX_PAGE, MAX_PAGE)

@@ -74,9 +74,10 @@ class ReaderCaches:
 
 
 class CatalogReader:
-    """Reads catalogs at their current HEAD. Safe for threads. One per sandbox, and one for each request that is
-    authorized: by ``authorizer``, on every tree before anything is answered from it. Without one there is no request,
-    or it is an admin's. Store and caches are shared."""
+    """Reads catalogs at their current HEAD. Safe for threads. One per sandbox, and one for each
+    request that is authorized: by ``authorizer``, on every tree before anything is answered from
+    it. Without one there is no request, or it is an admin's. Store and caches are shared.
+    """
 
     def __init__(
         self,
@@ -119,7 +120,8 @@ class CatalogReader:
         return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
 
     def current(self, catalog: str) -> Tree:
-        """Returns the tree at the catalog's current HEAD: one request warm, two cold. Raises as ``at``."""
+        """Returns the tree at the catalog's current HEAD: one request warm, two cold. Raises as
+        ``at``."""
         return self.at(catalog, self._world.refs.read(self.key(catalog)))
 
     def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
@@ -133,8 +135,8 @@ class CatalogReader:
         return tree
 
     def unauthorized_at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
-        """As ``at``, for a caller that authorizes the request on the tree itself before it uses it, in parallel to
-        other reads."""
+        """As ``at``, for a caller that authorizes the request on the tree itself before it uses it,
+        in parallel to other reads."""
         read_at = self._world.clock.now_ms()
         if row is None:
             if self.authorizer is not None:
@@ -147,7 +149,8 @@ class CatalogReader:
         return tree
 
     def adopt(self, tree: Tree) -> None:
-        """Caches the tree that this sandbox has just made the catalog's HEAD: the next guess comes from it."""
+        """Caches the tree that this sandbox has just made the catalog's HEAD: the next guess comes
+        from it."""
         self.store.adopt(tree)
         self.caches.heads.put(fold(tree.catalog), LastHead(tree.head, self._world.clock.now_ms()), 256)
 

@@ -50,10 +50,11 @@ class Renamer:
         *,
         external: bool = True,
     ) -> Path:
-        """Gives the table ``name`` another name and returns it in full. Three requests when warm. Raises
-        InvalidRequest; NotFound, also for the namespace to move to; AlreadyExists (a change of case only is allowed);
-        StateConflict ``TableNotActive``; UnsupportedTable if the table is registered only and ``external`` is not
-        set."""
+        """Gives the table ``name`` another name and returns it in full. Three requests when warm.
+        Raises InvalidRequest; NotFound, also for the namespace to move to; AlreadyExists (a change
+        of case only is allowed); StateConflict ``TableNotActive``; UnsupportedTable if the table is
+        registered only and ``external`` is not set.
+        """
         target = check_path(namespace if new_namespace is None else new_namespace)
         prepared = self.prepared(catalog, namespace, name, new_name, target, external=external)
         tree = self._committer.commit(catalog, prepared.apply, on_rejected=prepared.on_rejected)
@@ -182,8 +183,8 @@ def _require_levels(inside: _Entries, source: Path, target: Path) -> None:
 
 
 def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str, str]:
-    """Returns the new full names of Delta tables with a HEAD, by uuid, when the namespace ``path`` is called
-    ``full``."""
+    """Returns the new full names of Delta tables with a HEAD, by uuid, when the namespace ``path``
+    is called ``full``."""
     tables = _coordinated(view, inside, path)
     levels = {
         key: [inside[key_of(path_of(key)[:end])].obj for end in range(len(path) + 1, len(path_of(key)))]
@@ -197,8 +198,8 @@ def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str
 
 
 def _coordinated(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
-    """Returns the tables that have a HEAD, by key. Raises TooLarge if these do not fit into one transaction; stops
-    reading then."""
+    """Returns the tables that have a HEAD, by key. Raises TooLarge if these do not fit into one
+    transaction; stops reading then."""
     tables: dict[str, Table] = {}
     entries = [(key, entry.obj) for key, entry in inside.items() if entry.kind == TABLE]
     for batch in batched(entries, BATCH_GET_MAX):

@@ -1,13 +1,17 @@
-"""Fairness between attempts to change one catalog: pauses, a queue in each process, and claims of priority between
-processes.
+"""Fairness between attempts to change one catalog: pauses, a queue in each process, and claims of
+priority between processes.
 
-Losses are not spread evenly. A large change takes longer than a small one, so on a busy catalog it finds the HEAD moved
-every time; and the writer that has just won has the newest tree and wins again. Three remedies, none needed for safety:
+Losses are not spread evenly. A large change takes longer than a small one, so on a busy catalog it
+finds the HEAD moved every time; and the writer that has just won has the newest tree and wins
+again. Three remedies, none needed for safety:
 
     Backoff          pauses between attempts: exponential, with full jitter, within a deadline
-    ChangeQueue      changes of one process are applied in groups, since only one swap can win at a time (``group_commit``)
-    PriorityClaim    a change that has lost for a part of its time says so in the catalog's row, and the others hold back.
-                     They learn it without a request: a refused swap returns the row, and a new change reads it anyway
+    ChangeQueue      changes of one process are applied in groups, since only one swap can win at a
+                     time (``group_commit``)
+    PriorityClaim    a change that has lost for a part of its time says so in the catalog's row, and
+                     the others hold back.
+                     They learn it without a request: a refused swap returns the row, and a new
+                         change reads it anyway
 """
 
 from __future__ import annotations
@@ -25,8 +29,10 @@ STARVING: Final = 0.4
 
 
 class Backoff:
-    """The pauses between the attempts of one operation. ``first_ms`` and ``most_ms`` bound the jitter's upper limit: an
-    attempt takes 15 ms or so; one that starts before others have ended loses to them again, and costs requests."""
+    """The pauses between the attempts of one operation. ``first_ms`` and ``most_ms`` bound the
+    jitter's upper limit: an attempt takes 15 ms or so; one that starts before others have ended
+    loses to them again, and costs requests.
+    """
 
     def __init__(
         self,
@@ -51,8 +57,9 @@ class Backoff:
         return paused
 
     def hold_back(self, most_ms: int) -> bool:
-        """Pauses for a random time up to ``most_ms``, unless the deadline has passed. Returns whether it has not passed
-        after the pause either: a sandbox may be frozen in it for hours."""
+        """Pauses for a random time up to ``most_ms``, unless the deadline has passed. Returns
+        whether it has not passed after the pause either: a sandbox may be frozen in it for hours.
+        """
         if self._over:
             return False
         share = int(self._ids.uuid().replace("-", "")[-8:], 16) / 0x1_0000_0000
@@ -86,16 +93,18 @@ class PriorityClaim:
         self.id = ""
 
     def held_by_other(self, row: Row | None) -> bool:
-        """Whether another change has a claim that counts. No claim may last longer than ``HOLD_MS``: one that ends
-        later was made by a clock that is ahead, and would close the catalog until then."""
+        """Whether another change has a claim that counts. No claim may last longer than
+        ``HOLD_MS``: one that ends later was made by a clock that is ahead, and would close the
+        catalog until then.
+        """
         if row is None or "turn" not in row:
             return False
         head, now = CatalogHead.from_row(row), self._world.clock.now_ms()
         return head.turn != self.id and now < head.turn_until <= now + HOLD_MS
 
     def claim(self, key: str) -> Row | None:
-        """Claims priority and returns the catalog's row after that, whether or not another change has a claim
-        already."""
+        """Claims priority and returns the catalog's row after that, whether or not another change
+        has a claim already."""
         now = self._world.clock.now_ms()
         self.id = self.id or self._world.ids.uuid()
         return self._world.refs.write(claim_priority(key, self.id, now + HOLD_MS, now)).row

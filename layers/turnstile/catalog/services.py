@@ -33,9 +33,10 @@ from turnstile.store.retry import Pause, no_pause
 
 @dataclass(frozen=True, eq=False)
 class CatalogServices:
-    """The services of a sandbox, or of one request: all fields are shared by all requests, except ``reader``, which
-    authorizes the request, and ``request_committer``, which applies the change of one that carries an idempotency key.
-    Each service is built when it is first used."""
+    """The services of a sandbox, or of one request: all fields are shared by all requests, except
+    ``reader``, which authorizes the request, and ``request_committer``, which applies the change of
+    one that carries an idempotency key. Each service is built when it is first used.
+    """
 
     world: World
     lake_root: str
@@ -48,8 +49,8 @@ class CatalogServices:
     request_committer: Committer | None = None
 
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogServices:
-        """Returns the services for one request: everything they do is authorized first, a change by the very tree that
-        it replaces (I12)."""
+        """Returns the services for one request: everything they do is authorized first, a change by
+        the very tree that it replaces (I12)."""
         return replace(self, reader=self.reader.authorized_by(authorizer), request_committer=None)
 
     def committing_with(self, committer: Committer) -> CatalogServices:
@@ -140,8 +141,8 @@ def build(
     reader: CatalogReader | None = None,
     metadata: MetadataStore | None = None,
 ) -> CatalogServices:
-    """Returns the services of a sandbox; ``lake_root`` is the location below which managed tables live. ``reader`` and
-    ``metadata`` are given to share their caches."""
+    """Returns the services of a sandbox; ``lake_root`` is the location below which managed tables
+    live. ``reader`` and ``metadata`` are given to share their caches."""
     limits = limits or Limits()
     return CatalogServices(
         world=world,

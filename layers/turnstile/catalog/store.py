@@ -1,4 +1,5 @@
-"""The objs of catalog trees: commits, index segments and entities, read through caches that never need invalidation."""
+"""The objs of catalog trees: commits, index segments and entities, read through caches that never
+need invalidation."""
 
 from __future__ import annotations
 
@@ -81,8 +82,8 @@ class CatalogStore:
         return tree if draft is None else draft.tree
 
     def tree(self, catalog: str, head: str, segment: str = "") -> Tree:
-        """Returns the tree at ``head``: at most one request, none when cached. In the same request ``segment`` is read,
-        which will be needed next."""
+        """Returns the tree at ``head``: at most one request, none when cached. In the same request
+        ``segment`` is read, which will be needed next."""
         tree = self.cached_tree(catalog, head)
         if tree is None and segment and self.peek(catalog, segment) is None:
             objs = self._objs.get_many(self._space.objs(catalog), [head, segment])
@@ -96,13 +97,15 @@ class CatalogStore:
         return tree
 
     def find_tree(self, catalog: str, head: str) -> Tree | None:
-        """Returns the tree at a HEAD that may be gone, or may never have been one: at most one request."""
+        """Returns the tree at a HEAD that may be gone, or may never have been one: at most one
+        request."""
         tree = self.cached_tree(catalog, head)
         obj = self._commit_obj(catalog, head) if tree is None else None
         return self._cache_tree(catalog, obj) if obj is not None else tree
 
     def find_commit(self, catalog: str, id: str) -> CatalogCommit | None:
-        """Returns a commit that may be gone, or may never have been one, without its tree: at most one request."""
+        """Returns a commit that may be gone, or may never have been one, without its tree: at most
+        one request."""
         tree = self.cached_tree(catalog, id)
         if tree is not None:
             return tree.commit
@@ -163,8 +166,10 @@ class CatalogStore:
         *,
         before: Mapping[str, CatalogCommit] = MappingProxyType({}),
     ) -> None:
-        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9), and so the commits ``before`` it of
-        the same swap. One batch. Raises TooLarge if an obj exceeds the limit of the port; nothing was written then."""
+        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9),
+        and so the commits ``before`` it of the same swap. One batch. Raises TooLarge if an obj
+        exceeds the limit of the port; nothing was written then.
+        """
         space, created = self._space.objs(catalog), self._clock.now_ms() * 1000
         commits = {**before, commit_id: commit}
         objs = [Obj(space, id, COMMIT.name, encode_commit(each), created) for id, each in commits.items()]

@@ -56,8 +56,8 @@ from turnstile.store.ports import TRANSACT_MAX
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """The transaction was applied: its commits, in the order of the request, and the number of the catalog's commit that has
-    its changes (None: it is not remembered any more)."""
+    """The transaction was applied: its commits, in the order of the request, and the number of the
+    catalog's commit that has its changes (None: it is not remembered any more)."""
 
     commits: tuple[Ratified, ...]
     seq: int | None
@@ -74,7 +74,8 @@ class NotApplied(msgspec.Struct, frozen=True):
 
 
 class CatalogTransactions:
-    """Commits transactions of catalogs. ``committer`` remembers the transaction (``IdempotentCommitter``)."""
+    """Commits transactions of catalogs. ``committer`` remembers the transaction
+    (``IdempotentCommitter``)."""
 
     def __init__(self, groups: GroupRatifier, committer: Committer) -> None:
         self._groups, self._committer = groups, committer
@@ -228,16 +229,16 @@ class _Attempt:
         return self._earlier(answer) if isinstance(answer, GroupRatified) else NotApplied(commits=answer)
 
     def _earlier(self, replay: GroupRatified) -> Applied:
-        """The commits are ratified. An entry with the transaction's id shows that all of it was applied; without one that may
-        have been commits alone."""
+        """The commits are ratified. An entry with the transaction's id shows that all of it was
+        applied; without one that may have been commits alone."""
         if all(member.place is None for member in replay.members):  # an entry that is there is of this transaction
             raise OutcomeUnknown("the commits are ratified, and whether with these changes is not remembered any more")
         return Applied(replay.members, None, replayed=True)
 
 
 def check_transaction(group: GroupRequest, changes: int, catalog_reads: int = 0) -> None:
-    """Checks shapes and ranges of a request with this many changes and reads of the catalog; raises InvalidRequest naming the
-    member."""
+    """Checks shapes and ranges of a request with this many changes and reads of the catalog; raises
+    InvalidRequest naming the member."""
     if changes + catalog_reads < 1:
         raise InvalidRequest(
             "a transaction of a catalog without changes or reads of it",

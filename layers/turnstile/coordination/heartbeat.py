@@ -10,11 +10,13 @@ from turnstile.store.core.errors import OutcomeUnknown, StoreUnavailable, Thrott
 from turnstile.store.ports import Clock
 
 LEASE_MS: Final = 3 * 60_000
-"""The term of each renewal. Work that takes longer from one beat to the next may be begun once more meanwhile."""
+"""The term of each renewal. Work that takes longer from one beat to the next may be begun once more
+meanwhile."""
 
 
 class Heartbeat:
-    """Renews the lease of one attempt whenever a third of ``lease_ms`` has passed. Not safe for threads."""
+    """Renews the lease of one attempt whenever a third of ``lease_ms`` has passed. Not safe for
+    threads."""
 
     def __init__(self, tasks: Tasks, attempt: Attempt, clock: Clock, lease_ms: int = LEASE_MS) -> None:
         self._tasks, self._clock, self._lease_ms = tasks, clock, lease_ms
@@ -22,8 +24,8 @@ class Heartbeat:
         """The last renewed attempt, which finishes the task."""
 
     def beat(self) -> bool:
-        """Returns whether the attempt still has the task; renews its lease where that is due: one write. Where the answer is lost,
-        or the store refuses for now, the old lease counts."""
+        """Returns whether the attempt still has the task; renews its lease where that is due: one
+        write. Where the answer is lost, or the store refuses for now, the old lease counts."""
         now = self._clock.now_ms()
         if self.attempt.task.until - now > self._lease_ms * 2 // 3:
             return True

@@ -1,6 +1,8 @@
-"""Ids without a central counter: snowflakes from a leased node, and random ones that are claimed. Use snowflakes where
-processes live long and are fewer than 1,024, claimed random ids where thousands of sandboxes come, freeze and go
-(docs/ids.md; tests/unit/coordination/test_snowflake_simulation.py shows that neither repeats)."""
+"""Ids without a central counter: snowflakes from a leased node, and random ones that are claimed.
+Use snowflakes where processes live long and are fewer than 1,024, claimed random ids where
+thousands of sandboxes come, freeze and go (docs/ids.md;
+tests/unit/coordination/test_snowflake_simulation.py shows that neither repeats).
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ Monotonic = Callable[[], int]  # a clock in ms that never steps back
 
 
 class SnowflakeIds:
-    """Ids of one process. Safe for threads. Copies of a process (forked, or restored from a snapshot) must not share one.
-    A node is leased for ``term_ms``, and renewed in passing once half of that is over. ``monotonic`` measures the lease's
-    age beside the wall clock: it is over when either says so."""
+    """Ids of one process. Safe for threads. Copies of a process (forked, or restored from a
+    snapshot) must not share one. A node is leased for ``term_ms``, and renewed in passing once half
+    of that is over. ``monotonic`` measures the lease's age beside the wall clock: it is over when
+    either says so.
+    """
 
     def __init__(
         self, world: World, monotonic: Monotonic, *, term_ms: int = TERM_MS, margin_ms: int = MARGIN_MS
@@ -39,9 +43,11 @@ class SnowflakeIds:
         self._since = self._renew_at = 0
 
     def next(self) -> int:
-        """Returns a new id. It is greater than every earlier one of the same lease, and than every earlier one from here
-        unless the clock stepped back far and the node changed with it. One request every half term. Raises StateConflict
-        (``NoFreeNode``), Throttled or OutcomeUnknown when no node could be leased."""
+        """Returns a new id. It is greater than every earlier one of the same lease, and than every
+        earlier one from here unless the clock stepped back far and the node changed with it. One
+        request every half term. Raises StateConflict (``NoFreeNode``), Throttled or OutcomeUnknown
+        when no node could be leased.
+        """
         with self._lock:
             for _ in range(_ROUNDS):
                 lease, now, age = self._lease, self._clock.now_ms(), self._monotonic() - self._since
@@ -67,7 +73,8 @@ class SnowflakeIds:
                 self._leases.release(lease, self._range.free)
 
     def _extended(self, lease: Lease, age: int) -> bool:
-        """Renew; False when another process has the lease. While the store does not answer, the rest of it is used."""
+        """Renew; False when another process has the lease. While the store does not answer, the
+        rest of it is used."""
         try:
             return self._renewed(lease)
         except (Throttled, OutcomeUnknown):
@@ -104,14 +111,17 @@ class SnowflakeIds:
 
 
 class ClaimedIds:
-    """Random ids that order by time, for any number of processes. Nothing is leased; the write that uses an id claims it."""
+    """Random ids that order by time, for any number of processes. Nothing is leased; the write that
+    uses an id claims it."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self._clock, self._ids = clock, ids
 
     def claim(self, put_if_absent: Callable[[int], bool]) -> int:
-        """Returns the first id for which ``put_if_absent`` says that nothing was there. Raises StateConflict,
-        ``NoFreeId``, when so many ids in a row were taken that the random numbers must be broken."""
+        """Returns the first id for which ``put_if_absent`` says that nothing was there. Raises
+        StateConflict, ``NoFreeId``, when so many ids in a row were taken that the random numbers
+        must be broken.
+        """
         for _ in range(CLAIMS):
             bits = _random(self._ids, digits=12) & ((1 << RANDOM_BITS) - 1)
             id = random_id(self._clock.now_ms(), bits)

@@ -1,7 +1,9 @@
-"""Named references for other systems: create, read, compare-and-swap, delete. Every operation is one request to the
-store; a refusal is answered from the row that it returned. Only the creation of a reference that was deleted takes two,
-since its tombstone says with which version to go on. Rights are in the same row, and a condition of the same write
-(I12). A principal without any is not told whether there is such a reference, unless it may create it."""
+"""Named references for other systems: create, read, compare-and-swap, delete. Every operation is
+one request to the store; a refusal is answered from the row that it returned. Only the creation of
+a reference that was deleted takes two, since its tombstone says with which version to go on. Rights
+are in the same row, and a condition of the same write (I12). A principal without any is not told
+whether there is such a reference, unless it may create it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class NamedRefs:
         """A new reference.
 
         Raises:
-            AlreadyExists: the name is taken; ``details`` has the present value if the principal may read it.
+            AlreadyExists: the name is taken; ``details`` has the present value if the principal may
+                read it.
             InvalidRequest, TooLarge, OutcomeUnknown: as ``swap``.
         """
         id, key, now = self._request(request_id), self._key(name), self._world.clock.now_ms()
@@ -74,23 +77,27 @@ class NamedRefs:
         )
 
     def read(self, name: str) -> NamedRef:
-        """A reference as it is now. Raises NotFound, or PermissionDenied if the principal may not read it, whether or not
-        there is one."""
+        """A reference as it is now. Raises NotFound, or PermissionDenied if the principal may not
+        read it, whether or not there is one."""
         return self._live(name, READ)
 
     def swap(self, name: str, token: str, value: str, request_id: str | None = None) -> WriteResult:
         """``value`` in place of the value of ``token``.
 
         Raises:
-            StateConflict: ``RefMoved``, for good: another value came after that one; ``details`` has the present one.
-                ``ReloadRequired``: so many values came since that it is unknown whether this request was applied before.
+            StateConflict: ``RefMoved``, for good: another value came after that one; ``details``
+                has the present one.
+                ``ReloadRequired``: so many values came since that it is unknown whether this
+                    request was applied before.
             NotFound, PermissionDenied: as ``read``.
-            OutcomeUnknown: the answer was lost; ``details`` has the request id under which to send it again.
+            OutcomeUnknown: the answer was lost; ``details`` has the request id under which to send
+                it again.
         """
         return self._replace(name, token, value, request_id, SWAP)
 
     def delete(self, name: str, token: str, request_id: str | None = None) -> WriteResult:
-        """Delete the reference, if its value is still that of ``token``. For its owner. Raises as ``swap``."""
+        """Delete the reference, if its value is still that of ``token``. For its owner. Raises as
+        ``swap``."""
         return self._replace(name, token, None, request_id, OWN)
 
     def rights(self, name: str) -> Access:
@@ -109,9 +116,10 @@ class NamedRefs:
         return Access("", tuple(grant for grant in access.grants if grant.principal in principal.names))
 
     def grant(self, name: str, changes: Sequence[GrantChange] = (), *, owner: str | None = None) -> Access:
-        """Change the rights, and set another ``owner`` if one is given (empty: admins only). For its owner; one read and
-        one write. Returns the rights afterwards. Raises as ``read``; TooLarge; StateConflict, ``ConcurrentChange``, if they
-        were changed during every attempt."""
+        """Change the rights, and set another ``owner`` if one is given (empty: admins only). For
+        its owner; one read and one write. Returns the rights afterwards. Raises as ``read``;
+        TooLarge; StateConflict, ``ConcurrentChange``, if they were changed during every attempt.
+        """
         for _ in range(_ROUNDS):
             ref = self._live(name, OWN)
             after = ref_rights.rights_after(ref.rights, changes, owner)
@@ -130,7 +138,8 @@ class NamedRefs:
         return ref
 
     def _visible(self, name: str, ref: NamedRef | None, least: int) -> NamedRef:
-        """Returns the reference, tombstones included, if the principal has the right ``least``; raises otherwise."""
+        """Returns the reference, tombstones included, if the principal has the right ``least``;
+        raises otherwise."""
         if ref is not None and permits(ref.rights, self._principal, least):
             return ref
         if (ref is None or ref.state == DELETED) and (self._principal.admin or self._may_create()):
@@ -138,7 +147,8 @@ class NamedRefs:
         raise denied(self._principal, name)
 
     def _authorized(self, name: str, least: int) -> tuple[Clause, ...]:
-        """The clauses that authorize a write. One read for a principal with more roles than a condition can hold."""
+        """The clauses that authorize a write. One read for a principal with more roles than a
+        condition can hold."""
         names = self._principal.names
         if self._principal.admin:
             return ()
@@ -203,7 +213,8 @@ class NamedRefs:
         return self._world.space.ref(check_ref(name))
 
     def _request(self, request_id: str | None) -> str:
-        """The request's id. A new one is needed for the store client's own repetitions, even if the caller gave none."""
+        """The request's id. A new one is needed for the store client's own repetitions, even if the
+        caller gave none."""
         return self._world.ids.uuid() if request_id is None else check_request(request_id)
 
 

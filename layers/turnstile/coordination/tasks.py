@@ -1,6 +1,8 @@
-"""Leases of names, updateable objects, and coordinated tasks: of which at most one attempt runs at a time. Every
-operation is one request unless it says otherwise. A refusal is answered from the row that it returned. Every write may
-raise Throttled (nothing was applied) and OutcomeUnknown (it may have been applied)."""
+"""Leases of names, updateable objects, and coordinated tasks: of which at most one attempt runs at
+a time. Every operation is one request unless it says otherwise. A refusal is answered from the row
+that it returned. Every write may raise Throttled (nothing was applied) and OutcomeUnknown (it may
+have been applied).
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,10 @@ class Leases:
         self._world = world
 
     def take(self, name: str, term_ms: int) -> Lease | OtherHolder:
-        """Returns the lease of ``name`` for ``term_ms`` from now on, if no other process has it. One more request where
-        the last one is over. A lease that was taken without an answer (OutcomeUnknown) is free when the term is over."""
+        """Returns the lease of ``name`` for ``term_ms`` from now on, if no other process has it.
+        One more request where the last one is over. A lease that was taken without an answer
+        (OutcomeUnknown) is free when the term is over.
+        """
         now, holder, key = self._world.clock.now_ms(), self._world.ids.uuid(), self._world.space.lease(name)
         response = self._world.refs.write(rows.take_first_lease(key, holder, now, now + term_ms))
         if isinstance(response, Accepted) or _is(response.row, holder):
@@ -57,8 +61,8 @@ class Leases:
         return OtherHolder(response.row["until"] if response.row is not None else now)
 
     def renew(self, lease: Lease, term_ms: int) -> Lease | None:
-        """Returns the same lease with an end ``term_ms`` from now on; None when another process has it meanwhile. If it
-        raises, the lease is still held until its old end."""
+        """Returns the same lease with an end ``term_ms`` from now on; None when another process has
+        it meanwhile. If it raises, the lease is still held until its old end."""
         until, holder = max(self._world.clock.now_ms() + term_ms, lease.until), self._world.ids.uuid()
         response = self._world.refs.write(rows.renew_lease(lease, holder, until))
         if isinstance(response, Accepted) or _is(response.row, holder):
@@ -165,8 +169,10 @@ class Tasks:
         return {name: Task.unpack(each.payload) for name, each in objects.items()}
 
     def begin(self, name: str, term_ms: int) -> Attempt | Busy:
-        """Begin the task, unless it runs: two requests. An attempt that takes longer than ``term_ms`` must renew before. If
-        it was begun without an answer (OutcomeUnknown), no attempt runs until its lease ends."""
+        """Begin the task, unless it runs: two requests. An attempt that takes longer than
+        ``term_ms`` must renew before. If it was begun without an answer (OutcomeUnknown), no
+        attempt runs until its lease ends.
+        """
         before, now = self._objects.read(TASK.name, name), self._clock.now_ms()
         last = _task_of(before) or Task()
         if last.running(now):

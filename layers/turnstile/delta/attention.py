@@ -103,7 +103,8 @@ class Rounds:
         self.attention.settle(before, part, seen, keep_place=True)
 
     def retry(self, retry: Callable[[Iterable[str]], Iterable[str]]) -> None:
-        """Tries the tables that were left, and looks at no rows; ``retry`` as of ``run``. A read where none was left."""
+        """Tries the tables that were left, and looks at no rows; ``retry`` as of ``run``. A read
+        where none was left."""
         before, mark = self.attention.read(), self._world.ids.uuid()[:8]
         if before.noted:
             left = frozenset(core.note_of(table_id, mark) for table_id in retry(before.tables()))

@@ -54,12 +54,13 @@ _FILES = 10_000
 _WRITE_ATTEMPTS = 3
 
 FileSizes = Lru[tuple[str, str], int]
-"""Sizes in bytes of the files that exist, by table id and staged name. Files above the floor never go away, so an entry
-stays true for as long as it is needed."""
+"""Sizes in bytes of the files that exist, by table id and staged name. Files above the floor never
+go away, so an entry stays true for as long as it is needed."""
 
 
 class ContentMissing(StorageFault):
-    """A ratified commit's content is not where the HEAD says it is; ``version`` and ``path`` are in ``details``."""
+    """A ratified commit's content is not where the HEAD says it is; ``version`` and ``path`` are in
+    ``details``."""
 
 
 class ContentChanged(StorageFault):
@@ -108,9 +109,10 @@ def check_readable(head: TableHead) -> None:
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Commits of one HEAD, ascending and contiguous: one consistent view (I1, I6). ``sizes`` bytes of the file under a
-    commit's name, where it is known; ``contents`` inline content that was asked for. A commit without content here has its
-    file, or is published."""
+    """Commits of one HEAD, ascending and contiguous: one consistent view (I1, I6). ``sizes`` bytes
+    of the file under a commit's name, where it is known; ``contents`` inline content that was asked
+    for. A commit without content here has its file, or is published.
+    """
 
     head: TableHead
     places: Sequence[Positioned]
@@ -119,8 +121,10 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """A commit ratified before: its ``place`` while a tail has it, its exact bytes (None: they are too many, or the
-    log was cleaned up since; a prefix when not ``whole``) and the ``size`` of its published file."""
+    """A commit ratified before: its ``place`` while a tail has it, its exact bytes (None: they are
+    too many, or the log was cleaned up since; a prefix when not ``whole``) and the ``size`` of its
+    published file.
+    """
 
     place: Positioned | None
     raw: bytes | None
@@ -147,8 +151,8 @@ class Commits:
     def of(self, head: TableHead, start: int = 0, end: int = MAX_VERSION, *, content: bool = False) -> Listing:
         """Returns the commits of ``head`` from ``start`` to ``end``, both included.
 
-        Every inline commit among them has its file when this returns, unless its content is in the result (``content``,
-        newest first up to ``winners_bytes``).
+        Every inline commit among them has its file when this returns, unless its content is in the
+        result (``content``, newest first up to ``winners_bytes``).
 
         Raises:
             NotFound: the table was dropped; its folder must not be written to any more (I10).
@@ -163,8 +167,8 @@ class Commits:
         return Listing(head, places, sizes | {version: len(raw) for version, raw in contents.items()}, contents)
 
     def earlier(self, table_id: str, version: int) -> Earlier:
-        """A version that was ratified before, for the response to a replay (I2, I3). Off the hot path. Raises
-        StorageFault."""
+        """A version that was ratified before, for the response to a replay (I2, I3). Off the hot
+        path. Raises StorageFault."""
         head = self.head(table_id)
         for place in positioned(head):
             if place.version == version:
@@ -180,12 +184,13 @@ class Commits:
 
 
 def inline_contents(world: World, catalog: str, places: Sequence[Positioned], budget: int) -> dict[int, bytes]:
-    """Returns the ratified bytes of inline commits that are not published yet, by version: the newest first, as many as
-    fit ``budget`` bytes.
+    """Returns the ratified bytes of inline commits that are not published yet, by version: the
+    newest first, as many as fit ``budget`` bytes.
 
-    Leaving one out is never wrong, since every commit has a file or can get one: so a fault while objs are read leaves
-    theirs out, and does not fail the request. No HEAD is read: a refusal brought the row with it (design 2.1), and only
-    content in objs of ``catalog`` costs one more request.
+    Leaving one out is never wrong, since every commit has a file or can get one: so a fault while
+    objs are read leaves theirs out, and does not fail the request. No HEAD is read: a refusal
+    brought the row with it (design 2.1), and only content in objs of ``catalog`` costs one more
+    request.
     """
     chosen: list[Positioned] = []
     for place in sorted(places, key=lambda place: place.version, reverse=True):
@@ -226,8 +231,8 @@ def unpack(packed: bytes) -> bytes:
 
 
 def pieces_of(storage: LogStorage, path: str, first: bytes, stat: Stat) -> Iterator[bytes]:
-    """Yields the content of a file piece by piece, of which ``first`` and ``stat`` were just read. Raises StorageFault if it
-    is another file by now."""
+    """Yields the content of a file piece by piece, of which ``first`` and ``stat`` were just read.
+    Raises StorageFault if it is another file by now."""
     yield first
     offset = len(first)
     while offset < stat.size:
@@ -239,8 +244,10 @@ def pieces_of(storage: LogStorage, path: str, first: bytes, stat: Stat) -> Itera
 
 
 def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
-    """Returns the exact bytes that version ``place.version`` was ratified with. At most two requests; usually one or none.
-    Raises ContentMissing, ContentChanged or StorageFault. For a large commit: ``pieces_of_staged``."""
+    """Returns the exact bytes that version ``place.version`` was ratified with. At most two
+    requests; usually one or none. Raises ContentMissing, ContentChanged or StorageFault. For a
+    large commit: ``pieces_of_staged``.
+    """
     entry = place.entry
     if entry.data:
         return final_bytes(place, unpack(entry.data))
@@ -263,8 +270,8 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
 
 
 def _published(storage: LogStorage, place: Positioned, expected: str) -> bytes:
-    """The published file of the same commit. Raises ContentMissing, which names the place that was ``expected`` to have
-    the content."""
+    """The published file of the same commit. Raises ContentMissing, which names the place that was
+    ``expected`` to have the content."""
     file = storage.read(published_path(place.version), _most(place.entry))
     if file is not None and is_same_commit(place, file[0]):
         return file[0]
@@ -272,8 +279,10 @@ def _published(storage: LogStorage, place: Positioned, expected: str) -> bytes:
 
 
 def _most(entry: Entry) -> int:
-    """How much of a file is read that should hold ``entry``: a byte more than it has, to tell that another one is longer. A
-    ticket's final bytes are at most twice the proposed ones, and its last line."""
+    """How much of a file is read that should hold ``entry``: a byte more than it has, to tell that
+    another one is longer. A ticket's final bytes are at most twice the proposed ones, and its last
+    line.
+    """
     return 2 * entry.size + 1_000 if entry.ticket else entry.size + 1
 
 
@@ -332,8 +341,8 @@ def _verified(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) 
 
 
 def published_is_same(storage: LogStorage, place: Positioned) -> bool:
-    """Whether ``_delta_log`` holds the commit, as ``is_same_commit``, in bounded memory. Where the row has no digest (an earlier
-    release), that of the staged file counts while it is there."""
+    """Whether ``_delta_log`` holds the commit, as ``is_same_commit``, in bounded memory. Where the
+    row has no digest (an earlier release), that of the staged file counts while it is there."""
     file = storage.read(published_path(place.version), PIECE_BYTES)
     if file is None or file[1].size != place.entry.size:
         return False
@@ -446,7 +455,8 @@ def materialise(
 
 
 def _put(storage: LogStorage, path: str, content: bytes) -> None:
-    """Creates the file, or sees that it holds ``content``; several times, as a client's own copy may still be growing."""
+    """Creates the file, or sees that it holds ``content``; several times, as a client's own copy
+    may still be growing."""
     for _ in range(_WRITE_ATTEMPTS):
         if storage.put_if_absent(path, content):
             return

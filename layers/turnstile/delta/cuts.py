@@ -23,9 +23,10 @@ from turnstile.store.ports import World
 
 
 class TableInCut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A table as a cut shows it: its full ``name``, the latest ``version`` and the in-commit ``timestamp`` (ms) of that, the
-    ``etag`` of its metadata, and the ``floor`` up to which it is published. In a cut of the past without etag, unless the version is
-    the latest still."""
+    """A table as a cut shows it: its full ``name``, the latest ``version`` and the in-commit
+    ``timestamp`` (ms) of that, the ``etag`` of its metadata, and the ``floor`` up to which it is
+    published. In a cut of the past without etag, unless the version is the latest still.
+    """
 
     table_id: str
     name: str
@@ -93,12 +94,15 @@ class Cuts:
         self._world = world
 
     def take(self, table_ids: Sequence[str]) -> Cut:
-        """Returns the HEADs of these tables as of one moment between the call and its return: one request to the store. Of one
-        table it is a plain read, at half the price. Raises ValueError for more than ``TRANSACT_MAX`` tables, Throttled where
-        they are changed so often that no moment was found until the deadline.
+        """Returns the HEADs of these tables as of one moment between the call and its return: one
+        request to the store. Of one table it is a plain read, at half the price. Raises ValueError
+        for more than ``TRANSACT_MAX`` tables, Throttled where they are changed so often that no
+        moment was found until the deadline.
 
-        Where HEADs have undecided entries, their groups are looked at, and a group that is found committed may have been
-        committed after the moment of the rows. So the rows are read again: of that moment it is known (ADR 24)."""
+        Where HEADs have undecided entries, their groups are looked at, and a group that is found
+        committed may have been committed after the moment of the rows. So the rows are read again:
+        of that moment it is known (ADR 24).
+        """
         refs, space, taken_at_ms = self._world.refs, self._world.space, self._world.clock.now_ms()
         keys = {space.table(table_id): table_id for table_id in table_ids}
         committed: set[tuple[str, str]] = set()  # groups that were committed before the rows were read

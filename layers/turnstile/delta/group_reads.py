@@ -61,7 +61,8 @@ Judge = Callable[[str, int], Judgement]
 
 
 class StaleRead(msgspec.Struct, frozen=True):
-    """Why a read does not hold: the HEAD that refused it, and the commit that may have changed its rows, where it was judged."""
+    """Why a read does not hold: the HEAD that refused it, and the commit that may have changed its
+    rows, where it was judged."""
 
     head: TableHead
     change: ChangedRead | None = None
@@ -90,7 +91,8 @@ class GroupReads:
         return [self.check(at, key(read.table_id)) for at, read in enumerate(self._read)]
 
     def check(self, at: int, key: str) -> Check:
-        """The condition on the row of one table: it is as in the version in which the read holds, or behind by its slack."""
+        """The condition on the row of one table: it is as in the version in which the read holds,
+        or behind by its slack."""
         return unchanged(key, self._holds[at], self._read[at].slack)
 
     def refused(self, heads: Mapping[int, TableHead]) -> None:

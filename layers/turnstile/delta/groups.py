@@ -97,8 +97,10 @@ Member = Prepared | Ratified | Conflict | Refused
 
 
 class GroupRatifier:
-    """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``: tables that one transaction
-    changes; a group of more is a large one. ``judge``: of reads with predicates; without one these hold while their tables do not change."""
+    """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``:
+    tables that one transaction changes; a group of more is a large one. ``judge``: of reads with
+    predicates; without one these hold while their tables do not change.
+    """
 
     def __init__(
         self,
@@ -128,7 +130,8 @@ class GroupRatifier:
         return members.carried_out(self._large) if is_large and members.are_open else self._attempt(members)
 
     def open(self, group: GroupRequest) -> OpenGroup:
-        """Step 1: the group with its members prepared. Raises as ``commit``; nothing was written but objs."""
+        """Step 1: the group with its members prepared. Raises as ``commit``; nothing was written
+        but objs."""
         members = OpenGroup(self._world, self._ratifier, group, [], self._judge)
         members.prepare()
         return members
@@ -206,7 +209,8 @@ class OpenGroup:
         return [*map(self._ratifier.change, writing), *reads, *entry]
 
     def rejected(self, failed: Mapping[int, Row | None]) -> None:
-        """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row that is not there, EntryRefused."""
+        """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row
+        that is not there, EntryRefused."""
         own = len(self._members)
         last = own + len(self._group.reads)
         if last in failed:  # final, also of an attempt whose response was lost
@@ -242,7 +246,8 @@ class OpenGroup:
         return GroupRatified(ratified, replayed=any(member.replayed for member in ratified))
 
     def catalogs(self) -> list[str]:
-        """The catalogs of the tables that are written, in the order of the request: no request for tables that were seen."""
+        """The catalogs of the tables that are written, in the order of the request: no request for
+        tables that were seen."""
         return [self._ratifier.facts(request.table_id).catalog for request in self._group.commits]
 
     def contended(self) -> None:
@@ -250,8 +255,8 @@ class OpenGroup:
         self._members[:] = [CONTENDED for _ in self._members]
 
     def answer(self, *, lost: bool = False) -> GroupRatified | GroupRefused:
-        """The answer when not every member is to be written. ``lost``: the answer to a transaction of this request was lost.
-        Raises OutcomeUnknown where a refusal may pass and ``lost``."""
+        """The answer when not every member is to be written. ``lost``: the answer to a transaction
+        of this request was lost. Raises OutcomeUnknown where a refusal may pass and ``lost``."""
         group, members = self._group, self._members
         if lost or any(isinstance(member, Ratified) for member in members):
             # All of it may be ratified: the rows of the members that are open were not seen yet.

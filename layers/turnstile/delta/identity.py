@@ -1,4 +1,5 @@
-"""The identity index: (table, txn id or staged name) -> version, for commits that have left the tail (I3); and outcomes."""
+"""The identity index: (table, txn id or staged name) -> version, for commits that have left the
+tail (I3); and outcomes."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _VERSION: Final = msgspec.msgpack.Decoder(int)
 
 
 class IdentityIndex:
-    """Reads and writes the entries. Written once, kept for ``days`` days: so long a replay is recognised after
-    publication."""
+    """Reads and writes the entries. Written once, kept for ``days`` days: so long a replay is
+    recognised after publication."""
 
     def __init__(self, objs: Objs, space: Space, clock: Clock, days: int) -> None:
         self._objs, self._space, self._clock, self._days = objs, space, clock, days
@@ -78,9 +79,11 @@ class Outcomes:
         self._index = IdentityIndex(world.objs, world.space, world.clock, (limits or Limits()).identity_days)
 
     def of(self, table_id: str, *, txn: str = "", name: str = "", version: int | None = None) -> Outcome:
-        """Returns the outcome of the proposal with this txn id or staged name, for ``version``, which a staged name contains;
-        without one (a ticket) an unknown identity stays ``open``. Raises NotFound; and InvalidRequest unless exactly one
-        identity is given and ``name`` is a staged commit of ``version``."""
+        """Returns the outcome of the proposal with this txn id or staged name, for ``version``,
+        which a staged name contains; without one (a ticket) an unknown identity stays ``open``.
+        Raises NotFound; and InvalidRequest unless exactly one identity is given and ``name`` is a
+        staged commit of ``version``.
+        """
         version = _proposed_version(txn, name, version)
         # The HEAD first: what leaves its tail afterwards is in the index already.
         head = read_head(self._world, table_id)

@@ -109,7 +109,8 @@ class Journal:
 
         Raises:
             InvalidRequest: the group, its attempt or its time to live.
-            StateConflict: ``TransactionAborted``, ``TransactionCommitted``; ``TransactionSuperseded``: a later attempt, or
+            StateConflict: ``TransactionAborted``, ``TransactionCommitted``;
+                ``TransactionSuperseded``: a later attempt, or
                 other commits as this attempt, are announced.
         """
         row, payload = self._row(announced)
@@ -138,18 +139,22 @@ class Journal:
         raise _moving(row.id)
 
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
-        """Commits a group that was announced: as ``GroupRatifier.commit``, and its entry is committed with it.
+        """Commits a group that was announced: as ``GroupRatifier.commit``, and its entry is
+        committed with it.
 
         Raises:
             NotFound: there is no entry.
-            StateConflict: ``TransactionAborted``, for good; ``TransactionSuperseded``: other commits are announced.
+            StateConflict: ``TransactionAborted``, for good; ``TransactionSuperseded``: other
+                commits are announced.
         """
         require_named(group)
         return self._commit(group, _packed(group)[0])
 
     def with_entry(self, group: GroupRequest, part: CatalogPart) -> tuple[GroupRequest, str]:
-        """The group as a transaction of a catalog commits it, with the change of its entry, and the id of the obj that it was
-        announced with. Its entries in logs have an id of their own: commits that were sent without ``part`` are another group's."""
+        """The group as a transaction of a catalog commits it, with the change of its entry, and the
+        id of the obj that it was announced with. Its entries in logs have an id of their own:
+        commits that were sent without ``part`` are another group's.
+        """
         obj = _packed(group, part)[0]
         change = rows.commit_entry(self._world.space.transaction(group.id), obj, self._world.clock.now_ms())
         return msgspec.structs.replace(group, id=str(uuid.uuid5(uuid.UUID(group.id), obj)), entry=change), obj
@@ -179,8 +184,10 @@ class Journal:
         raise _moving(entry.id)
 
     def abort(self, entry: JournalRow, may_free: Callable[[str], bool] = lambda _: False) -> JournalRow:
-        """Makes sure that nothing of the transaction is ever ratified, and returns the entry; again, it changes nothing.
-        ``may_free``: whether the staged files of a table may be removed. Raises StateConflict, ``TransactionCommitted``."""
+        """Makes sure that nothing of the transaction is ever ratified, and returns the entry;
+        again, it changes nothing. ``may_free``: whether the staged files of a table may be removed.
+        Raises StateConflict, ``TransactionCommitted``.
+        """
         for _ in range(_ROUNDS):
             if entry.state == ABORTED:
                 return entry
@@ -207,8 +214,8 @@ class Journal:
         return map(JournalRow.from_row, self._world.refs.scan(JournalRow.kind))
 
     def group(self, entry: JournalRow) -> GroupRequest:
-        """The commits of an entry. Raises StateConflict where they are not kept any more: ``TransactionCommitted``,
-        ``ReloadRequired``."""
+        """The commits of an entry. Raises StateConflict where they are not kept any more:
+        ``TransactionCommitted``, ``ReloadRequired``."""
         return self.announced(entry)[0]
 
     def announced(self, entry: JournalRow) -> tuple[GroupRequest, CatalogPart | None]:

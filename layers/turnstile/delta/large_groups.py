@@ -125,8 +125,8 @@ class LargeGroups:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _begin(self, group: GroupRequest) -> Beginning | None:
-        """Step 1; None if the group is committed. A beginning that is open, of this group sent before, is taken part in: its
-        entries are the same."""
+        """Step 1; None if the group is committed. A beginning that is open, of this group sent
+        before, is taken part in: its entries are the same."""
         ref = group_ref(group.id, _identity(group))
         key, now, token = self._world.space.group(ref), self._world.clock.now_ms(), self._world.ids.uuid()
         ids = [commit.table_id for commit in group.commits] + [read.table_id for read in group.reads]
@@ -168,7 +168,8 @@ class LargeGroups:
         return False
 
     def _decide(self, beginning: Beginning, target: GroupState) -> bool:
-        """Step 3: whether the group is ``target`` now; it is not committed where its row is of another beginning. Raises OutcomeUnknown where the store does not say."""
+        """Step 3: whether the group is ``target`` now; it is not committed where its row is of
+        another beginning. Raises OutcomeUnknown where the store does not say."""
         key, now = self._world.space.group(beginning.ref), self._world.clock.now_ms()
         try:
             answer = self._world.refs.write(decided(key, beginning.token, target, now))
@@ -213,7 +214,8 @@ class _Run:
         self.entries: dict[int, bytes] = {}  # by position: what was sent, or seen, as its undecided entry
 
     def order(self) -> list[int]:
-        """The positions by table, the same for every group: two that share tables meet at the first of them."""
+        """The positions by table, the same for every group: two that share tables meet at the first
+        of them."""
         return sorted(range(len(self._members) + len(self._group.reads)), key=self.table_id)
 
     def table_id(self, at: int) -> str:
@@ -238,7 +240,8 @@ class _Run:
         return change
 
     def may_go_on(self, heads: Mapping[int, TableHead]) -> bool:
-        """Decides the members at these positions from their HEADs; whether all of them may be prepared after all."""
+        """Decides the members at these positions from their HEADs; whether all of them may be
+        prepared after all."""
         own = len(self._members)
         self._decide({at: head for at, head in heads.items() if at < own})
         self._reads.refused({at - own: head for at, head in heads.items() if at >= own})

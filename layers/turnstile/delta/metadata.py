@@ -42,7 +42,8 @@ class MetadataStore:
         return self.adopt(catalog, obj)
 
     def get_many(self, catalog: str, ids: Collection[str]) -> dict[str, DeltaMetadata]:
-        """Several of one catalog: one request per hundred that are not cached. Missing ones are left out."""
+        """Several of one catalog: one request per hundred that are not cached. Missing ones are
+        left out."""
         metadata = {id: cached for id in ids if (cached := self.cached(catalog, id)) is not None}
         missing = [id for id in ids if id not in metadata]
         if missing:
@@ -57,7 +58,8 @@ class MetadataStore:
         return metadata
 
     def put(self, catalog: str, table_id: str, metadata: DeltaMetadata, now_ms: int) -> str:
-        """Writes the metadata and returns its id, the etag; idempotent. Raises TooLarge if it fits no response."""
+        """Writes the metadata and returns its id, the etag; idempotent. Raises TooLarge if it fits
+        no response."""
         check_shown(metadata)
         payload = msgspec.json.encode(metadata)
         id = metadata_obj(table_id, metadata.version, payload)

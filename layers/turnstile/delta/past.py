@@ -1,7 +1,9 @@
-"""The version that a table had at a moment of the past, by in-commit timestamps (Delta protocol, "In-Commit Timestamps").
+"""The version that a table had at a moment of the past, by in-commit timestamps (Delta protocol,
+"In-Commit Timestamps").
 
-They grow with the versions, so the version is searched by halves: in the tail of the HEAD without a request, and below it among the
-published commits, with one read for each half, of a commit's first action.
+They grow with the versions, so the version is searched by halves: in the tail of the HEAD without a
+request, and below it among the published commits, with one read for each half, of a commit's first
+action.
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ def _published_at(storage: LogStorage, head: TableHead, at_ms: int) -> AtMoment:
 
 
 def _timestamp(storage: LogStorage, version: int) -> tuple[bool, int | None]:
-    """Whether the file of a published commit is there, and its in-commit timestamp, if it has one: of the first action, where it has
-    to be."""
+    """Whether the file of a published commit is there, and its in-commit timestamp, if it has one:
+    of the first action, where it has to be."""
     path = published_path(version)
     file = storage.read(path, FIRST_BYTES)
     if file is None:

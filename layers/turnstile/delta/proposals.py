@@ -25,10 +25,12 @@ the commit. Without side effects: the commit may be refused afterwards.
 class CommitRequest(msgspec.Struct, frozen=True):
     """A proposal as a client sends it.
 
-    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified_ms``) or ``content``.
-    ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
-    ``any_name``: the staged name need not follow the convention (``name_below``). ``describe`` makes the table metadata of a commit that
-    changes it, and with ``always`` of every commit. ``holder``: of the reservation that its transaction has (``core.reservations``).
+    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and
+    ``modified_ms``) or ``content``. ``inline_name`` is the staged name an inline commit will be
+    materialised under (default: derived). ``any_name``: the staged name need not follow the
+    convention (``name_below``). ``describe`` makes the table metadata of a commit that changes it,
+    and with ``always`` of every commit. ``holder``: of the reservation that its transaction has
+    (``core.reservations``).
     """
 
     table_id: str

@@ -51,17 +51,22 @@ _TRIES = 3
 
 
 class LogGone(StorageFault):
-    """The commit of the floor is not in ``_delta_log`` any more: the table's folder, or its log, was removed or moved."""
+    """The commit of the floor is not in ``_delta_log`` any more: the table's folder, or its log,
+    was removed or moved."""
 
 
 class LogDiffers(StorageFault):
-    """``_delta_log/<v>.json`` exists and is not the ratified commit. It is never overwritten. ``growing`` in
-    ``details``: it is a prefix of the ratified bytes, as if it were still being written."""
+    """``_delta_log/<v>.json`` exists and is not the ratified commit. It is never overwritten.
+    ``growing`` in ``details``: it is a prefix of the ratified bytes, as if it were still being
+    written.
+    """
 
 
 def publish_version(world: World, head: TableHead, place: Positioned, faults: Faults = no_faults) -> None:
-    """Puts version ``place.version`` into ``_delta_log``, unless it is there with the same bytes: an engine may have
-    published it. Every version before it must be there. Raises ContentMissing, ContentChanged, LogDiffers or StorageFault."""
+    """Puts version ``place.version`` into ``_delta_log``, unless it is there with the same bytes:
+    an engine may have published it. Every version before it must be there. Raises ContentMissing,
+    ContentChanged, LogDiffers or StorageFault.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
             _publish(world, head, place, faults)
@@ -73,8 +78,10 @@ def publish_version(world: World, head: TableHead, place: Positioned, faults: Fa
 
 
 def _publish_large(world: World, head: TableHead, place: Positioned, faults: Faults) -> None:
-    """As ``_publish``, in bounded memory: the bytes that are copied are compared with the row's digest while they pass, and
-    there is no file before the last of them did. A file that is there is compared with the digest as well."""
+    """As ``_publish``, in bounded memory: the bytes that are copied are compared with the row's
+    digest while they pass, and there is no file before the last of them did. A file that is there
+    is compared with the digest as well.
+    """
     storage, path = world.storages.open(head.location), published_path(place.version)
     stat = storage.stat(path)
     if stat is None:
@@ -125,20 +132,24 @@ def _publish(world: World, head: TableHead, place: Positioned, faults: Faults) -
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 STEP = 32
-"""Versions between two floor writes; also bounds the floor write's expression, which names every evicted entry."""
+"""Versions between two floor writes; also bounds the floor write's expression, which names every
+evicted entry."""
 
 PATIENCE_MS = 20_000
 """How long after ratification missing content counts as late; then the table is stuck."""
 
 FRESH_MS = 30_000
-"""A HEAD that was read longer ago is read again before anything is copied: a publisher that was suspended must not bring
-back a version that has been published, cleaned up and forgotten meanwhile (I10)."""
+"""A HEAD that was read longer ago is read again before anything is copied: a publisher that was
+suspended must not bring back a version that has been published, cleaned up and forgotten meanwhile
+(I10).
+"""
 
 _ATTEMPTS = 20
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a table could not be published further. ``type`` is the error's, ``stuck`` whether the HEAD is stuck now."""
+    """Why a table could not be published further. ``type`` is the error's, ``stuck`` whether the
+    HEAD is stuck now."""
 
     type: str
     message: str
@@ -256,8 +267,8 @@ class Publisher:
         return TableHead.from_row(row)
 
     def _copy(self, head: TableHead, run: _Run) -> tuple[Positioned, StorageFault] | None:
-        """Copies up to ``step`` versions from the floor on; ``run.seen`` becomes the last one known to be in
-        ``_delta_log``. Returns the version that could not be published, and why."""
+        """Copies up to ``step`` versions from the floor on; ``run.seen`` becomes the last one known
+        to be in ``_delta_log``. Returns the version that could not be published, and why."""
         run.seen = max(run.seen, head.floor)
         if head.tail_from > head.floor + 1:
             raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
@@ -276,8 +287,8 @@ class Publisher:
         return None
 
     def _gone(self, head: TableHead) -> LogGone | None:
-        """Returns the fault of a log without the version of the floor, which no clean-up removes; None where the version is
-        there, or where this publisher does not look."""
+        """Returns the fault of a log without the version of the floor, which no clean-up removes;
+        None where the version is there, or where this publisher does not look."""
         if not self._looks:
             return None
         storage, path = self._world.storages.open(head.location), published_path(head.floor)
@@ -308,8 +319,8 @@ class Publisher:
         return created
 
     def _raise(self, head: TableHead, seen: int) -> TableHead:
-        """Raises the floor to ``seen`` or above and returns the HEAD; ``pending`` goes only when nothing is left to
-        publish."""
+        """Raises the floor to ``seen`` or above and returns the HEAD; ``pending`` goes only when
+        nothing is left to publish."""
         for _ in range(_ATTEMPTS):
             settled = head.floor == head.latest and head.pending is not None
             if head.floor >= seen and not settled:

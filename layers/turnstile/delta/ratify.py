@@ -2,13 +2,17 @@
 
     1  read the content           inline: from the request; staged: one storage read
     2  judge it                   protocol, contract, timestamps (I7), before anything is written
-    3  metadata, if it changes    read the HEAD and its table metadata, write the new table metadata as an obj
-    4  one conditional write      accepted: done; commits that wait for the same table share it (``shared_commits``)
-    5  refused                    ``decide`` answers from the returned row; after Recall and Spill the write is sent again
+    3  metadata, if it changes    read the HEAD and its table metadata, write the new table metadata
+                                  as an obj
+    4  one conditional write      accepted: done; commits that wait for the same table share it
+                                  (``shared_commits``)
+    5  refused                    ``decide`` answers from the returned row; after Recall and Spill
+                                  the write is sent again
 
-A crash after any step leaves at most an unreferenced obj or staged file for gc. When the response of 4 is lost the client
-is told OutcomeUnknown, sends the same proposal again and gets a replay (I3). The same holds for a refusal at 5 after a lost
-response, unless the earlier attempt cannot be accepted any more either (``excludes_earlier``).
+A crash after any step leaves at most an unreferenced obj or staged file for gc. When the response
+of 4 is lost the client is told OutcomeUnknown, sends the same proposal again and gets a replay
+(I3). The same holds for a refusal at 5 after a lost response, unless the earlier attempt cannot be
+accepted any more either (``excludes_earlier``).
 """
 
 from __future__ import annotations
@@ -68,7 +72,8 @@ class TimestampAhead(InvalidCommit):
 
 
 def timestamp_ahead(ict: int, now: int, clock_skew_ms: int) -> TimestampAhead | None:
-    """Returns why the in-commit timestamp of a commit is refused; None if it is not too far ahead of ``now``."""
+    """Returns why the in-commit timestamp of a commit is refused; None if it is not too far ahead
+    of ``now``."""
     if ict <= now + clock_skew_ms:
         return None
     return TimestampAhead(
@@ -87,8 +92,8 @@ class TableFacts(msgspec.Struct, frozen=True):
 
 
 class LastSeen(msgspec.Struct, frozen=True):
-    """A table's HEAD when this process saw it last. ``latest`` and ``last_ict`` never fall but by a restore, so they tell
-    which writes would be refused; the row decides."""
+    """A table's HEAD when this process saw it last. ``latest`` and ``last_ict`` never fall but by a
+    restore, so they tell which writes would be refused; the row decides."""
 
     metadata: str
     latest: int
@@ -110,7 +115,8 @@ class Ratifier:
     ) -> None:
         """
         Args:
-            looks: whether the log of a table is looked at before its first commit (``first_look``): for a process that lives long.
+            looks: whether the log of a table is looked at before its first commit (``first_look``):
+                for a process that lives long.
         """
         self.world, self._clock, self.pause = world, world.clock, pause
         self._limits = limits or Limits()
@@ -128,16 +134,20 @@ class Ratifier:
         return self._limits.attempts
 
     def commit(self, request: CommitRequest, group: str = "") -> Ratified | Conflict | Refused:
-        """Decides one proposal. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound (table or staged file) if it is
-        refused, Throttled if nothing was applied, OutcomeUnknown if the write's outcome could not be learned."""
+        """Decides one proposal. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound (table
+        or staged file) if it is refused, Throttled if nothing was applied, OutcomeUnknown if the
+        write's outcome could not be learned.
+        """
         prepared = self.prepare(request, group)
         return self._queue.commit(self, prepared) if isinstance(prepared, Prepared) else prepared
 
     # -- for groups (``delta.groups``) ------------------------------------------------------------------------------
 
     def prepare(self, request: CommitRequest, group: str = "") -> Prepared | Ratified | Conflict | Refused:
-        """Steps 1 to 3: the proposal as a member of ``group``, to be written; or the decision, where the table has been
-        read on the way and it is clear from its HEAD. Raises as ``commit``; nothing was written but objs."""
+        """Steps 1 to 3: the proposal as a member of ``group``, to be written; or the decision,
+        where the table has been read on the way and it is clear from its HEAD. Raises as
+        ``commit``; nothing was written but objs.
+        """
         check_request(request)
         read = self._content(request)
         if isinstance(read, Ratified):
@@ -187,7 +197,8 @@ class Ratifier:
         return named_change(key, proposal, now)
 
     def is_taken(self, prepared: Prepared) -> bool:
-        """Whether its version was seen taken: the write would be refused with the row that a read returns."""
+        """Whether its version was seen taken: the write would be refused with the row that a read
+        returns."""
         seen, version = self._seen.get(prepared.table_id), prepared.proposal.version
         return seen is not None and version is not None and version <= seen.latest
 
@@ -252,7 +263,8 @@ class Ratifier:
         return content, None, digest_of_pieces(pieces_of(storage, path, raw, stat))
 
     def _too_large(self, request: CommitRequest) -> Ratified:
-        """A commit that is too large to be published; one that was ratified when there was no limit is answered (I3)."""
+        """A commit that is too large to be published; one that was ratified when there was no limit
+        is answered (I3)."""
         try:
             return self._replayed_content(request)
         except NotFound:
@@ -347,8 +359,8 @@ class Ratifier:
         return CONTENDED
 
     def _decide(self, head: TableHead, proposal: Proposal) -> Ratified | Conflict | Refused | Proposal:
-        """Step 5: the decision of ``head``; or the proposal to be sent next, which is the same one if it would be
-        accepted."""
+        """Step 5: the decision of ``head``; or the proposal to be sent next, which is the same one
+        if it would be accepted."""
         match decide(head, proposal):
             case Recall():
                 version = self._recall(head, [proposal.entry.txn])
@@ -368,7 +380,8 @@ class Ratifier:
                 return decision
 
     def _recall(self, head: TableHead, identities: list[str]) -> int | None:
-        """The version in the identity index. While that cannot be read, the proposal may have been ratified long ago."""
+        """The version in the identity index. While that cannot be read, the proposal may have been
+        ratified long ago."""
         try:
             return self._identities.recall(head.catalog, head.table_id, identities)
         except (StorageFault, Throttled) as error:
@@ -419,7 +432,8 @@ def _replay(head: TableHead, version: int, place: Positioned | None = None) -> R
 
 
 def _forgotten(head: TableHead) -> Refused:
-    """The identity index keeps entries for some days only: whether this one was ratified before is not known (I3)."""
+    """The identity index keeps entries for some days only: whether this one was ratified before is
+    not known (I3)."""
     why = "the proposal is older than the memory of past transactions"
     remedy = "load the table, look for this transaction in its history, and build the commit anew"
     return Refused(

@@ -72,8 +72,8 @@ class NotAdoptable(StorageFault):
 
 
 class Adoptable(msgspec.Struct, frozen=True):
-    """A published version that may be the next one: the request it would have come with, its content, and the proposal
-    that both make."""
+    """A published version that may be the next one: the request it would have come with, its
+    content, and the proposal that both make."""
 
     request: CommitRequest
     content: Content
@@ -81,7 +81,8 @@ class Adoptable(msgspec.Struct, frozen=True):
 
 
 _LARGE: Final = threading.Lock()
-"""Of the tables that are recovered at once, one holds a commit of more than a piece (64 MiB are judged at most)."""
+"""Of the tables that are recovered at once, one holds a commit of more than a piece (64 MiB are
+judged at most)."""
 
 
 class Unknowns:
@@ -99,8 +100,10 @@ class Unknowns:
         return [int(match[1]) for match in matches if match]
 
     def adoptable(self, head: TableHead, first: int) -> Adoptable:
-        """Returns the version after ``latest`` if it can be adopted. Raises NotAdoptable when it is missing (``first`` is the
-        first published version), no commit, or not the next one of this table; and StorageFault."""
+        """Returns the version after ``latest`` if it can be adopted. Raises NotAdoptable when it is
+        missing (``first`` is the first published version), no commit, or not the next one of this
+        table; and StorageFault.
+        """
         version = head.latest + 1
         storage, path = self._world.storages.open(head.location), published_path(version)
         most = self._limits.staged_bytes
@@ -143,10 +146,12 @@ class Unknowns:
     def _request(
         self, head: TableHead, content: Content, raw: bytes, stat: Stat, storage: LogStorage
     ) -> tuple[CommitRequest, bool]:
-        """Returns the request by which the published bytes were ratified, and whether that was inline.
+        """Returns the request by which the published bytes were ratified, and whether that was
+        inline.
 
-        The staged name is an identity, too (I3): the winner's file is the one that holds the published bytes. If it is
-        gone, it left the tail long before, and gc made sure that the identity index has it.
+        The staged name is an identity, too (I3): the winner's file is the one that holds the
+        published bytes. If it is gone, it left the tail long before, and gc made sure that the
+        identity index has it.
         """
         version = head.latest + 1
         inline = CommitRequest(head.table_id, version, base=head.latest, size=stat.size)
@@ -160,7 +165,8 @@ class Unknowns:
         return inline, True
 
     def _check(self, head: TableHead, proposal: Proposal) -> None:
-        """Raises NotAdoptable unless ratification would accept the proposal (I1, I2, I3, I7), the state apart."""
+        """Raises NotAdoptable unless ratification would accept the proposal (I1, I2, I3, I7), the
+        state apart."""
         version, txn = head.latest + 1, proposal.entry.txn
         earlier = self._identities.recall(head.catalog, head.table_id, [txn])
         if earlier is not None and earlier != version:
@@ -191,11 +197,13 @@ def _unfit(version: int, why: str) -> NotAdoptable:
 
 
 ADOPTED_MAX: Final = 32
-"""Versions that one call adopts: then the publisher trims the tail again, so that the row stays within its budget."""
+"""Versions that one call adopts: then the publisher trims the tail again, so that the row stays
+within its budget."""
 
 
 class Advanced(msgspec.Struct, frozen=True):
-    """``head`` afterwards; ``adopted`` how many versions this call adopted; ``problem`` why the table is stuck now."""
+    """``head`` afterwards; ``adopted`` how many versions this call adopted; ``problem`` why the
+    table is stuck now."""
 
     head: TableHead
     adopted: int

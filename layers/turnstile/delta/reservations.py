@@ -89,7 +89,8 @@ class Reservations:
         return self._released(holder_of(principal, id))
 
     def release_all(self, id: str) -> int:
-        """Gives up every reservation that a principal calls ``id``; for administrators. Returns how many there were. Raises Throttled."""
+        """Gives up every reservation that a principal calls ``id``; for administrators. Returns how
+        many there were. Raises Throttled."""
         count = 0
         while (found := self.register().called(id)) is not None and count < RESERVATIONS_MAX:
             count += self._released(found.holder)

@@ -77,7 +77,8 @@ class WaitingCommit(Waiting[Answer]):
         self.prepared, self.lost, self.tries = prepared, False, 0
 
     def answer(self, decision: Answer) -> None:
-        """Settles the commit with a decision; with OutcomeUnknown if an earlier write may have another outcome yet."""
+        """Settles the commit with a decision; with OutcomeUnknown if an earlier write may have
+        another outcome yet."""
         if self.lost and not excludes_earlier(decision, is_named=self.prepared.proposal.version is not None):
             reason = decision.message if isinstance(decision, Refused) else ""
             message = f"an answer was lost; the attempt after it was refused, which may pass: {reason}"
@@ -93,7 +94,8 @@ class WaitingCommit(Waiting[Answer]):
 
 
 class CommitQueue:
-    """The commits that wait in a process, by table. Safe for threads. ``queue``: in measurements, one that waits in its own way."""
+    """The commits that wait in a process, by table. Safe for threads. ``queue``: in measurements,
+    one that waits in its own way."""
 
     def __init__(self, queue: WaitingQueue[WaitingCommit] | None = None) -> None:
         self._queue = queue or new_queue()
@@ -120,7 +122,8 @@ def new_queue() -> WaitingQueue[WaitingCommit]:
 
 
 class CommitTurn:
-    """One leader's attempts, until its own commit, the first of the line, has an outcome. For one thread."""
+    """One leader's attempts, until its own commit, the first of the line, has an outcome. For one
+    thread."""
 
     def __init__(
         self, ratifier: Ratifier, queue: WaitingQueue[WaitingCommit], line: Line[WaitingCommit], own: WaitingCommit

@@ -132,7 +132,8 @@ def _pieces(storage: LogStorage, path: str) -> Iterator[bytes]:
 
 
 def log_after(storage: LogStorage, version: int) -> list[Stat]:
-    """Every file of the log that belongs to ``version`` or a later one: commits, checksums, checkpoints. One listing."""
+    """Every file of the log that belongs to ``version`` or a later one: commits, checksums,
+    checkpoints. One listing."""
     matches = ((stat, _OF_A_VERSION.fullmatch(stat.path.removeprefix(LOG))) for stat in storage.list(LOG))
     return [stat for stat, match in matches if match and int(match[1]) >= version]
 
@@ -144,8 +145,8 @@ def copy_of(storage: LogStorage, path: str) -> str:
 
 
 def copies_of_unpublished(world: World, head: TableHead) -> tuple[str, ...]:
-    """Writes the content of every version above the floor aside, as far as it still exists and is not in the log, and returns
-    the copies' paths. Raises StorageFault."""
+    """Writes the content of every version above the floor aside, as far as it still exists and is
+    not in the log, and returns the copies' paths. Raises StorageFault."""
     storage, copies = world.storages.open(head.location), []
     for place in positioned(head):
         if place.version <= head.floor:

@@ -81,8 +81,8 @@ class Round(msgspec.Struct, frozen=True):
         }
 
     def unsettled(self, mark: str) -> frozenset[str]:
-        """The tables that have to be looked at again without a stream record that says so, as notes; ``mark`` is one that no other
-        note has (``attention.note_of``)."""
+        """The tables that have to be looked at again without a stream record that says so, as
+        notes; ``mark`` is one that no other note has (``attention.note_of``)."""
         tried = {
             note_of(table.table_id, str(table.latest))
             for table in self.published
@@ -109,7 +109,8 @@ class StoreUnreachable(TurnstileError):
 def publish_hinted(
     world: World, publisher: Publisher, table_ids: Iterable[str], *, until_ms: int, each_ms: int, workers: int = 8
 ) -> Round:
-    """As ``publish_tables``, for hints that can be sent again: raises StoreUnreachable when no HEAD could be read."""
+    """As ``publish_tables``, for hints that can be sent again: raises StoreUnreachable when no HEAD
+    could be read."""
     round = publish_tables(world, publisher, table_ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
     if round.nothing_readable:
         try:
@@ -164,8 +165,8 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class _Look:
-    """The HEADs of a sweep, and which of them wait for something: with ``floor < latest`` or ``pending``, in a recovery that was
-    begun, or with an undecided entry."""
+    """The HEADs of a sweep, and which of them wait for something: with ``floor < latest`` or
+    ``pending``, in a recovery that was begun, or with an undecided entry."""
 
     def __init__(self, failed: frozenset[str]) -> None:
         self._failed = failed
@@ -264,7 +265,8 @@ class Sweeper:
             self._release = ""
 
     def _scan(self, look: _Look, rows: Iterable[Row], until_ms: int) -> tuple[str, bool]:
-        """Looks at ``rows`` for half of the time; returns the last key, and whether it was at all of them."""
+        """Looks at ``rows`` for half of the time; returns the last key, and whether it was at all
+        of them."""
         now = self._world.clock.now_ms()
         scan_until, last = now + (until_ms - now) // 2, ""
         for row in rows:

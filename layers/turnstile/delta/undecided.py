@@ -63,8 +63,8 @@ def verdicts(world: World, heads: Mapping[K, TableHead]) -> dict[K, Verdict]:
 
 
 def seen(world: World, heads: Mapping[K, TableHead]) -> dict[K, TableHead]:
-    """Returns ``heads``, which were just read, as a reader sees them: with the commits of groups that are committed, without
-    any other. They have no undecided entry then. Writes nothing."""
+    """Returns ``heads``, which were just read, as a reader sees them: with the commits of groups
+    that are committed, without any other. They have no undecided entry then. Writes nothing."""
     shown = dict(heads)
     for key, which in verdicts(world, heads).items():
         shown[key] = as_folded(heads[key]) if which == "committed" else without_entry(heads[key])
@@ -77,9 +77,11 @@ def seen_one(world: World, head: TableHead) -> TableHead:
 
 
 def settle(world: World, heads: Mapping[K, TableHead], pause: Pause | None = None) -> dict[K, TableHead]:
-    """Returns ``heads``, which were just read or returned, after their undecided entries were folded or removed. An entry of
-    an open group is waited for, all of them together; with the entry still in it, a HEAD refuses for now. Without
-    ``pause`` nothing is waited for. No request for HEADs without an entry."""
+    """Returns ``heads``, which were just read or returned, after their undecided entries were
+    folded or removed. An entry of an open group is waited for, all of them together; with the entry
+    still in it, a HEAD refuses for now. Without ``pause`` nothing is waited for. No request for
+    HEADs without an entry.
+    """
     result = dict(heads)
     for wait_s in (*_WAITS_S, None) if pause is not None else (None,):
         waiting = False
@@ -104,8 +106,8 @@ def settle_one(world: World, head: TableHead, pause: Pause | None = None) -> Tab
 
 
 def is_settled(world: World, row: Row | None) -> bool:
-    """Whether the row of a HEAD, returned to a write that it refused, had an undecided entry and has none any more: then the
-    write may be tried again."""
+    """Whether the row of a HEAD, returned to a write that it refused, had an undecided entry and
+    has none any more: then the write may be tried again."""
     if row is None or not row.get("undecided"):
         return False
     return not settle_one(world, TableHead.from_row(row)).undecided

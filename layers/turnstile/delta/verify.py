@@ -143,7 +143,8 @@ class Verifier:
 
 
 class _Stretch:
-    """The versions that one call looks at. ``there`` are the commits that were listed; ``floor`` is that of before the listing."""
+    """The versions that one call looks at. ``there`` are the commits that were listed; ``floor`` is
+    that of before the listing."""
 
     def __init__(self, world: World, head: TableHead, floor: int, files: LogFiles, timestamp: int | None) -> None:
         self._world, self._storage = world, world.storages.open(head.location)
@@ -159,7 +160,8 @@ class _Stretch:
         self.not_judged: list[NotJudged] = []
 
     def look_at_listing(self, *, all: bool) -> None:
-        """Looks for a log that is gone, or begins late; with ``all`` the listing has the whole log. Raises StorageFault."""
+        """Looks for a log that is gone, or begins late; with ``all`` the listing has the whole log.
+        Raises StorageFault."""
         fault = folder_fault(self._storage, self._floor)
         if fault is not None:
             self._is_gone = True

@@ -90,7 +90,8 @@ class Appender:
         self._realm, self._runs = world.space.catalog(REALM_TREE), runs_key(world, "")
 
     def is_source(self, key: str) -> bool:
-        """Whether the row under ``key`` has events: the HEAD of a table or of a catalog, or the task of a table's runs."""
+        """Whether the row under ``key`` has events: the HEAD of a table or of a catalog, or the
+        task of a table's runs."""
         return key.startswith((self._table, self._runs)) or (key.startswith(self._catalog) and key != self._realm)
 
     def append(self, keys: Iterable[str], sights: Sights | None = None, *, until_ms: int | None = None) -> Appended:
@@ -252,7 +253,8 @@ def chunk_obj(log: str, chunk: int) -> str:
 
 
 def _bounded(changes_of: Callable[[int], Changes]) -> Changes:
-    """The changes of one HEAD: of as many versions as fit into one append, which depends on how long its name is."""
+    """The changes of one HEAD: of as many versions as fit into one append, which depends on how
+    long its name is."""
     most = MOST
     while len(pack((changes := changes_of(most)).events)) > APPEND_BYTES and most > 1:
         most //= 2
@@ -315,8 +317,8 @@ def enlisted(world: World) -> Iterator[str]:
 
 
 def enlist(world: World, catalog: str) -> None:
-    """Puts the log of a catalog on the list of logs, which says where to look for events (``enlisted``). Once is enough; it does
-    no harm twice, nor without a log."""
+    """Puts the log of a catalog on the list of logs, which says where to look for events
+    (``enlisted``). Once is enough; it does no harm twice, nor without a log."""
     world.objs.put(
         Obj(world.space.objs(REALM_TREE), EVENT_LOG.id(catalog), EVENT_LOG.name, b"", world.clock.now_ms() * 1000)
     )

@@ -79,7 +79,8 @@ class Deliverer:
     """Delivers to one target. No state between calls."""
 
     def __init__(self, world: World, target: EventTarget, *, alone: bool = False, faults: Faults = no_faults) -> None:
-        """``alone``: no other process delivers, so a target that is held was held by one that has died."""
+        """``alone``: no other process delivers, so a target that is held was held by one that has
+        died."""
         self._world, self.target, self._alone, self._faults = world, target, alone, faults
         self._reader = EventReader(world)
 

@@ -1,7 +1,8 @@
 """Reads the event log of a catalog from a place on (I13).
 
-The log's row is read consistently and first: every chunk before the one that it fills is an obj by then, and final. An obj that
-is missing, or older than the retention, is not passed over: a reader is told.
+The log's row is read consistently and first: every chunk before the one that it fills is an obj by
+then, and final. An obj that is missing, or older than the retention, is not passed over: a reader
+is told.
 """
 
 from __future__ import annotations
@@ -77,8 +78,10 @@ class EventReader:
             yield from _from(place, log.chunk, unpack(log.tail))
 
     def place_after_gap(self, place: Place) -> Place:
-        """Returns where to go on if ``events`` raises ``CursorExpired`` at once for ``place``: the oldest event behind it that is
-        kept, or of all, where the log was begun anew or is behind the place."""
+        """Returns where to go on if ``events`` raises ``CursorExpired`` at once for ``place``: the
+        oldest event behind it that is kept, or of all, where the log was begun anew or is behind
+        the place.
+        """
         log = self._log(place.catalog)
         if log is None:
             return Place(place.catalog, "", 0, 0)

@@ -31,7 +31,8 @@ ENTRIES_AT_ONCE: Final = 100
 """Entries of logs that are read before the time is looked at."""
 
 READING_PART: Final = 8
-"""Which part of a beat a member that is not alone reads granules in: the others own them, and it does their work until it knows."""
+"""Which part of a beat a member that is not alone reads granules in: the others own them, and it
+does their work until it knows."""
 
 RELEASE_TRIES: Final = 8
 
@@ -148,7 +149,8 @@ class Exchange:
                 self.granules.read_again([granule.name for granule in batch])  # somebody else claims them, too
 
     def take_over(self, id: str) -> None:
-        """Takes the granules of a silent member, and removes it. Granules of roles that this member does not work for become nobody's."""
+        """Takes the granules of a silent member, and removes it. Granules of roles that this member
+        does not work for become nobody's."""
         for number, batch in enumerate(batches(self.granules.owned_by(id), GRANULES_PER_WRITE)):
             if number and not self._has_time():
                 self.is_behind = True
@@ -160,7 +162,8 @@ class Exchange:
             self.transact(rows.remove_member(self._key, self.seen.others[id]))
 
     def _release_rest(self, id: str) -> bool:
-        """Makes granules of a silent member nobody's that are of roles which this one does not work for; whether none is left."""
+        """Makes granules of a silent member nobody's that are of roles which this one does not work
+        for; whether none is left."""
         view = self.seen
         source = view.others[id]
         foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._roles}
@@ -195,8 +198,8 @@ class Exchange:
                 self.plan.clear()
 
     def hand_over(self, move: Move) -> bool:
-        """Gives granules away; whether that was applied, or is not to be done any more. This member does not count on a granule from before
-        it is another's."""
+        """Gives granules away; whether that was applied, or is not to be done any more. This member
+        does not count on a granule from before it is another's."""
         view = self.seen
         me, to = view.me, view.others.get(move.to)
         mine = [row for name in move.names if (row := self.granules.get(name)) is not None and row.owner == me.id]

@@ -68,7 +68,8 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Member:
-    """The member that this process is. ``beat``, ``look`` and ``leave`` are for one thread; the rest is safe for threads."""
+    """The member that this process is. ``beat``, ``look`` and ``leave`` are for one thread; the
+    rest is safe for threads."""
 
     def __init__(
         self, world: World, monotonic: Monotonic, *, name: str, granules: Mapping[str, int], beat_ms: int,
@@ -116,7 +117,8 @@ class Member:
         return answer
 
     def granule_of(self, role: str, subject: str) -> str:
-        """Returns the name of the granule that a subject is in, as far as this member knows the role; else an empty text."""
+        """Returns the name of the granule that a subject is in, as far as this member knows the
+        role; else an empty text."""
         view = self._exchange.view
         if view is None or role not in view.fleet.granules:
             return ""
@@ -173,8 +175,10 @@ class Member:
         return 0 if view is None else 1 + len(view.others)
 
     def next_beat_ms(self) -> int:
-        """Returns after how long ``beat`` is to be called again. At once, while it has granules to take or give, or is alone and has some to read; and
-        where it is not alone any more and its row still says that it shows life as slowly as one that is: others would doubt it as late."""
+        """Returns after how long ``beat`` is to be called again. At once, while it has granules to
+        take or give, or is alone and has some to read; and where it is not alone any more and its
+        row still says that it shows life as slowly as one that is: others would doubt it as late.
+        """
         view = self._exchange.view
         if self._exchange.has_more_to_do() or (view is not None and view.others and view.me.beat_ms > self._beat_ms):
             return 0
@@ -232,7 +236,8 @@ class Member:
         return answer
 
     def _show_life(self, view: View, *, leaving: bool = False) -> MemberRow | None:
-        """The own row after a sign of life; None when the member was removed, or another process shows its life."""
+        """The own row after a sign of life; None when the member was removed, or another process
+        shows its life."""
         me = view.me
         if self._life_unknown:  # the answer to the last one was lost: only its row says what came of it
             row = self._world.refs.read(me.key)
@@ -358,7 +363,8 @@ class Member:
     # -- leaving ------------------------------------------------------------------------------------------------------
 
     def leave(self) -> bool:
-        """Hands over everything and leaves; whether it did. If not, the others find it silent. Raises Throttled, OutcomeUnknown."""
+        """Hands over everything and leaves; whether it did. If not, the others find it silent.
+        Raises Throttled, OutcomeUnknown."""
         view = self._exchange.view
         if view is None:
             return True

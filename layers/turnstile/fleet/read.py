@@ -1,5 +1,5 @@
-"""Reads the rows of a fleet: for its members, and for people (``FleetReport``). Strongly consistent; rows of several requests are not of one
-moment."""
+"""Reads the rows of a fleet: for its members, and for people (``FleetReport``). Strongly
+consistent; rows of several requests are not of one moment."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ class GranuleReport(msgspec.Struct, frozen=True):
 
 
 class FleetReport(msgspec.Struct, frozen=True):
-    """Members and granules in the order of their names. ``roles`` has the number of granules of each role, ``migrations`` how often any changed
-    hands, ``without_members`` the roles of background work that no active member works for."""
+    """Members and granules in the order of their names. ``roles`` has the number of granules of
+    each role, ``migrations`` how often any changed hands, ``without_members`` the roles of
+    background work that no active member works for.
+    """
 
     members: tuple[MemberReport, ...]
     granules: tuple[GranuleReport, ...]

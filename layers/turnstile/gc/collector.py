@@ -86,8 +86,8 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 class Collector:
-    """Removes garbage, ``workers`` files at once. Any number may run at once, and each may die at any point: the next one
-    goes on."""
+    """Removes garbage, ``workers`` files at once. Any number may run at once, and each may die at
+    any point: the next one goes on."""
 
     def __init__(
         self,
@@ -276,17 +276,19 @@ class _Run:
 
 
 class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of the task's result that the next run needs; the totals are stored beside it. ``place``: of scheduled runs in parts."""
+    """The part of the task's result that the next run needs; the totals are stored beside it.
+    ``place``: of scheduled runs in parts."""
 
     next: Cursor | None = None
     place: Place = Place()
 
 
 class CollectTask:
-    """Runs a collector as a coordinated task, one run of the realm at a time: two would only do the same work twice. A
-    run holds the task by a lease that it renews. If that is over and the run left no result, it has died, and
-    the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
-    beginning."""
+    """Runs a collector as a coordinated task, one run of the realm at a time: two would only do the
+    same work twice. A run holds the task by a lease that it renews. If that is over and the run
+    left no result, it has died, and the next one takes over, where the last result says that time
+    cut a run off. Dry runs do not wait, and begin at the beginning.
+    """
 
     def __init__(self, world: World, collector: Collector, *, ahead_ms: Callable[[], int] = lambda: 0) -> None:
         """``ahead_ms``: how far this process's clock is ahead of others; such a clock takes young
@@ -295,8 +297,8 @@ class CollectTask:
         self._clock = world.clock
 
     def rest_ms(self, every_ms: int) -> int:
-        """How long it is until the next run, of one every ``every_ms``; 0 where the last one has not ended, failed, or never was: one
-        read."""
+        """How long it is until the next run, of one every ``every_ms``; 0 where the last one has
+        not ended, failed, or never was: one read."""
         last = self._tasks.last(TASK)
         if last is None or last.until or last.failure:
             return 0
@@ -313,10 +315,13 @@ class CollectTask:
         imported: Iterable[str] = (),
         in_parts: bool = False,
     ) -> Report | Busy:
-        """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
-        Raises StateConflict (``ClockAhead``) where the clock is ahead by more than ``AHEAD_MS``: nothing is removed. A dry run may lie
-        then. This process may live for ``term_ms``, beyond ``until_ms``, and no lease of it is longer; ``in_parts``: it looks at a bounded number of rows
-        (``Collector.go_round``); the other arguments are as for ``Collector.go_on``."""
+        """One run, or ``Busy`` if another one is at work. Three requests more than the collector's
+        own, none in a dry run. Raises StateConflict (``ClockAhead``) where the clock is ahead by
+        more than ``AHEAD_MS``: nothing is removed. A dry run may lie then. This process may live
+        for ``term_ms``, beyond ``until_ms``, and no lease of it is longer; ``in_parts``: it looks
+        at a bounded number of rows (``Collector.go_round``); the other arguments are as for
+        ``Collector.go_on``.
+        """
         wanted = tuple(kinds)
         go_on = partial(
             self._collector.go_on, kinds=wanted, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported

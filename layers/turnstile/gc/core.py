@@ -28,13 +28,15 @@ more.
 
 
 class Grace(msgspec.Struct, frozen=True):
-    """How long garbage of each kind stays after it became unreachable. ``objs_ms``: an inline obj is written again only
-    on another day (``keys.inline_obj``). ``history_ms``: a catalog's past HEADs stay complete, for listings that began
-    there, changes that were computed from there, and resets; metadata files of Iceberg tables stay as long.
-    ``files_ms``: data files and manifests of Iceberg tables that nothing names, since they were written, and as long as
-    ``history_ms`` at least: a writer may be about to commit them.
-    ``refs_ms``: a deleted reference, an entry of the journal of transactions, and the row of a large group answer late
-    repetitions of requests. ``ended_ms``: so does the HEAD of a table that is gone for good."""
+    """How long garbage of each kind stays after it became unreachable. ``objs_ms``: an inline obj
+    is written again only on another day (``keys.inline_obj``). ``history_ms``: a catalog's past
+    HEADs stay complete, for listings that began there, changes that were computed from there, and
+    resets; metadata files of Iceberg tables stay as long. ``files_ms``: data files and manifests of
+    Iceberg tables that nothing names, since they were written, and as long as ``history_ms`` at
+    least: a writer may be about to commit them. ``refs_ms``: a deleted reference, an entry of the
+    journal of transactions, and the row of a large group answer late repetitions of requests.
+    ``ended_ms``: so does the HEAD of a table that is gone for good.
+    """
 
     staged_ms: int = 24 * HOUR_MS
     staging_ms: int = 24 * HOUR_MS
@@ -47,8 +49,10 @@ class Grace(msgspec.Struct, frozen=True):
 
     @property
     def tombstone_ms(self) -> int:
-        """How long the HEAD of a table that is gone for good stays after the drop: a day longer than identities of commits are kept,
-        unless told otherwise, and until no HEAD of the kept history names the table."""
+        """How long the HEAD of a table that is gone for good stays after the drop: a day longer
+        than identities of commits are kept, unless told otherwise, and until no HEAD of the kept
+        history names the table.
+        """
         return max(self.ended_ms, self.dropped_ms, self.history_ms + 2 * SETTLED_MS)
 
     @property
@@ -66,8 +70,8 @@ class Grace(msgspec.Struct, frozen=True):
 
 
 LOG_RETENTION_MS: Final = 31 * 24 * HOUR_MS
-"""For so long after a commit that follows it, and a little more, a file of a table's log is kept unless the table says otherwise
-(``delta.logRetentionDuration``)."""
+"""For so long after a commit that follows it, and a little more, a file of a table's log is kept
+unless the table says otherwise (``delta.logRetentionDuration``)."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -139,11 +143,13 @@ def version_of(file: StagedFile) -> int | None:
 
 
 def staged_candidates(files: Iterable[StagedFile], floor: int, carried: frozenset[str]) -> Iterator[StagedFile]:
-    """Yields the files that no HEAD names and no proposal can use: at or below the ``floor``, up to which every version is in
-    ``_delta_log``, and not ``carried`` by the tail.
+    """Yields the files that no HEAD names and no proposal can use: at or below the ``floor``, up to
+    which every version is in ``_delta_log``, and not ``carried`` by the tail.
 
-    An older floor is safe as well: it never falls. A name at or below it is never ratified any more, since a version above
-    ``latest`` is proposed under a name of that version or a later one (``delta.ratify``)."""
+    An older floor is safe as well: it never falls. A name at or below it is never ratified any
+    more, since a version above ``latest`` is proposed under a name of that version or a later one
+    (``delta.ratify``).
+    """
     for file in files:
         version = version_of(file)
         if version is not None and version <= floor and file.name not in carried:
@@ -151,9 +157,11 @@ def staged_candidates(files: Iterable[StagedFile], floor: int, carried: frozense
 
 
 def decided_at(version: int, published: Mapping[int, int]) -> int | None:
-    """A time (ms) by which ``version`` was certainly decided: that of its published file, or of the next one after it
-    if log cleanup has removed its own. None when that is not known, also because the log has a hole there. ``published`` is
-    in ascending order, and is not gone through: there may be as many files to judge as versions in it."""
+    """A time (ms) by which ``version`` was certainly decided: that of its published file, or of the
+    next one after it if log cleanup has removed its own. None when that is not known, also because
+    the log has a hole there. ``published`` is in ascending order, and is not gone through: there
+    may be as many files to judge as versions in it.
+    """
     if version in published:
         return published[version]
     first = next(iter(published), None)
@@ -161,9 +169,11 @@ def decided_at(version: int, published: Mapping[int, int]) -> int | None:
 
 
 def staged_since(file: StagedFile, published: Mapping[int, int], left_tail: int | None) -> int | None:
-    """Since when (ms) a candidate is unreachable; None when that is not known. A loser is unreachable once its version
-    is decided, or since it was written if that was later. The winner is reachable for readers until the floor has
-    passed it and it has left the tail (``left_tail``, ms)."""
+    """Since when (ms) a candidate is unreachable; None when that is not known. A loser is
+    unreachable once its version is decided, or since it was written if that was later. The winner
+    is reachable for readers until the floor has passed it and it has left the tail (``left_tail``,
+    ms).
+    """
     version = version_of(file)
     decided = decided_at(version, published) if version is not None else None
     if decided is None:

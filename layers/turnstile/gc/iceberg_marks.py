@@ -1,8 +1,10 @@
-"""The files that metadata of a table name: manifest lists, manifests, data and delete files, statistics.
+"""The files that metadata of a table name: manifest lists, manifests, data and delete files,
+statistics.
 
-Marks are names of files without their folders, in a Bloom filter: a path may be spelled in several ways (``s3a``, escapes), and
-writers put a uuid into every name. So a file that is named nowhere stays if one of the same name is named somewhere, or if the
-filter is wrong about it; a file that is named is always marked.
+Marks are names of files without their folders, in a Bloom filter: a path may be spelled in several
+ways (``s3a``, escapes), and writers put a uuid into every name. So a file that is named nowhere
+stays if one of the same name is named somewhere, or if the filter is wrong about it; a file that is
+named is always marked.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class IcebergScan:
     fence: Fence
 
     def managed(self, kinds: Collection[str]) -> Iterator[tuple[IcebergEntity, Row | None]]:
-        """Yields the managed entities of these ``kinds`` in the present tree, each with the row of its location's owner, if there is
-        one. One read for a hundred."""
+        """Yields the managed entities of these ``kinds`` in the present tree, each with the row of
+        its location's owner, if there is one. One read for a hundred."""
         for entities in batched(entities_of(self.kept.reader, self.kept.current, kinds), BATCH_GET_MAX):
             managed = [entity for entity in entities if entity.managed]
             owners = self.context.world.refs.read_many([self._owner_key(entity) for entity in managed])
@@ -41,8 +41,10 @@ class IcebergScan:
         return owner.get("table_id") == entity.table_id and owner.get("catalog", "").lower() == head.name.lower()
 
     def require_same_life(self, entity: IcebergEntity, owner: Row) -> Row:
-        """Puts up the fence, and returns the present row of the location's owner. Call it before files are removed. Raises NotNow unless
-        the entity still owns its location, in the life that ``owner`` was read in."""
+        """Puts up the fence, and returns the present row of the location's owner. Call it before
+        files are removed. Raises NotNow unless the entity still owns its location, in the life that
+        ``owner`` was read in.
+        """
         self.fence.require()
         present = self.context.world.refs.read(self._owner_key(entity))
         if present is None or not self.owns(entity, present) or present["created"] != owner["created"]:
@@ -69,8 +71,8 @@ def entities_of(
 
 
 def managed_tables(reader: CatalogReader, head: CatalogHead) -> Iterator[tuple[Path, IcebergTable]]:
-    """Yields the managed Iceberg tables of a catalog's present tree, with their full names as they are written. One read for a
-    hundred."""
+    """Yields the managed Iceberg tables of a catalog's present tree, with their full names as they
+    are written. One read for a hundred."""
     tree = reader.store.tree(head.name, head.head)
     entries = ((key, entry.obj) for key, entry in tree.subtree(()) if entry.kind == ICEBERG_TABLE)
     for some in batched(entries, BATCH_GET_MAX):

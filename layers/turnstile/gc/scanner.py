@@ -38,13 +38,14 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class NotNow(Exception):
-    """The removal stopped in the middle, at a safe point; the next run continues. The message says why."""
+    """The removal stopped in the middle, at a safe point; the next run continues. The message says
+    why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Items that are removed together. ``remove`` checks again before it removes anything, may raise ``NotNow``, and may
-    be called again after a crash at any point."""
+    """Items that are removed together. ``remove`` checks again before it removes anything, may
+    raise ``NotNow``, and may be called again after a crash at any point."""
 
     items: tuple[Item, ...]
     remove: Callable[[], None]
@@ -129,9 +130,11 @@ def batches(
 
 
 def left_overs(context: GcContext, kind: Kind, owner: str, storage: LogStorage, now: int) -> Iterator[Batch]:
-    """Temporary files that writes which were cut off have left below a table's location, named behind ``owner``. Unreachable since they
-    were changed last: each has a random name that its own writer alone knows, and one that was frozen for longer than the grace fails
-    when it comes to link its file, with nothing acknowledged. A crash leaves fewer files."""
+    """Temporary files that writes which were cut off have left below a table's location, named
+    behind ``owner``. Unreachable since they were changed last: each has a random name that its own
+    writer alone knows, and one that was frozen for longer than the grace fails when it comes to
+    link its file, with nothing acknowledged. A crash leaves fewer files.
+    """
     grace = context.grace.staged_ms
 
     def remove(items: tuple[Item, ...]) -> None:
@@ -167,10 +170,12 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
 
 
 def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterator[Item | None]:
-    """Parts of large objs of ``catalog`` that no obj names, as items of ``kind``: of a write that died before the obj's
-    own row, of a removal that died after it, of a writer that was refused (``store/stored_objs.py``). They count as
-    unreachable since they were written, as nothing more exact is stored, and are kept for as long as a HEAD of the
-    past. Parts of an obj that exists are never among them, however old it is (I10)."""
+    """Parts of large objs of ``catalog`` that no obj names, as items of ``kind``: of a write that
+    died before the obj's own row, of a removal that died after it, of a writer that was refused
+    (``store/stored_objs.py``). They count as unreachable since they were written, as nothing more
+    exact is stored, and are kept for as long as a HEAD of the past. Parts of an obj that exists are
+    never among them, however old it is (I10).
+    """
     world, grace = context.world, context.grace.history_ms + SETTLED_MS
     for part in world.objs.lost_parts(world.space.objs(catalog), (now - grace) * 1000):
         since = part.created_us // 1000

@@ -34,8 +34,8 @@ class KeptTrees:
 
     @classmethod
     def of(cls, context: GcContext, head: CatalogHead, now: int) -> KeptTrees | None:
-        """The trees that are kept at ``now`` (ms). None when the catalog is younger than the kept history, so that all of
-        it is kept, or its history cannot be walked."""
+        """The trees that are kept at ``now`` (ms). None when the catalog is younger than the kept
+        history, so that all of it is kept, or its history cannot be walked."""
         began = now - context.grace.history_ms - SETTLED_MS
         if head.created > began:
             return None
@@ -75,7 +75,8 @@ DROPPED: Final = "the catalog was dropped meanwhile"
 
 
 def require_same(world: World, head: CatalogHead) -> CatalogHead:
-    """Returns the catalog's row as it is now. Raises NotNow unless it is still the catalog of ``head``. One read."""
+    """Returns the catalog's row as it is now. Raises NotNow unless it is still the catalog of
+    ``head``. One read."""
     row = world.refs.read(head.key)
     if row is None or row["created"] != head.created:
         raise NotNow(DROPPED)
@@ -101,9 +102,10 @@ class Fence:
         self._ended = ""  # why no batch of this scan may go any more
 
     def require(self) -> None:
-        """Put up the fence, or check that it stands. Raises NotNow if the catalog was dropped, a later run has begun, the
-        mark of this run was taken back (its clock is ahead of another's), or something of the past has come back. One write
-        the first time, later one read."""
+        """Put up the fence, or check that it stands. Raises NotNow if the catalog was dropped, a
+        later run has begun, the mark of this run was taken back (its clock is ahead of another's),
+        or something of the past has come back. One write the first time, later one read.
+        """
         head = self._kept.head
         if self._ended:
             raise NotNow(self._ended)

@@ -1,1 +1,2 @@
-"""Iceberg tables and views: metadata files that never change, and commits that swap which one is current."""
+"""Iceberg tables and views: metadata files that never change, and commits that swap which one is
+current."""

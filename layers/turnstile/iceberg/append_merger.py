@@ -1,17 +1,20 @@
-"""Appends of several writers merged into one history, unless the table has ``turnstile.merge-appends=false`` (ADR 14).
+"""Appends of several writers merged into one history, unless the table has
+``turnstile.merge-appends=false`` (ADR 14).
 
-The slower of two writers with the same base would retry with the same new manifests, with a later sequence number, in front
-of the manifests that are there now. Only the manifest list has to be written anew, so the catalog writes it instead of
-refusing the commit. It does so only if
+The slower of two writers with the same base would retry with the same new manifests, with a later
+sequence number, in front of the manifests that are there now. Only the manifest list has to be
+written anew, so the catalog writes it instead of refusing the commit. It does so only if
 
-* the format version is 2, and the commit is one snapshot with operation ``append`` for branch main, nothing else;
+* the format version is 2, and the commit is one snapshot with operation ``append`` for branch main,
+  nothing else;
 * its writer does not rely on the refusal to notice others (``WATCHFUL``);
 * its parent is an ancestor of main's current snapshot, and nothing but that is stale;
-* its manifest list is its parent's plus new data manifests that hold nothing but added files, which inherit their
+* its manifest list is its parent's plus new data manifests that hold nothing but added files, which
+  inherit their
   sequence numbers from the list.
 
-Each member of the snapshot that its writer computed from its base (parent, sequence number, time, schema, totals) is computed
-anew from the state it is put on, as a writer that tries again does it.
+Each member of the snapshot that its writer computed from its base (parent, sequence number, time,
+schema, totals) is computed anew from the state it is put on, as a writer that tries again does it.
 
 Any other commit, and any file that cannot be read, is a conflict as if there were no merging.
 """
@@ -36,8 +39,10 @@ MERGE: Final = "turnstile.merge-appends"
 """``false``: no append is merged; ``true``: those of ``WATCHFUL`` writers as well."""
 
 WATCHFUL: Final = ("kafka.connect.",)
-"""Prefixes of the members in summaries of writers that rely on the refusal: Kafka Connect's sink compares the offsets in the
-parent's summary with its own before it commits, and would not notice that another task's snapshot came in between."""
+"""Prefixes of the members in summaries of writers that rely on the refusal: Kafka Connect's sink
+compares the offsets in the parent's summary with its own before it commits, and would not notice
+that another task's snapshot came in between.
+"""
 
 MAX_MANIFESTS: Final = 16
 """New manifests of one commit that are read."""
@@ -49,7 +54,8 @@ _TOTALS: Final = ("records", "data-files", "files-size")
 
 
 Judge = Callable[[TableMetadata, str, Stat | None], None]
-"""Raises where a manifest list that a commit names cannot be relied on (``manifest_lists.ManifestLists.judge``)."""
+"""Raises where a manifest list that a commit names cannot be relied on
+(``manifest_lists.ManifestLists.judge``)."""
 
 
 class MergedAppend(msgspec.Struct, frozen=True):
@@ -131,7 +137,8 @@ class AppendMerger:
         return added
 
     def _entries(self, base: TableMetadata, path: str) -> list[avro.Record]:
-        """The entries of a manifest list; raises _NotMergeable if one has fields that ``manifests.SCHEMA`` lacks."""
+        """The entries of a manifest list; raises _NotMergeable if one has fields that
+        ``manifests.SCHEMA`` lacks."""
         return self._parsed(self._read(base, path))
 
     def _parsed(self, raw: bytes) -> list[avro.Record]:
@@ -147,7 +154,8 @@ class AppendMerger:
         return raw
 
     def _file(self, base: TableMetadata, path: str) -> tuple[bytes, Stat | None]:
-        """A file of the table; no Stat where it is not there. Raises _NotMergeable where it is too large, or not the table's."""
+        """A file of the table; no Stat where it is not there. Raises _NotMergeable where it is too
+        large, or not the table's."""
         path = normalise(path)
         _require(path.startswith(f"{normalise(base.location)}/"))
         folder, _, name = path.rpartition("/")
@@ -220,7 +228,8 @@ def _holds(requirement: TableRequirement, base: TableMetadata, snapshot: Snapsho
 
 
 def _descends(base: TableMetadata, ancestor: int | None) -> bool:
-    """Whether main's history includes ``ancestor``; None stands before the first snapshot of a complete history."""
+    """Whether main's history includes ``ancestor``; None stands before the first snapshot of a
+    complete history."""
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in base.snapshots}
     id = base.current_snapshot_id
     for _ in range(len(parents) + 1):

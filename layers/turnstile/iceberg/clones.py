@@ -1,8 +1,9 @@
-"""Clones of Iceberg tables and views: a metadata file of their own, over the snapshots of their source.
+"""Clones of Iceberg tables and views: a metadata file of their own, over the snapshots of their
+source.
 
-A snapshot names its manifests by full path, so any table may have it. The clone's metadata is the source's, except for the
-uuid, the location where new files go, and ``gc.enabled=false``, so that Iceberg's own maintenance leaves alone files that
-other tables use.
+A snapshot names its manifests by full path, so any table may have it. The clone's metadata is the
+source's, except for the uuid, the location where new files go, and ``gc.enabled=false``, so that
+Iceberg's own maintenance leaves alone files that other tables use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from turnstile.store.ports import Rejected
 
 
 class IcebergCopier:
-    """``Copier`` of one request for tables and views; locations are staged for ``creator`` (empty: for admins only)."""
+    """``Copier`` of one request for tables and views; locations are staged for ``creator`` (empty:
+    for admins only)."""
 
     rows = 2
 
@@ -43,8 +45,10 @@ class IcebergCopier:
         """Does nothing: a metadata file describes its table completely."""
 
     def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
-        """Returns the clone of a table or view, as of the metadata file that its entity names; the same for the past. Writes
-        a staging row and a metadata file. Raises StorageFault if the source's file cannot be read, and TooLarge."""
+        """Returns the clone of a table or view, as of the metadata file that its entity names; the
+        same for the past. Writes a staging row and a metadata file. Raises StorageFault if the
+        source's file cannot be read, and TooLarge.
+        """
         source = request.source
         assert isinstance(source, IcebergTable | IcebergView)
         claim = self._claim(request)
@@ -60,13 +64,15 @@ class IcebergCopier:
         return Copy(entity, claim.table_id, tuple(self._locations.claim(claim, request.catalog, request.now_ms)))
 
     def discard(self) -> None:
-        """Deletes metadata files of clones that were not created; gc collects their locations with the staging rows."""
+        """Deletes metadata files of clones that were not created; gc collects their locations with
+        the staging rows."""
         for file in self._written.values():
             with suppress(TurnstileError):  # the request's own outcome matters more
                 self._files.delete(file.path)
 
     def _claim(self, request: CopyRequest) -> LocationClaim:
-        """A location for the clone's own files, staged once, as for a new table. Its namespace need not exist yet."""
+        """A location for the clone's own files, staged once, as for a new table. Its namespace need
+        not exist yet."""
         if request.to not in self._claims:
             root = self._catalog.zones.ensure(self._catalog.lake_root)
             table_id = self._world.ids.uuid()
@@ -113,8 +119,8 @@ def copiers(catalog: CatalogServices, files: MetadataFiles, creator: str = "") -
 
 
 def _properties(source: Mapping[str, str], before: str, after: str) -> dict[str, str]:
-    """The source's properties with paths below the clone's location ``after`` in place of ``before``, and without
-    Iceberg's own maintenance."""
+    """The source's properties with paths below the clone's location ``after`` in place of
+    ``before``, and without Iceberg's own maintenance."""
     others = {name: value for name, value in source.items() if name not in PATHS}
     paths = {name: normalise(source[name]) for name in PATHS if name in source}
     inside = {name: after + path[len(before) :] for name, path in paths.items() if path.startswith(f"{before}/")}

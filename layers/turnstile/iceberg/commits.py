@@ -2,12 +2,14 @@
 
     1  the catalog's tree          one read
     2  each table's metadata       cached, or one read
-    3  requirements, updates       pure; refusals are raised here. The list of an added snapshot is looked at: one request
+    3  requirements, updates       pure; refusals are raised here. The list of an added snapshot is
+                                   looked at: one request
     4  new metadata files          one write for each table
     5  the swap of the HEAD        one conditional write for all tables
 
-When the HEAD moved on between 1 and 5, everything is computed again from the new tree; a table that did not change keeps
-the file that was written for it. Files of attempts that failed are deleted as soon as the outcome is known.
+When the HEAD moved on between 1 and 5, everything is computed again from the new tree; a table that
+did not change keeps the file that was written for it. Files of attempts that failed are deleted as
+soon as the outcome is known.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ MAX_TABLES: Final = 100
 """Tables of one transaction."""
 
 MAX_NEW: Final = 30
-"""Tables that one transaction creates: each takes two rows of the hundred that change together, or a row for every
-folder above a requested location."""
+"""Tables that one transaction creates: each takes two rows of the hundred that change together, or
+a row for every folder above a requested location."""
 
 
 class TableChange(msgspec.Struct, frozen=True):
@@ -63,7 +65,8 @@ class Commits:
         """Applies ``changes``, all or none, and returns the tables as they are then.
 
         Raises:
-            CommitFailed: a requirement does not hold, or an update was computed from an older state.
+            CommitFailed: a requirement does not hold, or an update was computed from an older
+                state.
             InvalidRequest: an update that cannot be applied; a table named twice.
             StateConflict: ``LocationOwned``: a new table's location is another's.
             NotFound, OutcomeUnknown.
@@ -82,7 +85,8 @@ class Commits:
         return [LoadedTable(result.entity, result.metadata) for result in run.latest]
 
     def prepared(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
-        """As ``commit``, to be committed with others; a table may be created in a namespace that one of these creates."""
+        """As ``commit``, to be committed with others; a table may be created in a namespace that
+        one of these creates."""
         run = self._run(catalog, changes, check_names=False)
 
         def settled(applied: bool) -> None:  # noqa: FBT001
@@ -114,8 +118,8 @@ class Commits:
     def _run(
         self, catalog: str, changes: Sequence[TableChange], *, check_names: bool, waits: bool = False
     ) -> _Run:  # fmt: skip
-        """The attempts of a commit, which are to come. ``check_names``: look now whether the names of new tables are free; ``waits``: raise
-        TableTurn where a rewrite has its turn."""
+        """The attempts of a commit, which are to come. ``check_names``: look now whether the names
+        of new tables are free; ``waits``: raise TableTurn where a rewrite has its turn."""
         if not 1 <= len(changes) <= MAX_TABLES:
             raise InvalidRequest(f"a transaction changes 1 to {MAX_TABLES} tables", field="table-changes")
         if len({key_of(change.path) for change in changes}) != len(changes):
@@ -140,7 +144,8 @@ class Commits:
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """A table after its change, the metadata file before it (empty for a new table), and the files written for it."""
+    """A table after its change, the metadata file before it (empty for a new table), and the files
+    written for it."""
 
     entity: IcebergTable
     metadata: TableMetadata
@@ -149,7 +154,8 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 class _Run:
-    """The attempts of one commit: every file ``written`` so far, and the tables as the ``latest`` attempt computed them."""
+    """The attempts of one commit: every file ``written`` so far, and the tables as the ``latest``
+    attempt computed them."""
 
     def __init__(
         self, context: Context, changes: Sequence[TableChange], claims: Sequence[LocationClaim | None], *, waits: bool
@@ -264,7 +270,8 @@ class _Run:
         return change.updates, ()
 
     def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:
-        """Writes a metadata file. A StorageFault of the first attempt says that nothing was applied: no swap was sent yet."""
+        """Writes a metadata file. A StorageFault of the first attempt says that nothing was
+        applied: no swap was sent yet."""
         try:
             file = self._files.write(location, metadata, previous)
         except StorageFault as fault:

@@ -56,7 +56,8 @@ class Context:
         return View(self.catalog.as_of_reader.at(catalog, self.as_of).tree, self.catalog.reader.store)
 
     def look(self, catalog: str, path: Path, what: str) -> View:
-        """As ``view``, to read the table or view ``path``; raises NotFound if the request may not see it in the past."""
+        """As ``view``, to read the table or view ``path``; raises NotFound if the request may not
+        see it in the past."""
         tree_as_of = self.catalog.as_of_reader.at(catalog, self.as_of)
         if self.as_of is not None:
             self.catalog.as_of_reader.require(tree_as_of, path, what, what)
@@ -64,7 +65,8 @@ class Context:
 
     @contextmanager
     def opening(self, entity: IcebergEntity, what: str) -> Iterator[None]:
-        """Guards the read of a metadata file. One that is missing in the past was purged: raises NotFound."""
+        """Guards the read of a metadata file. One that is missing in the past was purged: raises
+        NotFound."""
         try:
             yield
         except FileMissing:
@@ -78,7 +80,8 @@ class Context:
     def commit_files(
         self, catalog: str, change: ChangeFunction, written: Sequence[str], on_rejected: RejectionHandler | None = None
     ) -> None:
-        """Applies a change that writes metadata files, as ``sweeping``; raises CommitFailed if others kept winning."""
+        """Applies a change that writes metadata files, as ``sweeping``; raises CommitFailed if
+        others kept winning."""
         try:
             with self.sweeping(written):
                 self.commit(catalog, change, on_rejected)
@@ -89,8 +92,8 @@ class Context:
 
     @contextmanager
     def sweeping(self, written: Sequence[str]) -> Iterator[None]:
-        """Deletes the metadata files ``written`` if the change fails. When its outcome is unknown they stay: the HEAD may
-        lead to them (I9)."""
+        """Deletes the metadata files ``written`` if the change fails. When its outcome is unknown
+        they stay: the HEAD may lead to them (I9)."""
         try:
             yield
         except TurnstileError as error:

@@ -70,8 +70,9 @@ class PlanRequest(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class PlannedPage(msgspec.Struct, frozen=True):
-    """Tasks of a scan of ``version``, and the plan task that has more of them, if there are. ``plan_id``: by which the first page is planned again; empty
-    where nothing can be asked for so."""
+    """Tasks of a scan of ``version``, and the plan task that has more of them, if there are.
+    ``plan_id``: by which the first page is planned again; empty where nothing can be asked for so.
+    """
 
     version: int
     tasks: ScanTasks
@@ -124,7 +125,8 @@ class DeltaScans:
     """Loads Delta tables, and plans their scans."""
 
     def __init__(self, world: World, metadata: MetadataStore, planner: Callable[[], ScanPlanner]) -> None:
-        """``planner`` is asked for when a scan is planned: it needs pyarrow, which takes its time to load."""
+        """``planner`` is asked for when a scan is planned: it needs pyarrow, which takes its time
+        to load."""
         self._world, self._metadata, self._planner = world, metadata, planner
 
     def load(self, entity: Table, *, refs_only: bool = False) -> LoadedDelta:
@@ -192,7 +194,8 @@ class DeltaScans:
         return plan_id_of(self._task(entity, request))
 
     def result(self, entity: Table, plan_id: str) -> PlannedPage:
-        """Returns the first tasks of the scan that a plan id stands for. Raises NoSuchPlan, and as ``plan``."""
+        """Returns the first tasks of the scan that a plan id stands for. Raises NoSuchPlan, and as
+        ``plan``."""
         try:
             page = self.resume(entity, plan_id)
         except NoSuchPlanTask:
@@ -219,9 +222,11 @@ class DeltaScans:
         return _PlanTask(head.table_id, version, "", text, request.case_sensitive, after)
 
     def plan_plain_files(self, entity: Table, request: PlanRequest) -> PlannedPage:
-        """Returns a scan as Delta's own planning client reads it: it takes the files of one answer, reads them by the names of the columns, and
-        looks neither at plan tasks nor at delete files (Delta 4.4, ``IcebergRESTCatalogPlanningClient``). Raises as ``plan``, and
-        UnsupportedTable or TooLarge where that would show wrong rows."""
+        """Returns a scan as Delta's own planning client reads it: it takes the files of one answer,
+        reads them by the names of the columns, and looks neither at plan tasks nor at delete files
+        (Delta 4.4, ``IcebergRESTCatalogPlanningClient``). Raises as ``plan``, and UnsupportedTable
+        or TooLarge where that would show wrong rows.
+        """
         head = self.head(entity)
         members = self._metadata.get(head.catalog, head.metadata).metadata
         if (members.get("configuration") or {}).get("delta.columnMapping.mode", "none") != "none":

@@ -22,8 +22,8 @@ from turnstile.store.ports import World
 
 
 class Expiry:
-    """Expires snapshots of tables that ask for it. Any number may run at once, and each may die at any point: it leaves at
-    most a metadata file that nothing names, which gc removes."""
+    """Expires snapshots of tables that ask for it. Any number may run at once, and each may die at
+    any point: it leaves at most a metadata file that nothing names, which gc removes."""
 
     def __init__(self, world: World, committer: Committer, files: MetadataFiles) -> None:
         self._world, self._committer, self._files = world, committer, files

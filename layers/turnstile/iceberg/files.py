@@ -28,11 +28,12 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Ids, LogStorage, Storages
 
 MAX_BYTES: Final = 5_500_000
-"""Bytes of a metadata file, counted as in a response that carries it (``store.core.limits``): about 4.5 MB of a usual one.
-A commit that makes a larger file smaller is accepted."""
+"""Bytes of a metadata file, counted as in a response that carries it (``store.core.limits``): about
+4.5 MB of a usual one. A commit that makes a larger file smaller is accepted."""
 
 READ_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a file that is read, unpacked: more than may be written here, since a server has another limit than a function."""
+"""Bytes of a file that is read, unpacked: more than may be written here, since a server has another
+limit than a function."""
 
 _CACHE_BYTES: Final = 96 * 1024 * 1024
 _DECODED_FACTOR: Final = 6
@@ -50,7 +51,8 @@ class FileAltered(StorageFault):
 
 
 class StoredFile(msgspec.Struct, frozen=True):
-    """A metadata file that was judged: its full path, and the digest of its bytes for the entity that will name it."""
+    """A metadata file that was judged: its full path, and the digest of its bytes for the entity
+    that will name it."""
 
     path: str
     digest: bytes
@@ -58,7 +60,8 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 @contextmanager
 def requested(field: str) -> Iterator[None]:
-    """Says of a bucket that does not exist which member of the request names it. Raises InvalidRequest."""
+    """Says of a bucket that does not exist which member of the request names it. Raises
+    InvalidRequest."""
     try:
         yield
     except MissingBucket as error:
@@ -84,8 +87,10 @@ class MetadataFiles:
         return MAX_BYTES if self._limit is None else self._limit
 
     def table(self, entity: IcebergTable) -> TableMetadata:
-        """Returns the metadata of a table: one read, none when cached. Raises FileMissing or StorageFault if the file cannot
-        be read, and FileAltered if it is not the one that was committed."""
+        """Returns the metadata of a table: one read, none when cached. Raises FileMissing or
+        StorageFault if the file cannot be read, and FileAltered if it is not the one that was
+        committed.
+        """
         content = self._read(entity, metadata.parse)
         assert isinstance(content, TableMetadata)
         return content
@@ -97,8 +102,10 @@ class MetadataFiles:
         return content
 
     def foreign_table(self, path: str) -> tuple[StoredFile, TableMetadata]:
-        """Returns a metadata file that a request names, its path normalised, and its content; raises NotFound,
-        InvalidRequest if it is no path or no table metadata, and TooLarge over ``max_bytes``."""
+        """Returns a metadata file that a request names, its path normalised, and its content;
+        raises NotFound, InvalidRequest if it is no path or no table metadata, and TooLarge over
+        ``max_bytes``.
+        """
         file, raw = self._foreign(path)
         parsed = metadata.parse(raw)
         size = response_size(metadata.document(parsed))  # its writer may escape other characters
@@ -108,7 +115,8 @@ class MetadataFiles:
         return file, parsed
 
     def foreign_view(self, path: str) -> ViewMetadata:
-        """Returns the content of a view's metadata file that a request names; raises as ``foreign_table``."""
+        """Returns the content of a view's metadata file that a request names; raises as
+        ``foreign_table``."""
         return view_metadata.parse(self._foreign(path)[1])
 
     def _foreign(self, path: str) -> tuple[StoredFile, bytes]:
@@ -147,9 +155,10 @@ class MetadataFiles:
     ) -> StoredFile:
         """Writes ``content`` below ``location``. Nothing names the file yet.
 
-        A file of this name that has these bytes is the same one: the answer to an earlier attempt of this very write was lost.
-        Raises TooLarge over ``max_bytes``, unless it is smaller than the file of ``previous`` that it replaces; StorageFault
-        when storage did not respond: perhaps there is a file now that nothing names.
+        A file of this name that has these bytes is the same one: the answer to an earlier attempt
+        of this very write was lost. Raises TooLarge over ``max_bytes``, unless it is smaller than
+        the file of ``previous`` that it replaces; StorageFault when storage did not respond:
+        perhaps there is a file now that nothing names.
         """
         raw = self.encode(content, previous)
         number = _number(previous.metadata) + 1 if previous is not None else 0
@@ -162,8 +171,8 @@ class MetadataFiles:
         return file
 
     def make_folder(self, location: str) -> None:
-        """Makes the folder of metadata files below a location of a file system: DuckDB writes its manifests there before there is
-        a table, and makes no folder. Elsewhere there are none."""
+        """Makes the folder of metadata files below a location of a file system: DuckDB writes its
+        manifests there before there is a table, and makes no folder. Elsewhere there are none."""
         if location.startswith("file:"):
             self._storages.open(location).put_if_absent("metadata/.turnstile-staged", b"")
 

@@ -1,6 +1,8 @@
-"""Lists namespaces, tables and views: in pages of the HEAD that the first page read, or all at once.
+"""Lists namespaces, tables and views: in pages of the HEAD that the first page read, or all at
+once.
 
-Without ``pageToken`` the specification requires everything in one response; with it, even empty, pages.
+Without ``pageToken`` the specification requires everything in one response; with it, even empty,
+pages.
 """
 
 from __future__ import annotations
@@ -42,14 +44,15 @@ class Listing:
         self._catalog, self._as_of = context.catalog, context.as_of
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
-        """Returns names of a kind, at most ``size`` in a page; in the present, Delta tables are among Iceberg tables. One request when warm, and one for each ``BATCH_GET_MAX``
-        entities that are not cached.
+        """Returns names of a kind, at most ``size`` in a page; in the present, Delta tables are
+        among Iceberg tables. One request when warm, and one for each ``BATCH_GET_MAX`` entities
+        that are not cached.
 
         Args:
             token: None for everything; empty for the first page; else of the page before.
 
-        Raises NotFound; InvalidRequest for a token that is damaged, expired or of another listing, or a size below 1;
-        TooLarge if everything was requested, and does not fit a response.
+        Raises NotFound; InvalidRequest for a token that is damaged, expired or of another listing,
+        or a size below 1; TooLarge if everything was requested, and does not fit a response.
         """
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
@@ -79,7 +82,8 @@ class Listing:
     def _visible(
         self, view: View, as_of: TreeAsOf, parent: Path, kind: str, after: str
     ) -> Iterator[tuple[str, Entity]]:
-        """Children that the principal may see, with their keys, by the rights of the present tree (I12)."""
+        """Children that the principal may see, with their keys, by the rights of the present tree
+        (I12)."""
         children, authorizer = view.tree.children(parent, kind, after), self._catalog.reader.authorizer
         if kind == ICEBERG_TABLE and self._as_of is None:
             children = heapq.merge(children, view.tree.children(parent, TABLE, after), key=lambda item: item[0])

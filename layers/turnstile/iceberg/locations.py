@@ -43,8 +43,10 @@ class NotOffered(TurnstileError):
 
 
 class LocationClaim(msgspec.Struct, frozen=True):
-    """A location for a table or view to be created: chosen by the catalog (``managed``) or not, and the refs key of its
-    ``staging`` row, if it has one. ``written`` is how the request wrote it, where metadata keep that (``file:/path``)."""
+    """A location for a table or view to be created: chosen by the catalog (``managed``) or not, and
+    the refs key of its ``staging`` row, if it has one. ``written`` is how the request wrote it,
+    where metadata keep that (``file:/path``).
+    """
 
     table_id: str
     location: str
@@ -59,8 +61,10 @@ class LocationClaim(msgspec.Struct, frozen=True):
 
 
 class LocationClaims:
-    """Finds locations, and computes the writes that claim, release and purge them. ``elsewhere`` raises PermissionDenied when
-    the request may not use locations that the catalog did not choose (I12)."""
+    """Finds locations, and computes the writes that claim, release and purge them. ``elsewhere``
+    raises PermissionDenied when the request may not use locations that the catalog did not choose
+    (I12).
+    """
 
     def __init__(self, catalog: CatalogServices, elsewhere: Callable[[], None]) -> None:
         self._catalog, self._world, self._elsewhere = catalog, catalog.world, elsewhere
@@ -82,8 +86,10 @@ class LocationClaims:
         return results[0]
 
     def served(self, location: str, field: str = "location") -> str:
-        """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its scheme: S3's, and that of the
-        lake root. So ``file:`` leads to the server's own disk only where the lake is there."""
+        """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its
+        scheme: S3's, and that of the lake root. So ``file:`` leads to the server's own disk only
+        where the lake is there.
+        """
         location = normalise(location)
         schemes = {"s3", normalise(self._catalog.lake_root).partition(":")[0]}
         if location.partition(":")[0] not in schemes:
@@ -95,7 +101,8 @@ class LocationClaims:
         return location
 
     def requested(self, table_id: str, location: str) -> LocationClaim:
-        """Returns a location that the request names. One read, and once for each catalog the claim of the lake root.
+        """Returns a location that the request names. One read, and once for each catalog the claim
+        of the lake root.
 
         Raises:
             PermissionDenied: the principal may not choose locations.
@@ -113,8 +120,10 @@ class LocationClaims:
         return LocationClaim(table_id, location, False, written=written)
 
     def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
-        """Returns where a commit creates its table: the location that was staged for it, or one that it chooses. Raises
-        CommitFailed if the first was used, or is of another catalog; PermissionDenied if of another principal (I12)."""
+        """Returns where a commit creates its table: the location that was staged for it, or one
+        that it chooses. Raises CommitFailed if the first was used, or is of another catalog;
+        PermissionDenied if of another principal (I12).
+        """
         key = self._world.space.staging(table_id)
         row = self._world.refs.read(key)
         if row is None or row["location"] != normalise(location):
@@ -125,8 +134,10 @@ class LocationClaims:
         return LocationClaim(table_id, row["location"], True, key)
 
     def registered(self, table_id: str, location: str) -> LocationClaim:
-        """Returns the location of an existing table: outside the lake root (raises as ``requested``), or chosen by the catalog
-        for this very uuid and left by a drop without a purge (raises InvalidRequest)."""
+        """Returns the location of an existing table: outside the lake root (raises as
+        ``requested``), or chosen by the catalog for this very uuid and left by a drop without a
+        purge (raises InvalidRequest).
+        """
         location, root = normalise(location), normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
             return self.requested(table_id, location)
@@ -139,8 +150,9 @@ class LocationClaims:
         return LocationClaim(table_id, location, True)
 
     def claim(self, claim: LocationClaim, catalog: str, now_ms: int) -> list[Write]:
-        """Returns the writes of the transaction that creates a table or view there. One read unless managed; raises
-        StateConflict (``LocationOwned``) if the location overlaps another table's."""
+        """Returns the writes of the transaction that creates a table or view there. One read unless
+        managed; raises StateConflict (``LocationOwned``) if the location overlaps another table's.
+        """
         space, table_id = self._world.space, claim.table_id
         if claim.managed:
             is_first = bool(claim.staging)  # chosen for this uuid, and used once
@@ -150,14 +162,16 @@ class LocationClaims:
         return claim_writes(space, claim.location, rows, table_id=table_id, catalog=catalog, now=now_ms)
 
     def release(self, entity: IcebergEntity) -> list[Write]:
-        """Returns the writes of a drop that keeps the files: the location has no owner any more. One read; raises
-        StateConflict (``TableHasClones``) if it must keep one."""
+        """Returns the writes of a drop that keeps the files: the location has no owner any more.
+        One read; raises StateConflict (``TableHasClones``) if it must keep one."""
         rows = self._world.refs.read_many(keys_above(self._world.space, entity.location))
         return release_writes(self._world.space, entity.location, entity.table_id, rows)
 
     def purge(self, entity: IcebergEntity, catalog: str, path: Path, now_ms: int) -> list[Write]:
-        """Returns the writes of a drop with the files: a tombstone like that of a dropped Delta table, which owns the
-        location until gc has emptied it. Raises NotOffered if the catalog did not choose it: other files may be there."""
+        """Returns the writes of a drop with the files: a tombstone like that of a dropped Delta
+        table, which owns the location until gc has emptied it. Raises NotOffered if the catalog did
+        not choose it: other files may be there.
+        """
         if not entity.managed:
             raise NotOffered(
                 f"'{dotted(catalog, *path)}' lies where Turnstile did not put it, so its files are not purged",
@@ -190,7 +204,8 @@ class LocationClaims:
 
 
 def check_paths(properties: dict[str, str], location: str) -> None:
-    """Raises InvalidRequest unless writers put all files below ``location``: no purge would find a file elsewhere."""
+    """Raises InvalidRequest unless writers put all files below ``location``: no purge would find a
+    file elsewhere."""
     for name in PATHS:
         path = properties.get(name)
         if path is not None and not normalise(path).startswith(f"{location}/"):

@@ -31,7 +31,8 @@ REMEDY: Final = "run the whole write again, with new data files; the present one
 class ManifestLists:
     """Looks at the manifest lists of a commit.
 
-    Lists outside of the table's location are not looked at: gc removes nothing there, and the service may have no rights.
+    Lists outside of the table's location are not looked at: gc removes nothing there, and the
+    service may have no rights.
     """
 
     def __init__(self, storages: Storages, clock: Clock, unnamed_ms: int) -> None:
@@ -39,7 +40,8 @@ class ManifestLists:
         self._storages, self._clock, self._unnamed_ms = storages, clock, unnamed_ms
 
     def require(self, base: TableMetadata, updates: Sequence[u.TableUpdate]) -> None:
-        """Raises InvalidRequest unless all lists that ``updates`` bring to ``base`` can be relied on: one request each."""
+        """Raises InvalidRequest unless all lists that ``updates`` bring to ``base`` can be relied
+        on: one request each."""
         for update in updates:
             if isinstance(update, u.AddSnapshot) and base.snapshot(update.snapshot.snapshot_id) is None:
                 path = update.snapshot.manifest_list
@@ -48,7 +50,8 @@ class ManifestLists:
                     self.judge(base, path, self._storages.open(folder).stat(name))
 
     def judge(self, base: TableMetadata, path: str, file: Stat | None) -> None:
-        """As ``require``, of one list that was read: ``file`` as storage knows it, None where it is gone."""
+        """As ``require``, of one list that was read: ``file`` as storage knows it, None where it is
+        gone."""
         if file is None:
             raise InvalidRequest(f"the manifest list {path} is not there", field="updates", remedy=REMEDY)
         age_ms = self._clock.now_ms() - file.modified_ms

@@ -71,7 +71,8 @@ class _Reader:
         self._storages = storages
 
     def listed(self, metadata: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
-        """The records of a manifest list; raises InvalidRequest if one has members that would be lost, or lacks some."""
+        """The records of a manifest list; raises InvalidRequest if one has members that would be
+        lost, or lacks some."""
         listed = avro.read(self.read(metadata, snapshot.manifest_list, MAX_LIST_BYTES))
         for entry in listed:
             complete = all(entry.get(id) is not None for id in manifests.REQUIRED)
@@ -92,17 +93,19 @@ class _Reader:
 
 
 class ManifestRewrite:
-    """Puts manifests of tables together that ask for it. Any number may run at once, and each may die at any point: it leaves
-    at most files that nothing names, which gc removes."""
+    """Puts manifests of tables together that ask for it. Any number may run at once, and each may
+    die at any point: it leaves at most files that nothing names, which gc removes."""
 
     def __init__(self, world: World, committer: Committer, files: MetadataFiles) -> None:
         self._world, self._committer, self._files = world, committer, files
         self._reader = _Reader(world.storages)
 
     def due(self, table: IcebergTable) -> tuple[str, ...]:
-        """Returns the paths of the manifests of ``table`` that are to be put together; none if it does not ask for it, or too few are
-        small. Changes nothing. Reads the metadata and the manifest list. Raises as ``MetadataFiles.table``, and InvalidRequest
-        for a property that is no number, or a manifest list that cannot be read or is not there."""
+        """Returns the paths of the manifests of ``table`` that are to be put together; none if it
+        does not ask for it, or too few are small. Changes nothing. Reads the metadata and the
+        manifest list. Raises as ``MetadataFiles.table``, and InvalidRequest for a property that is
+        no number, or a manifest list that cannot be read or is not there.
+        """
         metadata = self._files.table(table)
         current = _current(metadata)
         if current is None:
@@ -178,7 +181,8 @@ class _Run:
         return Edit(f"rewrite manifests of {dotted(*self._path)}"[:200], put={self._path: entity})
 
     def _manifests(self, metadata: TableMetadata, listed: list[avro.Record]) -> _Written:
-        """The manifests of an earlier attempt, if they still stand for manifests of the list; else new ones."""
+        """The manifests of an earlier attempt, if they still stand for manifests of the list; else
+        new ones."""
         if self._written is not None and self._written.sources <= {entry[manifests.PATH] for entry in listed}:
             return self._written
         snapshot_id = (int(self._world.ids.uuid().replace("-", ""), 16) >> 66) + 1

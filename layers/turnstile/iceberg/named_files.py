@@ -44,7 +44,8 @@ class IcebergFiles:
         *,
         until_ms: int | None = None,
     ) -> FilesLooked:
-        """Looks at files of the current snapshot, or of the one that ``after``, the ``next`` of the call before, is of.
+        """Looks at files of the current snapshot, or of the one that ``after``, the ``next`` of the
+        call before, is of.
 
         Args:
             reload: returns the table as it is now.
@@ -78,7 +79,8 @@ class _Files:
         self._look, self._snapshot = look, snapshot
 
     def take(self, manifest: int, entry: int) -> tuple[int, int] | None:
-        """Looks at files from an entry of a manifest on; returns where the next call goes on, None at the end."""
+        """Looks at files from an entry of a manifest on; returns where the next call goes on, None
+        at the end."""
         listed = self._listed()
         for at in range(manifest, len(listed)):
             end = self._look.take(self._placed(listed[at], entry if at == manifest else 0), entry)

@@ -22,7 +22,8 @@ from typing import Final, Generic, TypeVar
 from turnstile.store.core.errors import Throttled
 
 WAIT_S: Final = 10.0
-"""How long one request waits for its plan: clients' own limits are longer, and so is that of a request on Lambda."""
+"""How long one request waits for its plan: clients' own limits are longer, and so is that of a
+request on Lambda."""
 RUNNING: Final = 4
 """Plans that are under way at once; others are put off."""
 KEPT: Final = 32

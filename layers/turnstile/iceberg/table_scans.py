@@ -1,12 +1,15 @@
 """Scans of Iceberg tables, planned from their manifests (ADR 45).
 
     scans = TableScans(storages)
-    first = scans.plan(entity, metadata, roots, request)    # a page of tasks, and the plan task that has the rest
+    first = scans.plan(entity, metadata, roots, request)    # a page of tasks, and the plan task
+                                                            that has the rest
     more = scans.resume(entity, metadata, roots, first.plan_task)
 
-Nothing is kept for a scan (ADR 44): a plan task says which snapshot is planned, by which filter, and at which entry of which manifest it goes on.
-Manifests never change, so any server answers any request of a scan. One request reads the manifest list, the manifests of delete files,
-and as many of data files as it takes for a page, at most ``MANIFESTS``: files of one manifest's block are in memory at a time.
+Nothing is kept for a scan (ADR 44): a plan task says which snapshot is planned, by which filter,
+and at which entry of which manifest it goes on. Manifests never change, so any server answers any
+request of a scan. One request reads the manifest list, the manifests of delete files, and as many
+of data files as it takes for a page, at most ``MANIFESTS``: files of one manifest's block are in
+memory at a time.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ _NOT_READ: Final = frozenset(range(108, 131)) | {manifests.NAN_COUNTS}
 
 
 class _Task(msgspec.Struct, frozen=True, array_like=True):
-    """Where a scan goes on: at entry ``entry`` of the manifest ``manifest`` of the ``unit``-th snapshot that is read."""
+    """Where a scan goes on: at entry ``entry`` of the manifest ``manifest`` of the ``unit``-th
+    snapshot that is read."""
 
     table_id: str
     snapshot_id: int
@@ -121,7 +125,8 @@ class TableScans:
         return msgspec.structs.replace(page, plan_id=plan_id_of(task) or "")
 
     def result(self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], plan_id: str) -> PlannedPage:
-        """Returns the first tasks of the scan that a plan id stands for. Raises NoSuchPlan, also when its snapshot has expired, and as ``plan``."""
+        """Returns the first tasks of the scan that a plan id stands for. Raises NoSuchPlan, also
+        when its snapshot has expired, and as ``plan``."""
         try:
             page = self.resume(entity, metadata, roots, plan_id)
         except NoSuchPlanTask:
@@ -131,7 +136,8 @@ class TableScans:
     def resume(
         self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], plan_task: str
     ) -> PlannedPage:
-        """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, also when its snapshot has expired, and as ``plan``."""
+        """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, also when its
+        snapshot has expired, and as ``plan``."""
         try:
             task = unseal(plan_task, _TASK, "plan task", characters=TASK_CHARACTERS)
         except Damaged as error:
@@ -188,7 +194,8 @@ class _Scan:
         return PlannedPage(self._task.snapshot_id, tasks, None if rest is None else self._sealed(rest))
 
     def _files(self, deletes: DeleteFiles) -> Iterator[tuple[tuple[int, int, int], ContentFile | None]]:
-        """The data files that may match, each with its place; and without one the place where the next answer begins."""
+        """The data files that may match, each with its place; and without one the place where the
+        next answer begins."""
         task, read, looked = self._task, 0, 0
         for unit in range(task.unit, len(self._units)):
             snapshot = self._units[unit]
@@ -213,7 +220,8 @@ class _Scan:
                         yield (unit, at, number), file
 
     def _manifests(self, snapshot: Snapshot) -> Iterator[dict[int, Any]]:
-        """The records of a snapshot's manifest list; in format version 1 there may be none, only paths."""
+        """The records of a snapshot's manifest list; in format version 1 there may be none, only
+        paths."""
         if snapshot.key_id is not None:
             raise unserved(f"snapshot {snapshot.snapshot_id} is encrypted")
         if not snapshot.manifest_list:
@@ -229,7 +237,8 @@ class _Scan:
             yield record
 
     def _is_looked_at(self, manifest: dict[int, Any], snapshot: Snapshot) -> bool:
-        """Whether a manifest has data files that may match; of appended files, only the snapshot's own manifests have them."""
+        """Whether a manifest has data files that may match; of appended files, only the snapshot's
+        own manifests have them."""
         if manifest.get(manifests.CONTENT):
             return False
         if self._task.after is not None and manifest.get(manifests.ADDED_SNAPSHOT) != snapshot.snapshot_id:
@@ -264,7 +273,8 @@ class _Scan:
         return self._records(manifest[manifests.PATH], self._wanted)
 
     def _records(self, path: str, wanted: Container[int]) -> Iterator[dict[int, Any]]:
-        """The records of a manifest or manifest list. Raises UnsupportedTable, which names the file, if it cannot be read."""
+        """The records of a manifest or manifest list. Raises UnsupportedTable, which names the
+        file, if it cannot be read."""
         try:
             yield from avro.select(self._read(path), wanted)
         except avro.Unreadable as error:
@@ -301,7 +311,8 @@ class _ListWanted:
 
 
 def _end(metadata: TableMetadata, request: PlanRequest) -> int | None:
-    """The snapshot that is planned; None if the table has none. Raises InvalidRequest for a contradiction."""
+    """The snapshot that is planned; None if the table has none. Raises InvalidRequest for a
+    contradiction."""
     start, end = request.start_snapshot_id, request.end_snapshot_id
     if (start is None) != (end is None) or (start is not None and request.snapshot_id is not None):
         problem = "a scan is of snapshot-id, or from start-snapshot-id to end-snapshot-id"
@@ -320,8 +331,10 @@ def _snapshot(metadata: TableMetadata, id: int, field: str) -> Snapshot:
 
 
 def _appended(metadata: TableMetadata, end: Snapshot, start: int) -> list[Snapshot]:
-    """The snapshots after ``start`` up to ``end`` that append, oldest first: as Java's incremental scans, others are passed over.
-    Raises InvalidRequest unless ``start`` is an ancestor of ``end``, or ``end``."""
+    """The snapshots after ``start`` up to ``end`` that append, oldest first: as Java's incremental
+    scans, others are passed over. Raises InvalidRequest unless ``start`` is an ancestor of ``end``,
+    or ``end``.
+    """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     ancestors: list[Snapshot] = []
     at: Snapshot | None = end

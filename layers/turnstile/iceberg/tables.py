@@ -1,4 +1,5 @@
-"""Tables by name: find, load, create, register; and rename and drop, for views as well. Commits are in ``commits``."""
+"""Tables by name: find, load, create, register; and rename and drop, for views as well. Commits are
+in ``commits``."""
 
 from __future__ import annotations
 
@@ -67,12 +68,13 @@ class Tables:
         self._world, self._files, self._locations = context.world, context.files, context.locations
 
     def load(self, catalog: str, path: Path) -> LoadedTable:
-        """Returns a table as the request reads it: one request when warm; cold also the tree, the entity and the metadata
-        file. Raises NotFound."""
+        """Returns a table as the request reads it: one request when warm; cold also the tree, the
+        entity and the metadata file. Raises NotFound."""
         return self.open(self.find(catalog, path))
 
     def open(self, entity: IcebergTable) -> LoadedTable:
-        """Returns a table with its metadata: one read, none when cached; raises as ``Context.opening``."""
+        """Returns a table with its metadata: one read, none when cached; raises as
+        ``Context.opening``."""
         with self._context.opening(entity, "table"):
             return LoadedTable(entity, self._files.table(entity))
 
@@ -81,7 +83,8 @@ class Tables:
         return entity_at(self._context.look(catalog, path, "table"), path, IcebergTable)
 
     def find_any(self, catalog: str, path: Path) -> IcebergTable | Table:
-        """As ``find``; or of a Delta table, in the present: of the past, only Iceberg tables are served. Raises NotFound."""
+        """As ``find``; or of a Delta table, in the present: of the past, only Iceberg tables are
+        served. Raises NotFound."""
         view = self._context.look(catalog, path, "table")
         entry = view.tree.find(path)
         entity = view.entity(entry.obj) if entry is not None else None
@@ -93,8 +96,10 @@ class Tables:
         return entity
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
-        """Creates an empty table; with ``stage_create`` only its location and metadata, for a commit to create it. Raises
-        InvalidRequest, NotFound, AlreadyExists, and StateConflict (``LocationOwned``)."""
+        """Creates an empty table; with ``stage_create`` only its location and metadata, for a
+        commit to create it. Raises InvalidRequest, NotFound, AlreadyExists, and StateConflict
+        (``LocationOwned``).
+        """
         path = (*namespace, check_name(request.name, "name"))
         new_metadata = partial(self._new_metadata, request)
         if request.location is None:
@@ -111,11 +116,12 @@ class Tables:
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file.path]), metadata)
 
     def register(self, catalog: str, path: Path, metadata_location: str, *, overwrite: bool = False) -> LoadedTable:
-        """Adds a table that exists in storage, by its metadata file. No file is written or deleted. With ``overwrite`` a table that
-        has the name is dropped without a purge in the same change, or, if the file is of this very table, goes on from it.
+        """Adds a table that exists in storage, by its metadata file. No file is written or deleted.
+        With ``overwrite`` a table that has the name is dropped without a purge in the same change,
+        or, if the file is of this very table, goes on from it.
 
-        Raises as ``create``, and PermissionDenied if the principal may not use files that belong to no table. LocationOwned:
-        another table has the location, or this one has another name.
+        Raises as ``create``, and PermissionDenied if the principal may not use files that belong to
+        no table. LocationOwned: another table has the location, or this one has another name.
         """
         path = (*path[:-1], check_name(path[-1], "name"))
         replaced = self._table_to_replace(self._context.view(catalog), path) if overwrite else None
@@ -141,8 +147,10 @@ class Tables:
         return entity
 
     def _replace(self, catalog: str, path: Path, file: StoredFile, metadata: TableMetadata) -> IcebergTable:
-        """Puts the registered table ``metadata`` in the place of the one at ``path``. Raises as ``register``, NotFound if that
-        was dropped meanwhile, and StateConflict (``TableHasClones``) as a drop."""
+        """Puts the registered table ``metadata`` in the place of the one at ``path``. Raises as
+        ``register``, NotFound if that was dropped meanwhile, and StateConflict (``TableHasClones``)
+        as a drop.
+        """
         added: list[IcebergTable] = []
 
         def change(view: View) -> Edit:
@@ -167,8 +175,10 @@ class Tables:
         return added[0]
 
     def rename(self, catalog: str, source: Path, target: Path, kind: type[IcebergEntity] = IcebergTable) -> None:
-        """Gives a table or a view another name, perhaps in another namespace of the catalog. Two requests and one swap of
-        the HEAD. Raises NotFound, also for the namespace to move to, and AlreadyExists."""
+        """Gives a table or a view another name, perhaps in another namespace of the catalog. Two
+        requests and one swap of the HEAD. Raises NotFound, also for the namespace to move to, and
+        AlreadyExists.
+        """
         same = key_of(source) == key_of(target)
 
         def change(view: View) -> Edit | None:
@@ -189,9 +199,11 @@ class Tables:
         self._context.commit(catalog, change)
 
     def drop(self, kind: type[E], catalog: str, path: Path, *, purge: bool) -> E:
-        """Drops a table or a view, and returns its entity. Without ``purge`` its files stay; otherwise gc removes them
-        after the grace period. Raises NotFound; with ``purge`` as ``LocationClaims.purge``, and StateConflict
-        (``LocationOwned``) if another table's HEAD has its uuid; without as ``LocationClaims.release``."""
+        """Drops a table or a view, and returns its entity. Without ``purge`` its files stay;
+        otherwise gc removes them after the grace period. Raises NotFound; with ``purge`` as
+        ``LocationClaims.purge``, and StateConflict (``LocationOwned``) if another table's HEAD has
+        its uuid; without as ``LocationClaims.release``.
+        """
         dropped: list[E] = []
 
         def change(view: View) -> Edit:
@@ -211,8 +223,8 @@ class Tables:
     def add(
         self, kind: type[E], catalog: str, path: Path, claim: LocationClaim, file: StoredFile, *, written: list[str]
     ) -> E:
-        """Gives a new table or view with the metadata ``file`` its name and location in one transaction; raises as ``create``.
-        The files ``written`` are deleted when that fails."""
+        """Gives a new table or view with the metadata ``file`` its name and location in one
+        transaction; raises as ``create``. The files ``written`` are deleted when that fails."""
         now_ms = self._world.clock.now_ms()
         entity = self._entity(kind, path[-1], claim, file, now_ms)
 
@@ -232,8 +244,8 @@ class Tables:
     def place(
         self, kind: type[IcebergEntity], catalog: str, path: Path, make: Callable[[LocationClaim], T]
     ) -> tuple[LocationClaim, T]:
-        """Returns a location for a new table or view, and its metadata, which ``make`` returns for it; raises as
-        ``LocationClaims.choose``."""
+        """Returns a location for a new table or view, and its metadata, which ``make`` returns for
+        it; raises as ``LocationClaims.choose``."""
         try:
             return self._locations.choose(catalog, path[:-1], path[-1], self._context.principal, make)
         except AlreadyExists as error:
@@ -264,8 +276,8 @@ def _word(kind: type[E]) -> str:
 
 
 def already_exists(wanted: str, path: Path, existing: str, field: str = "name") -> AlreadyExists:
-    """Returns the refusal to make an entry of kind ``wanted`` at ``path``, where one of kind ``existing`` is, in the words of
-    Java's catalogs."""
+    """Returns the refusal to make an entry of kind ``wanted`` at ``path``, where one of kind
+    ``existing`` is, in the words of Java's catalogs."""
     same = "" if wanted == existing else "with same name "
     return _taken(f"{_WORDS[existing]} {same}already exists: {dotted(*path)}", field)
 
@@ -275,9 +287,11 @@ def _taken(message: str, field: str) -> AlreadyExists:
 
 
 def entity_at(view: View, path: Path, kind: type[E]) -> E:
-    """Returns the table or view at ``path``. Raises NotFound of the table, also when its namespace is missing: for a name
-    that ends in ``branch_...`` Spark looks for a namespace called like the table, and goes on only with this refusal. Raises
-    UnsupportedTable for a Delta table, which can be loaded, where a table is looked for."""
+    """Returns the table or view at ``path``. Raises NotFound of the table, also when its namespace
+    is missing: for a name that ends in ``branch_...`` Spark looks for a namespace called like the
+    table, and goes on only with this refusal. Raises UnsupportedTable for a Delta table, which can
+    be loaded, where a table is looked for.
+    """
     entry = view.tree.find(path)
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, kind):
@@ -289,7 +303,8 @@ def entity_at(view: View, path: Path, kind: type[E]) -> E:
 
 
 def check_free(view: View, path: Path, kind: type[E]) -> None:
-    """Raises NotFound unless the namespace of ``path`` exists, and AlreadyExists if something has its name."""
+    """Raises NotFound unless the namespace of ``path`` exists, and AlreadyExists if something has
+    its name."""
     view.tree.parent(path[:-1])
     entry = view.tree.find(path)
     if entry is not None:
@@ -297,7 +312,8 @@ def check_free(view: View, path: Path, kind: type[E]) -> None:
 
 
 def claim_rejected(claim: LocationClaim) -> RejectionHandler:
-    """Handles rejected writes of ``LocationClaims.claim``: a chosen location is claimed once; others are read again."""
+    """Handles rejected writes of ``LocationClaims.claim``: a chosen location is claimed once;
+    others are read again."""
 
     def rejected(failed: Mapping[int, Row | None]) -> None:
         if claim.managed and failed:

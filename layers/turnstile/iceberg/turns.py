@@ -1,8 +1,9 @@
 """Turns of commits that rewrite an Iceberg table, beside appends. Pure.
 
-A delete or an overwrite is computed from all rows, so it cannot be merged (``append_merger``), and loses against each append that
-comes while its writer works. After a lost attempt the table's entity says that a rewrite has its turn: appends wait until one was
-committed, ``TURN_MS`` at most. No other turn begins until as long a rest is over, unless the rewrite was committed.
+A delete or an overwrite is computed from all rows, so it cannot be merged (``append_merger``), and
+loses against each append that comes while its writer works. After a lost attempt the table's entity
+says that a rewrite has its turn: appends wait until one was committed, ``TURN_MS`` at most. No
+other turn begins until as long a rest is over, unless the rewrite was committed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def rewrites(updates: Sequence[u.TableUpdate]) -> bool:
 
 
 def begins(table: IcebergTable, now_ms: int) -> bool:
-    """Whether a rewrite of ``table`` that lost now gets a turn: none is, or was lately. One that is further ahead than a turn takes was
-    written by a clock that is ahead, and counts for nothing."""
+    """Whether a rewrite of ``table`` that lost now gets a turn: none is, or was lately. One that is
+    further ahead than a turn takes was written by a clock that is ahead, and counts for nothing."""
     return not table.turn_until - TURN_MS <= now_ms < table.turn_until + TURN_MS
 
 

@@ -1,7 +1,8 @@
 """Views: create, load, replace, register, drop. Renaming is as for tables.
 
-The location in a view's metadata is a text that clients may set: nothing but metadata files belongs to a view, and these
-are where the catalog chooses, or at the ``write.metadata.path`` that the view was created with.
+The location in a view's metadata is a text that clients may set: nothing but metadata files belongs
+to a view, and these are where the catalog chooses, or at the ``write.metadata.path`` that the view
+was created with.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Views:
             return LoadedView(entity, self._files.view(entity))
 
     def create(self, catalog: str, namespace: Path, request: CreateView) -> LoadedView:
-        """Creates a view. Raises InvalidRequest, NotFound and AlreadyExists; for ``write.metadata.path`` as
-        ``LocationClaims.requested``."""
+        """Creates a view. Raises InvalidRequest, NotFound and AlreadyExists; for
+        ``write.metadata.path`` as ``LocationClaims.requested``."""
         path = (*namespace, check_name(request.name, "name"))
         if request.location is not None:
             normalise(request.location)
@@ -91,9 +92,10 @@ class Views:
         return self._add(catalog, path, new_metadata, request.properties.get(METADATA_PATH))
 
     def register(self, catalog: str, path: Path, metadata_location: str) -> LoadedView:
-        """Creates a view with the content of a metadata file, which is only read: the view has a uuid, a location and files of
-        its own. Raises as ``create``, NotFound for the file, and PermissionDenied if the principal may not use files that
-        belong to no view."""
+        """Creates a view with the content of a metadata file, which is only read: the view has a
+        uuid, a location and files of its own. Raises as ``create``, NotFound for the file, and
+        PermissionDenied if the principal may not use files that belong to no view.
+        """
         path = (*path[:-1], check_name(path[-1], "name"))
         check_free(self._context.view(catalog), path, IcebergView)
         self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
@@ -153,7 +155,8 @@ class Views:
         return latest[0]
 
     def drop(self, catalog: str, path: Path) -> None:
-        """Drops a view: gc removes its files after the grace period if the catalog chose their location, else they stay."""
+        """Drops a view: gc removes its files after the grace period if the catalog chose their
+        location, else they stay."""
         managed = self.find(catalog, path).managed
         Tables(self._context).drop(IcebergView, catalog, path, purge=managed)
 

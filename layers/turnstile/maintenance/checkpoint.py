@@ -193,8 +193,8 @@ def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkee
 
 
 def write_pointer(storage: LogStorage, written: WrittenCheckpoint) -> bool:
-    """Makes ``_last_checkpoint`` lead to a checkpoint, unless it leads to a newer one; returns whether it does now. It is a
-    hint: readers look for newer checkpoints, and do without it."""
+    """Makes ``_last_checkpoint`` lead to a checkpoint, unless it leads to a newer one; returns
+    whether it does now. It is a hint: readers look for newer checkpoints, and do without it."""
     file = storage.read(POINTER, POINTER_BYTES)
     pointed = pointed_version(file[0]) if file is not None else None
     if pointed is not None and pointed > written.version:

@@ -100,7 +100,8 @@ class FileColumns:
         return pa.StructArray.from_arrays(columns, fields=list(self.add))
 
     def removes(self, chunk: Rows | Columns, keeps: Callable[[int | None], bool]) -> pa.StructArray | None:
-        """Returns the tombstones of ``chunk`` that are kept, asked by the time of their deletion; None for none."""
+        """Returns the tombstones of ``chunk`` that are kept, asked by the time of their deletion;
+        None for none."""
         if isinstance(chunk, Rows):
             kept = [remove for remove in chunk.removes if keeps(remove.deletionTimestamp)]
             return self._array(kept, self.remove) if kept else None

@@ -48,8 +48,10 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """File actions that were read from Parquet: arrays of structs without nulls; None for none. The structs have the members
-    that the file has: ``stats``, ``stats_parsed`` where there is no ``stats``, or none."""
+    """File actions that were read from Parquet: arrays of structs without nulls; None for none. The
+    structs have the members that the file has: ``stats``, ``stats_parsed`` where there is no
+    ``stats``, or none.
+    """
 
     adds: pa.StructArray | None
     removes: pa.StructArray | None
@@ -91,7 +93,8 @@ def actions_of_file(storage: LogStorage, path: str, where: str) -> Iterator[tupl
 
 
 def actions_of_line(line: bytes, where: str) -> tuple[Add | None, Remove | None]:
-    """The ``add`` or ``remove`` action of a line of a log; neither if it has another one. Raises UnsupportedTable."""
+    """The ``add`` or ``remove`` action of a line of a log; neither if it has another one. Raises
+    UnsupportedTable."""
     try:
         action = _LINE.decode(line)
     except (*NOT_JSON, msgspec.ValidationError) as error:

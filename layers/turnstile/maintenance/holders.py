@@ -26,7 +26,8 @@ SKEW_MS: Final = 60_000
 """How far apart the clocks of servers may be."""
 
 MARGIN_MS: Final = 3_600_000
-"""Longer than a change of a catalog may be under way plus the difference between clocks, as gc's (``gc.core.SETTLED_MS``)."""
+"""Longer than a change of a catalog may be under way plus the difference between clocks, as gc's
+(``gc.core.SETTLED_MS``)."""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -63,7 +64,8 @@ def holders_of(head: TableHead, tree: Tree | None, store: CatalogStore, owner: L
 
 
 def snapshots_with(head: TableHead, tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
-    """The named snapshots that show the table: it is among the versions that were recorded, or none were and it was there then."""
+    """The named snapshots that show the table: it is among the versions that were recorded, or none
+    were and it was there then."""
     dropped_us = (head.changed_at + MARGIN_MS) * 1000 if head.state == DROPPED else None
     for _, entry in tree.index.iterate(*SNAPSHOTS):
         snapshot = store.entity(tree.catalog, entry.obj)

@@ -79,13 +79,14 @@ class Holds:
         return seen_one(self._world, TableHead.from_row(row))
 
     def hold(self, table_id: str, holder: str, principal: str, *, first: int, last: int | None, ttl_ms: int) -> Pin:
-        """Registers a reader, or renews it: ``holder`` of the same ``principal`` then has these versions and this time. Two reads, one
-        write. Returns the pin.
+        """Registers a reader, or renews it: ``holder`` of the same ``principal`` then has these
+        versions and this time. Two reads, one write. Returns the pin.
 
         Raises:
             InvalidRequest: a name that is none, a version that there is not, a time out of range.
             NotFound: no such table.
-            StateConflict: ``VersionsGone``, ``TooManyReaders``; ``TableNotActive``: its files may be about to go, or are another
+            StateConflict: ``VersionsGone``, ``TooManyReaders``; ``TableNotActive``: its files may
+                be about to go, or are another
                 table's; ``ConcurrentChange``.
         """
         check_holder(holder)
@@ -107,7 +108,8 @@ class Holds:
         raise _moving(head)
 
     def release(self, table_id: str, holder: str, principal: str) -> None:
-        """Ends a reader's hold; again, it changes nothing. Raises NotFound: no such table; StateConflict."""
+        """Ends a reader's hold; again, it changes nothing. Raises NotFound: no such table;
+        StateConflict."""
         check_holder(holder)
         for _ in range(_ATTEMPTS):
             head = self.table(table_id)

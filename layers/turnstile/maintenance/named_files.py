@@ -75,8 +75,10 @@ class Look:
         self._unread: list[NotJudged] = []
 
     def take(self, files: Iterable[tuple[int, NamedFile]], since: int) -> int:
-        """Looks at files, each with its place among all, in ascending order. Returns the place from which the next look goes on where this
-        one ended early; otherwise that behind the last. ``since``: of the first. Raises StorageFault."""
+        """Looks at files, each with its place among all, in ascending order. Returns the place from
+        which the next look goes on where this one ended early; otherwise that behind the last.
+        ``since``: of the first. Raises StorageFault.
+        """
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="named-files") as threads:
             for some in batched(files, _BATCH):
                 if self.over:
@@ -98,8 +100,8 @@ class Look:
             self._faults.setdefault((fault.path, fault.kind), fault)
 
     def read(self, path: str, limit: int) -> bytes | None:
-        """Returns the content of a file that leads to others; None where it is not there, which is a fault, or cannot be judged. Raises
-        StorageFault."""
+        """Returns the content of a file that leads to others; None where it is not there, which is
+        a fault, or cannot be judged. Raises StorageFault."""
         found = self._found(path)
         if found is None:
             self._elsewhere.append(path)
@@ -179,7 +181,8 @@ class DeltaFiles:
         return FilesLooked(table_id, version, look.files, faults, following, look.not_judged)
 
     def _still_named(self, table_id: str, version: int, faults: list[FileFault]) -> list[FileFault]:
-        """The faults of files that the table still names where it is at a later version by now: others may have been removed."""
+        """The faults of files that the table still names where it is at a later version by now:
+        others may have been removed."""
         head = read_head(self._world, table_id)
         if not faults or head.floor == version:
             return faults

@@ -32,8 +32,10 @@ from turnstile.store.ports import World
 
 
 class TablePins(msgspec.Struct, frozen=True):
-    """All pins of a table as of one read of its location's ``owner``, which was read after everything that brings new pins into that
-    row. ``writing_since`` (ms): when the oldest of the open transactions was announced that write the table; None: there is none."""
+    """All pins of a table as of one read of its location's ``owner``, which was read after
+    everything that brings new pins into that row. ``writing_since`` (ms): when the oldest of the
+    open transactions was announced that write the table; None: there is none.
+    """
 
     pins: tuple[Pin, ...]
     owner: Location
@@ -95,8 +97,10 @@ class Pins:
             return 0
 
     def _moments(self, head: TableHead, tree: Tree, now: int) -> Iterator[Pin]:
-        """Every version since the kept history began; and the one of the HEAD that the catalog had then, which is as old as the
-        change that made it, and can be named by its number as long as it is kept."""
+        """Every version since the kept history began; and the one of the HEAD that the catalog had
+        then, which is as old as the change that made it, and can be named by its number as long as
+        it is kept.
+        """
         began = now - self._history_ms - MARGIN_MS
         yield Pin(self._version(head, max(began, head.created)), None, "moment")
         try:
@@ -122,11 +126,13 @@ class Pins:
                 yield entry
 
     def files_ms(self, head: TableHead) -> int | None:
-        """For how long the table keeps files that were removed, by its properties; None where they cannot be read."""
+        """For how long the table keeps files that were removed, by its properties; None where they
+        cannot be read."""
         return retention_ms(self._properties(head), FILES)
 
     def owner(self, head: TableHead) -> Location:
-        """The row of the table's location. Raises StateConflict (``TableNotActive``) if that is another's, as a clone's is."""
+        """The row of the table's location. Raises StateConflict (``TableNotActive``) if that is
+        another's, as a clone's is."""
         row = self._world.refs.read(self._world.space.location(normalise(head.location)))
         owner = Location.from_row(row) if row is not None else None
         if owner is None or owner.table_id != head.table_id:

@@ -27,7 +27,8 @@ _MASK = (1 << 128) - 1
 
 
 def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
-    """Returns why the checkpoint of ``version`` cannot be relied on; empty if it can. ``files``: the listing of the log. Raises StorageFault."""
+    """Returns why the checkpoint of ``version`` cannot be relied on; empty if it can. ``files``:
+    the listing of the log. Raises StorageFault."""
     sizes = sizes_of(files).checkpoints[version]
     if not complete_checkpoints(sizes):
         return f"{LOG}{min(sizes)} is empty, or one of several parts of which some are missing; remove it, or bring the others back"

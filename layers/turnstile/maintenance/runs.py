@@ -62,8 +62,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (*REWRITES, "vacuum")
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """A table's policy and plan. ``version``: the published one that was looked at; ``complete``: whether all of its files were, in
-    the time there was; ``left_out`` partitions, or files, that are not in the sums. ``running_until_ms``: of a run's lease."""
+    """A table's policy and plan. ``version``: the published one that was looked at; ``complete``:
+    whether all of its files were, in the time there was; ``left_out`` partitions, or files, that
+    are not in the sums. ``running_until_ms``: of a run's lease.
+    """
 
     head: TableHead
     effective: EffectivePolicy
@@ -78,7 +80,8 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class BegunRun(msgspec.Struct, frozen=True):
-    """A run that may work until ``until_ms``; ``overview`` has its plan. ``dpu_ms_left`` of today's budget; None: no limit."""
+    """A run that may work until ``until_ms``; ``overview`` has its plan. ``dpu_ms_left`` of today's
+    budget; None: no limit."""
 
     attempt: int
     until_ms: int
@@ -132,7 +135,8 @@ class MaintenanceRuns:
         return self._overview(head, self._tasks.last(runs_task(table_id)) or Task(), until_ms)
 
     def begin(self, table_id: str, term_ms: int, until_ms: int) -> BegunRun | NoRun:
-        """Begins a run if something is due. The worker has to renew it before its lease ends. Raises as ``overview``."""
+        """Begins a run if something is due. The worker has to renew it before its lease ends.
+        Raises as ``overview``."""
         head, now = read_head(self._world, table_id), self._clock.now_ms()
         last = self._tasks.last(runs_task(table_id)) or Task()
         if last.running(now):
@@ -159,7 +163,8 @@ class MaintenanceRuns:
         return BegunRun(attempt.task.attempt, attempt.task.until, seen, dpu_left)
 
     def renew(self, table_id: str, attempt: int, term_ms: int) -> int:
-        """Returns the later end of a run's lease. Raises StateConflict if it is another worker's: stop at once."""
+        """Returns the later end of a run's lease. Raises StateConflict if it is another worker's:
+        stop at once."""
         held = self._tasks.held(runs_task(table_id), attempt)
         renewed = None if held is None else self._tasks.renew(held, term_ms)
         if renewed is None:
@@ -246,7 +251,8 @@ class MaintenanceRuns:
     def _survey(
         self, head: TableHead, policy: Policy, history: RunHistory, until_ms: int
     ) -> tuple[Sequence[PartitionColumn], Survey]:
-        """The table's partition columns and the sums of its files: by its index, or by checkpoint and log where none serves."""
+        """The table's partition columns and the sums of its files: by its index, or by checkpoint
+        and log where none serves."""
         since_ms = max((history.runs[name].ended_ms for name in REWRITES if name in history.runs), default=0)
 
         def of(files: SurveyedFiles) -> tuple[Sequence[PartitionColumn], Survey]:

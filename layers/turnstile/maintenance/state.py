@@ -144,7 +144,8 @@ class TableState(msgspec.Struct, frozen=True):
                     raise DamagedLog(damaged(self.version, f"or a commit before it is damaged: {span}"))
 
     def _of_commit(self, version: int, seen: dict[bytes, int]) -> Iterator[Rows]:
-        """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with the version."""
+        """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with
+        the version."""
         where, rows = where_of(version), Rows([], [])
         for add, remove in actions_of_commit(self._storage, version):
             action = add or remove
@@ -166,7 +167,8 @@ class TableState(msgspec.Struct, frozen=True):
         yield rows
 
     def _of_checkpoint(self, path: str, seen: dict[bytes, int], tally: Tally) -> Iterator[Rows | Columns]:
-        """The actions of a checkpoint's file that no commit overrides. Raises DamagedLog for one that cannot be decoded."""
+        """The actions of a checkpoint's file that no commit overrides. Raises DamagedLog for one
+        that cannot be decoded."""
         try:
             yield from (
                 self._rows_of(path, seen, tally)
@@ -251,7 +253,8 @@ def open_state(
     Args:
         files: the listing of the log, if the caller has one (``turnstile.delta.log.files.listed``).
         without: versions of checkpoints that are not to be used.
-        ratified: bytes that versions were ratified with, as far as they are known (``turnstile.delta.soundness.judge.ratified_sizes``).
+        ratified: bytes that versions were ratified with, as far as they are known
+            (``turnstile.delta.soundness.judge.ratified_sizes``).
 
     Raises:
         DamagedLog: a file of the log is missing or damaged.
@@ -313,14 +316,14 @@ def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None
 
 
 def is_complete(storage: LogStorage, version: int, files: LogFiles) -> bool:
-    """Whether a checkpoint of ``version`` is there, with all its parts and sidecars, and can be read here: a state can start with it.
-    ``files``: the listing of the log."""
+    """Whether a checkpoint of ``version`` is there, with all its parts and sidecars, and can be
+    read here: a state can start with it. ``files``: the listing of the log."""
     return version in files.checkpoints and _opened(storage, version, files) is not None
 
 
 def named_sidecars(storage: LogStorage, path: str) -> set[str]:
-    """Returns the names of the sidecars that a checkpoint's file names; none if it is gone or empty. Raises UnsupportedTable if it cannot
-    be read here."""
+    """Returns the names of the sidecars that a checkpoint's file names; none if it is gone or
+    empty. Raises UnsupportedTable if it cannot be read here."""
     stat = storage.stat(path)
     if stat is None or stat.size == 0:
         return set()

@@ -33,7 +33,8 @@ class SurveyedFiles(Protocol):
 
 
 Indexed = Callable[[TableHead, int], SurveyedFiles | None]
-"""Finds the files of a version in an index of the table's (``planning.survey``); None where there is none."""
+"""Finds the files of a version in an index of the table's (``planning.survey``); None where there
+is none."""
 
 
 class _Stats(msgspec.Struct):

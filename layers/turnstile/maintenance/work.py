@@ -1,4 +1,5 @@
-"""Light work on tables: after versions were published, a worker does the due work of the table (I15).
+"""Light work on tables: after versions were published, a worker does the due work of the table
+(I15).
 
     1  the task's row       says from which floor on work is due; most events end here
     2  the HEAD             the table must be active, and must have a log of its own
@@ -45,7 +46,8 @@ from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import LogStorage, World, rows_between
 
 TERM_MS: Final = 15 * 60_000
-"""How long an attempt may take: as long as a function may run. Its lease (``heartbeat.LEASE_MS``) is shorter."""
+"""How long an attempt may take: as long as a function may run. Its lease (``heartbeat.LEASE_MS``)
+is shorter."""
 MARGIN_MS: Final = 60_000
 """Kept of it: no file comes to be later than that before its end."""
 PUBLISHED: Final = "turnstile.table.published"
@@ -55,7 +57,8 @@ TARGET: Final = "(maintenance)"
 
 Outcome = Literal["done", "nothing due", "busy", "paused", "not maintained", "failed"]
 LEFT: Final[frozenset[Outcome]] = frozenset({"busy", "paused", "failed"})
-"""Outcomes that leave something due: the table has to be tried again, though no event names it any more."""
+"""Outcomes that leave something due: the table has to be tried again, though no event names it any
+more."""
 
 
 class Upkept(msgspec.Struct, frozen=True):
@@ -92,7 +95,8 @@ class Maintained(msgspec.Struct, frozen=True):
 
 
 class Following(Protocol):
-    """Further light work on a table, of a subject that builds on this one (``turnstile.planning.upkeep.IndexUpkeep``)."""
+    """Further light work on a table, of a subject that builds on this one
+    (``turnstile.planning.upkeep.IndexUpkeep``)."""
 
     def keep_up(self, head: TableHead, guard: Callable[[], None]) -> int:
         """Does the due work at the floor of ``head``, and returns the floor from which on something
@@ -172,8 +176,8 @@ class Maintainer:
         forget_tasks(self._tasks, table_id)
 
     def due_among(self, rows: Sequence[Row]) -> list[str]:
-        """Returns the ids of the tables among these HEADs that may have due work: without an event, after a pause, or after a
-        change of their properties. One request for every 100 HEADs."""
+        """Returns the ids of the tables among these HEADs that may have due work: without an event,
+        after a pause, or after a change of their properties. One request for every 100 HEADs."""
         heads = [
             head for row in rows if row["kind"] == TableHead.kind and (head := readable(row)) and head.state == ACTIVE
         ]
@@ -183,8 +187,8 @@ class Maintainer:
     def maintain_all(
         self, go_on: Callable[[], bool], after: str = "", *, chosen: Callable[[Row], bool] = lambda _: True
     ) -> Iterator[Maintained]:
-        """Scans the HEADs from the key ``after`` on, and yields the result for each ``chosen`` table. This finds the tables of
-        ``due_among``."""
+        """Scans the HEADs from the key ``after`` on, and yields the result for each ``chosen``
+        table. This finds the tables of ``due_among``."""
         for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
             if not go_on():
                 return
@@ -306,7 +310,8 @@ def _upkept(task: Task | None) -> Upkept:
 
 
 def _may_be_due(head: TableHead, last: Upkept) -> bool:
-    """Whether the floor is one at which something is due, or the table may ask for other things than it did."""
+    """Whether the floor is one at which something is due, or the table may ask for other things
+    than it did."""
     return head.floor >= last.next or head.epoch != last.epoch
 
 

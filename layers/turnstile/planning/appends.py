@@ -52,7 +52,8 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page begins: at a row of the files that were added after a version, up to a version; for which predicate."""
+    """Where a page begins: at a row of the files that were added after a version, up to a version;
+    for which predicate."""
 
     after: int
     version: int

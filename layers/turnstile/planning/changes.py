@@ -26,7 +26,8 @@ from turnstile.store.core.names import published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, World, batched
 
 MAX_CHANGES: Final = 500_000
-"""File actions that are held at once; a span of commits with more is left to a pass over the whole state."""
+"""File actions that are held at once; a span of commits with more is left to a pass over the whole
+state."""
 STAMP_BYTES: Final = 4_096
 READERS: Final = 16
 """Files that are read at once."""
@@ -125,7 +126,8 @@ def _opened(
 
 
 def _apply(changes: Changes, force: InForce, content: Iterable[bytes], where: str) -> None:
-    """Applies one commit. In one commit a logical file has one action: the add of a file with another deletion vector is of another one."""
+    """Applies one commit. In one commit a logical file has one action: the add of a file with
+    another deletion vector is of another one."""
     for line in content:
         if not line.strip():
             continue

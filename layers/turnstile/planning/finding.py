@@ -60,7 +60,8 @@ class FilesPage(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page begins: on the page of the levels that ``levels`` leads to, at the table ``table_id`` (empty: the first one), there at ``page`` of its plan."""
+    """Where a page begins: on the page of the levels that ``levels`` leads to, at the table
+    ``table_id`` (empty: the first one), there at ``page`` of its plan."""
 
     query: str
     levels: str | None = None
@@ -84,7 +85,8 @@ class FileFinder:
         """Returns a page of the files that ``query`` leads to.
 
         Raises:
-            InvalidRequest: the query or its predicate cannot be read, or does not ask for files; the token is damaged, expired, or of another query.
+            InvalidRequest: the query or its predicate cannot be read, or does not ask for files;
+                the token is damaged, expired, or of another query.
             NotFound: no such catalog.
         """
         parsed, size = parse(query, files=True), page_size(max_results)

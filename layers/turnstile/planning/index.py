@@ -154,7 +154,8 @@ class Indexer:
 
 
 class _Drain:
-    """Puts the changes that deltas hold into leaves: first where there are most of them. It looks at all leaves, so it knows the table's ``totals``."""
+    """Puts the changes that deltas hold into leaves: first where there are most of them. It looks
+    at all leaves, so it knows the table's ``totals``."""
 
     def __init__(
         self, work: Indexer, maker: LeafMaker, columns: Sequence[IndexedColumn], cluster: Sequence[int]
@@ -191,7 +192,8 @@ class _Drain:
         return kept, self._waiting(rows.take(pa.array(waiting, pa.int64())), gone)
 
     def _merged(self, deltas: list[LeafRef], newest: pa.Table) -> tuple[pa.Table, list[Key]]:
-        """The files that were added and are still there, and the keys of all that leaves must not show any more."""
+        """The files that were added and are still there, and the keys of all that leaves must not
+        show any more."""
         parts = [Leaf(newest), *reversed(self._work.read(deltas))]
         seen: dict[Key, None] = {}
         tables = []
@@ -216,8 +218,8 @@ class _Drain:
         return held
 
     def _places(self, leaves: list[LeafRef], rows: pa.Table, held: dict[int, set[Key]]) -> dict[int, list[int]]:
-        """By leaf the added rows that go there: where the row is that they override, else by their cluster. So a file is never in two
-        leaves, whichever of them are rewritten."""
+        """By leaf the added rows that go there: where the row is that they override, else by their
+        cluster. So a file is never in two leaves, whichever of them are rewritten."""
         firsts, at_leaf = (
             [sort_key(ref.first) for ref in leaves],
             {key: at for at, keys in held.items() for key in keys},

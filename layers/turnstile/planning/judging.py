@@ -51,7 +51,8 @@ Mask = Any  # pa.BooleanArray or a ChunkedArray of booleans
 
 
 class Bounds(NamedTuple):
-    """Ranges of one column: least and greatest values (null: not known), and ``HAS_...`` flags. ``kind`` None: of no known order."""
+    """Ranges of one column: least and greatest values (null: not known), and ``HAS_...`` flags.
+    ``kind`` None: of no known order."""
 
     kind: Kind | None
     scale: int
@@ -267,7 +268,8 @@ def _integer(value: Any, scale: int, rounding: Callable[[Fraction], int]) -> int
 
 
 def successor(prefix: str) -> str | None:
-    """Returns the least text that is greater than every text with the prefix, by code points; None if there is none."""
+    """Returns the least text that is greater than every text with the prefix, by code points; None
+    if there is none."""
     for at in range(len(prefix) - 1, -1, -1):
         following = ord(prefix[at]) + 1
         if following in _SURROGATES:

@@ -42,7 +42,8 @@ _BASE: Final = (
     ("partition", pa.list_(pa.string())), ("stats", pa.string()),
 )  # fmt: skip
 DeadPaths = tuple[dict[str, set[str]], pa.Array]
-"""Logical files that are overridden: unique ids of deletion vectors by path, and the paths as an array."""
+"""Logical files that are overridden: unique ids of deletion vectors by path, and the paths as an
+array."""
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -112,7 +113,8 @@ class LeafMaker:
 
 
 def leaf_schema(columns: Sequence[IndexedColumn]) -> pa.Schema:
-    """The columns of a leaf: of ``columns`` least and greatest values and flags, as ``l0``, ``h0``, ``f0`` and so on."""
+    """The columns of a leaf: of ``columns`` least and greatest values and flags, as ``l0``, ``h0``,
+    ``f0`` and so on."""
     fields = [*_BASE]
     for at, column in enumerate(columns):
         kept = storage_type(kind_of(column.type))
@@ -197,7 +199,8 @@ class Leaf:
 
     @classmethod
     def of(cls, content: bytes) -> Leaf:
-        """Reads a leaf; its statistics are decoded when they are asked for. Raises ValueError for something else."""
+        """Reads a leaf; its statistics are decoded when they are asked for. Raises ValueError for
+        something else."""
         file = parquet.ParquetFile(io.BytesIO(content))
         table = file.read([name for name in file.schema_arrow.names if name != "stats"], use_threads=False)
         if _META not in (table.schema.metadata or {}):
@@ -233,8 +236,8 @@ class Leaf:
         ]
 
     def alive(self, overridden: dict[str, set[str]], paths: pa.Array) -> pa.BooleanArray:
-        """Which rows are files of the table: not removed, and not among ``overridden``, unique ids of deletion vectors by path;
-        ``paths`` are its keys."""
+        """Which rows are files of the table: not removed, and not among ``overridden``, unique ids
+        of deletion vectors by path; ``paths`` are its keys."""
         alive = compute.invert(self.table["removed"])
         if not len(paths):
             return alive.combine_chunks()

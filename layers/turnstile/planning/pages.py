@@ -45,7 +45,8 @@ class Question(msgspec.Struct, frozen=True):
     explain: bool
 
     def files(self, columns: TableColumns) -> tuple[str, PageFiles]:
-        """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest for a page of another predicate."""
+        """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest
+        for a page of another predicate."""
         predicate = self.resolved(columns)
         digest = digest_of(predicate)
         if self.position is not None and self.position.predicate != digest:
@@ -154,7 +155,8 @@ def token_of(source: str, version: int, predicate: str, following: tuple[int, in
 
 
 def position_of(page: str | None) -> Position | None:
-    """Returns where a page begins; None for the first one. Raises InvalidRequest for a token that is none."""
+    """Returns where a page begins; None for the first one. Raises InvalidRequest for a token that
+    is none."""
     if page is None:
         return None
     try:

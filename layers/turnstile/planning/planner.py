@@ -57,8 +57,8 @@ ROUND: Final = 128
 LISTED: Final = 16
 """The same, where every file is asked for and a page ends soon."""
 NEAR: Final = 16
-"""Versions that a remembered root may be behind before the newest one is asked for: more than upkeep lets it fall behind (``Sizes.every``), few
-enough that their commits are read at once."""
+"""Versions that a remembered root may be behind before the newest one is asked for: more than
+upkeep lets it fall behind (``Sizes.every``), few enough that their commits are read at once."""
 _LOG: Final = "log"
 _LOG_SOURCE: Final = re.compile(rf"{_LOG}:(\d{{1,18}}):[0-9a-f]+")
 
@@ -79,7 +79,8 @@ class _View(msgspec.Struct):
 
 
 class _Used(msgspec.Struct, frozen=True):
-    """The root that a table was last planned by, the version that was planned, and its in-commit timestamp."""
+    """The root that a table was last planned by, the version that was planned, and its in-commit
+    timestamp."""
 
     stored: StoredRoot
     version: int
@@ -147,7 +148,8 @@ class Planner:
         return appended(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
 
     def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
-        """Returns the first files of ``plan``, as far as an index has them; None where none serves, and the log would be read."""
+        """Returns the first files of ``plan``, as far as an index has them; None where none serves,
+        and the log would be read."""
         return self._by_index(table, version, Question(predicate, None, limit=MAX_FILES, stats=False, explain=False))
 
     def leaves_of(self, table: TableHead, version: int) -> IndexedVersion | None:
@@ -242,8 +244,10 @@ class Planner:
         return view
 
     def _remembered(self, table: TableHead, version: int) -> StoredRoot | None:
-        """The root that the table was last planned by, if it serves without a look whether there is a newer one: the version is remembered, or
-        little later than the root; and the HEAD shows that it has the history which was planned then."""
+        """The root that the table was last planned by, if it serves without a look whether there is
+        a newer one: the version is remembered, or little later than the root; and the HEAD shows
+        that it has the history which was planned then.
+        """
         used = self._used.get(table.table_id)
         if used is None or version < used.version or _ict(table, used.version) != used.ict:
             return None
@@ -277,7 +281,8 @@ class Planner:
         return stored
 
     def _opened(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
-        """The root's deltas and the commits after it, read at once; None if the root is of another history."""
+        """The root's deltas and the commits after it, read at once; None if the root is of another
+        history."""
         root, storage = stored.root, self._world.storages.open(table.location)
         reads: list[Callable[[], Any]] = [
             lambda: self._is_own(table, storage, stored),
@@ -406,7 +411,8 @@ def source_of(state: TableState) -> str:
 
 
 def _version_of(source: str, most: int) -> int:
-    """Returns the version of the state that a page of ``_LogPage`` is of. Raises InvalidRequest for one that is none up to ``most``."""
+    """Returns the version of the state that a page of ``_LogPage`` is of. Raises InvalidRequest for
+    one that is none up to ``most``."""
     match = _LOG_SOURCE.fullmatch(source)
     if match is None or int(match[1]) > most:
         raise expired()
@@ -414,7 +420,8 @@ def _version_of(source: str, most: int) -> int:
 
 
 class _LogPage:
-    """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
+    """One page of one version, from checkpoint and log: where there is no index. Memory is bounded
+    by a page, and time by the table."""
 
     def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
         """``changes``: those of the versions after that of ``state``, up to ``version``."""

@@ -1,7 +1,9 @@
-"""Judges a read of a Delta table by the commits since: by the files that they added and removed (I20).
+"""Judges a read of a Delta table by the commits since: by the files that they added and removed
+(I20).
 
     read = CommitJudge(world, metadata)("day = '2026-11-01'", 17)
-    read.change(head, head.latest)     # None: no commit from version 18 on may have changed such a row
+    read.change(head, head.latest)     # None: no commit from version 18 on may have changed such a
+                                       row
 
 A commit that removes a file without its statistics may have removed any row of the file's
 partition. A caller with a file index can look up the rows of the file (``was_read``). A transaction
@@ -54,7 +56,8 @@ class CommitJudge:
         Args:
             text: the predicate; empty: every row was read.
             after: the version that was read.
-            was_read: whether a file that was there in version ``after`` may have rows that satisfy the predicate.
+            was_read: whether a file that was there in version ``after`` may have rows that satisfy
+                the predicate.
         """
         return ReadInCommits(self._world, self._metadata, text, after, was_read)
 
@@ -106,8 +109,10 @@ def _predicate(text: str, columns: TableColumns) -> Predicate | None:
 
 
 def check_predicates(texts: Mapping[str, str]) -> None:
-    """Requires texts, by the member of the request that has each, that are predicates of some columns. Raises InvalidRequest, naming the
-    member; also where all together are longer than ``MOST_CHARACTERS``, since each takes time to be read."""
+    """Requires texts, by the member of the request that has each, that are predicates of some
+    columns. Raises InvalidRequest, naming the member; also where all together are longer than
+    ``MOST_CHARACTERS``, since each takes time to be read.
+    """
     from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
 
     characters = 0

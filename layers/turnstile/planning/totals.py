@@ -43,7 +43,8 @@ class Totals:
 
     @property
     def partitions(self) -> int | None:
-        """How many different partition values files have; 1 for a table without partition columns that has files; None: too many to tell."""
+        """How many different partition values files have; 1 for a table without partition columns
+        that has files; None: too many to tell."""
         return None if self._partitions is None else len(self._partitions)
 
     def of_version(self, version: int) -> TableTotals:
@@ -68,7 +69,8 @@ class Totals:
 
 
 def partition_texts(rows: pa.Table) -> pa.Array:
-    """Returns a text for each row that names its partition: its values, each after its length, so that no two partitions have the same."""
+    """Returns a text for each row that names its partition: its values, each after its length, so
+    that no two partitions have the same."""
     lists = rows["partition"].combine_chunks()
     values = lists.flatten()
     lengths = compute.cast(compute.utf8_length(values), pa.string())

@@ -61,7 +61,8 @@ class IndexUpkeep:
         self._world, self._sizes, self._faults = world, sizes or Sizes(), faults
 
     def keep_up(self, head: TableHead, guard: Guard = lambda: None) -> int:
-        """Brings the index of a table to its newest published version, if that is due; returns the floor from which on it is again.
+        """Brings the index of a table to its newest published version, if that is due; returns the
+        floor from which on it is again.
 
         Raises:
             UnsupportedTable: the log cannot be read, or has a feature that is not known here.

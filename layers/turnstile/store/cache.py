@@ -16,8 +16,8 @@ V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """Keeps the values used last, and always the newest one, while their sizes together reach at most ``limit``: bytes, or
-    values where each has the size 1."""
+    """Keeps the values used last, and always the newest one, while their sizes together reach at
+    most ``limit``: bytes, or values where each has the size 1."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -48,8 +48,10 @@ _APART: Final = 8
 
 
 class ObjCache:
-    """Objs in memory, by the rules of their types (``core.rows``): up to ``limit`` bytes of payloads and overhead. They never
-    change, so nothing is invalidated. Types that are cached apart push out their own kind only."""
+    """Objs in memory, by the rules of their types (``core.rows``): up to ``limit`` bytes of
+    payloads and overhead. They never change, so nothing is invalidated. Types that are cached apart
+    push out their own kind only.
+    """
 
     def __init__(self, limit: int, clock: Clock) -> None:
         self._clock = clock

@@ -50,8 +50,8 @@ def no_faults(point: str) -> None:
 
 
 def faults_from(environment: Mapping[str, str]) -> Faults:
-    """Returns the faults that ``TURNSTILE_FAULT_POINT`` names; none when it is not set. Raises ValueError for an unknown
-    point."""
+    """Returns the faults that ``TURNSTILE_FAULT_POINT`` names; none when it is not set. Raises
+    ValueError for an unknown point."""
     value = environment.get(VARIABLE, "")
     if not value:
         return no_faults

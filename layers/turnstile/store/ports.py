@@ -23,8 +23,8 @@ PIECE_BYTES: Final = 8 * 1024 * 1024
 two pieces."""
 
 TRANSACT_MAX: Final = 100
-"""Writes that one transaction holds, and rows that one cut does: DynamoDB's limit for TransactWriteItems and
-TransactGetItems."""
+"""Writes that one transaction holds, and rows that one cut does: DynamoDB's limit for
+TransactWriteItems and TransactGetItems."""
 
 
 T = TypeVar("T")
@@ -39,8 +39,9 @@ class Accepted(msgspec.Struct, frozen=True):
 class Rejected(msgspec.Struct, frozen=True):
     """A clause did not hold; ``row`` is the row that the clauses were evaluated on (None: no row).
 
-    ``uncertain``: the same write was sent before this one, and its response was lost. This one was not applied. The earlier
-    one may have been, which the row shows, or may be applied yet, if its clauses hold again by then (I3).
+    ``uncertain``: the same write was sent before this one, and its response was lost. This one was
+    not applied. The earlier one may have been, which the row shows, or may be applied yet, if its
+    clauses hold again by then (I3).
     """
 
     row: Row | None
@@ -63,13 +64,15 @@ class SomeRejected(msgspec.Struct, frozen=True):
 
 
 class Refs(Protocol):
-    """The mutable table of HEADs and owners: point access, conditional writes, strongly consistent reads."""
+    """The mutable table of HEADs and owners: point access, conditional writes, strongly consistent
+    reads."""
 
     def read(self, key: str) -> Row | None:
         """The row, strongly consistent."""
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        """Rows by key, each strongly consistent, in one request per ``BATCH_GET_MAX``; missing ones are left out."""
+        """Rows by key, each strongly consistent, in one request per ``BATCH_GET_MAX``; missing ones
+        are left out."""
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         """Rows by key as of one moment between the call and its return, in one request: of every
@@ -83,8 +86,8 @@ class Refs(Protocol):
         """
 
     def write(self, write: Write) -> Accepted | Rejected:
-        """Applies one conditional write in one request. Throttles and transactions in progress on the row are retried inside
-        with full jitter until the deadline.
+        """Applies one conditional write in one request. Throttles and transactions in progress on
+        the row are retried inside with full jitter until the deadline.
 
         Raises:
             Throttled: nothing was applied and the deadline passed.
@@ -93,8 +96,8 @@ class Refs(Protocol):
         """
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
-        """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within ten minutes harmless.
-        Raises as ``write``."""
+        """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within
+        ten minutes harmless. Raises as ``write``."""
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         """Every row of a kind behind the key ``after``, whose row may be gone; rows written during
@@ -103,8 +106,10 @@ class Refs(Protocol):
         """
 
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
-        """Rows of these kinds among the next ``limit`` rows behind the key ``after``, and the key up to which they were looked at, which
-        may be that of another kind's row; empty when there is nothing behind it. One request; rows may be some seconds old."""
+        """Rows of these kinds among the next ``limit`` rows behind the key ``after``, and the key
+        up to which they were looked at, which may be that of another kind's row; empty when there
+        is nothing behind it. One request; rows may be some seconds old.
+        """
 
     def clock_ms(self) -> int | None:
         """The store's own clock, by its last answer; None before the first, and for a store that
@@ -112,8 +117,8 @@ class Refs(Protocol):
 
 
 class Obj(msgspec.Struct, frozen=True):
-    """An immutable obj: ``type`` tag, serialised ``payload``, ``created_us``, and ``expires_s`` (None: kept until gc finds it
-    unreachable)."""
+    """An immutable obj: ``type`` tag, serialised ``payload``, ``created_us``, and ``expires_s``
+    (None: kept until gc finds it unreachable)."""
 
     space: str
     id: str
@@ -140,12 +145,14 @@ class Objs(Protocol):
     """
 
     def put(self, obj: Obj) -> None:
-        """Writes once. Writing the same id again with the same payload is a no-op. Raises ValueError for another payload and
-        for a type that is not registered, TooLarge above 4 MiB; nothing was written then."""
+        """Writes once. Writing the same id again with the same payload is a no-op. Raises
+        ValueError for another payload and for a type that is not registered, TooLarge above 4 MiB;
+        nothing was written then.
+        """
 
     def put_many(self, objs: Iterable[Obj]) -> None:
-        """Writes many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads. Raises as
-        ``put``."""
+        """Writes many, in no order, idempotently; the caller guarantees that equal ids mean equal
+        payloads. Raises as ``put``."""
 
     def get(self, space: str, id: str) -> Obj | None:
         """The obj. Absence is remembered only where it lasts (``core.rows``)."""
@@ -163,8 +170,10 @@ class Objs(Protocol):
         """Removes an obj, or a part that is lost; only gc does."""
 
     def lost_parts(self, space: str, before_us: int) -> Iterator[Obj]:
-        """Parts that no obj names, written before ``before_us``: of writers and removals that died half-way,
-        and of writers that were refused. Safe for a ``before_us`` that is longer ago than a write can take."""
+        """Parts that no obj names, written before ``before_us``: of writers and removals that died
+        half-way, and of writers that were refused. Safe for a ``before_us`` that is longer ago than
+        a write can take.
+        """
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -179,8 +188,8 @@ class LogStorage(Protocol):
     """Table storage below one table's location. Paths are relative, with forward slashes."""
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
-        """Content from ``offset`` on (``limit`` bytes at most if given) with the whole file's Stat; None when there is no such
-        file."""
+        """Content from ``offset`` on (``limit`` bytes at most if given) with the whole file's Stat;
+        None when there is no such file."""
 
     def stat(self, path: str) -> Stat | None:
         """Size and time without the content."""
@@ -210,8 +219,10 @@ class LogStorage(Protocol):
         """Every file of the table."""
 
     def left_overs(self, before_ms: int) -> Iterator[Stat]:
-        """Temporary files in the folders of logs and metadata that writes which were cut off have left, changed before ``before_ms`` for the
-        last time; none where a store has no such files. ``stat`` and ``delete`` take their paths, no listing shows them."""
+        """Temporary files in the folders of logs and metadata that writes which were cut off have
+        left, changed before ``before_ms`` for the last time; none where a store has no such files.
+        ``stat`` and ``delete`` take their paths, no listing shows them.
+        """
 
     def delete(self, path: str) -> None:
         """Remove a file; no error when it is not there."""
@@ -221,16 +232,16 @@ class Storages(Protocol):
     """Opens the log storage of a table."""
 
     def open(self, location: str) -> LogStorage:
-        """Storage below ``location`` (``s3://bucket/prefix`` or ``file:///path``). Raises InvalidRequest for a scheme that
-        is not served."""
+        """Storage below ``location`` (``s3://bucket/prefix`` or ``file:///path``). Raises
+        InvalidRequest for a scheme that is not served."""
 
 
 class VendedCredentials(msgspec.Struct, frozen=True):
     """Storage credentials for everything below ``prefix`` until ``expires_ms``.
 
-    ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's credentials: ``s3.access-key-id`` and so on,
-    ``azure.sas-token``, or ``gcs.oauth-token``. ``place`` says where the store is (region, endpoint), by the names that Iceberg's
-    clients have for it.
+    ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's credentials:
+    ``s3.access-key-id`` and so on, ``azure.sas-token``, or ``gcs.oauth-token``. ``place`` says
+    where the store is (region, endpoint), by the names that Iceberg's clients have for it.
     """
 
     prefix: str
@@ -246,8 +257,11 @@ class CredentialVendor(Protocol):
     def vend(
         self, location: str, operation: Literal["READ", "READ_WRITE"], files: Sequence[str] = ()
     ) -> tuple[VendedCredentials, ...]:
-        """Credentials for a normalised location; none where none are needed. ``files``: all that the client will read, by which the credentials are
-        narrowed as far as the issuer can. Raises StorageFault if the issuer did not give any, PermissionDenied if this deployment vends none for such locations."""
+        """Credentials for a normalised location; none where none are needed. ``files``: all that
+        the client will read, by which the credentials are narrowed as far as the issuer can. Raises
+        StorageFault if the issuer did not give any, PermissionDenied if this deployment vends none
+        for such locations.
+        """
 
 
 class Clock(Protocol):
@@ -268,7 +282,8 @@ class Ids(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ports and the tenant's key space: all that services need of the outside. Built once per sandbox."""
+    """The ports and the tenant's key space: all that services need of the outside. Built once per
+    sandbox."""
 
     refs: Refs
     objs: Objs
@@ -294,19 +309,19 @@ def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> i
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """Yields ``items`` in order, ``size`` at a time; takes no more of them than are yielded. (Python 3.11, which is
-    supported, lacks ``itertools.batched``.)"""
+    """Yields ``items`` in order, ``size`` at a time; takes no more of them than are yielded.
+    (Python 3.11, which is supported, lacks ``itertools.batched``.)"""
     rest = iter(items)
     while batch := tuple(islice(rest, size)):
         yield batch
 
 
 def rows_between(refs: Refs, kind: str, after: str = "", upto: str = "", *, stale: bool = False) -> Iterator[Row]:
-    """Yields the rows of a kind in the store's order, after the key ``after`` up to the key ``upto`` (empty: to the end), so
-    that runs which are cut off reach every row between them.
+    """Yields the rows of a kind in the store's order, after the key ``after`` up to the key
+    ``upto`` (empty: to the end), so that runs which are cut off reach every row between them.
 
-    If the row of ``upto`` is gone, they go to the end as well: some rows come twice then, but none is left out. ``after``
-    and ``stale`` as for ``Refs.scan``.
+    If the row of ``upto`` is gone, they go to the end as well: some rows come twice then, but none
+    is left out. ``after`` and ``stale`` as for ``Refs.scan``.
     """
     for row in refs.scan(kind, after=after, stale=stale):
         yield row

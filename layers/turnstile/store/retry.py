@@ -1,4 +1,5 @@
-"""Trying again within a deadline, with full jitter ("Exponential Backoff and Jitter", AWS Architecture Blog)."""
+"""Trying again within a deadline, with full jitter ("Exponential Backoff and Jitter", AWS
+Architecture Blog)."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ def no_pause(seconds: float) -> None:
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long an operation goes on, in seconds: no attempt starts ``deadline_s`` after the first one; pauses are random,
-    up to ``first_s``, then twice that, and so on up to ``longest_s``."""
+    """How long an operation goes on, in seconds: no attempt starts ``deadline_s`` after the first
+    one; pauses are random, up to ``first_s``, then twice that, and so on up to ``longest_s``."""
 
     deadline_s: float
     first_s: float
@@ -24,8 +25,8 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class Retries:
-    """The attempts of one operation; the deadline counts from here. ``now`` a monotonic clock and ``sleep`` in seconds;
-    ``jitter`` a random number in [0, 1)."""
+    """The attempts of one operation; the deadline counts from here. ``now`` a monotonic clock and
+    ``sleep`` in seconds; ``jitter`` a random number in [0, 1)."""
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class Retries:
         self._end = now() + patience.deadline_s
 
     def pause(self) -> bool:
-        """Waits before the next attempt. Returns False, without waiting, if that would start after the deadline."""
+        """Waits before the next attempt. Returns False, without waiting, if that would start after
+        the deadline."""
         wait_s = self._jitter() * self._limit_s
         if self._now() + wait_s >= self._end:
             return False

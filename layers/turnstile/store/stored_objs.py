@@ -53,8 +53,8 @@ class LargeObj(Obj, frozen=True, kw_only=True):
 
 
 def split(obj: Obj) -> tuple[list[Obj], Obj]:
-    """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is its row. Raises ValueError
-    unless its type is registered, TooLarge above ``MAX_OBJ``."""
+    """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is
+    its row. Raises ValueError unless its type is registered, TooLarge above ``MAX_OBJ``."""
     rules, size = registered(obj.type, obj.id), len(obj.payload)
     if size <= OBJ_BUDGET:
         return [], obj
@@ -93,7 +93,8 @@ def joined(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
 
 
 def holds(row: Obj, obj: Obj) -> bool:
-    """Whether a stored row is that of an obj with the same payload, also if another release split it differently."""
+    """Whether a stored row is that of an obj with the same payload, also if another release split
+    it differently."""
     if isinstance(row, LargeObj):
         return row.size == len(obj.payload) and row.digest == hashlib.sha256(obj.payload).digest()
     return row.payload == obj.payload
@@ -116,10 +117,12 @@ Seconds = Callable[[], int]
 
 
 class ObjRows(Protocol):
-    """Rows of one table: objs that fit into one, ``LargeObj``, and parts. Reads are strongly consistent."""
+    """Rows of one table: objs that fit into one, ``LargeObj``, and parts. Reads are strongly
+    consistent."""
 
     def insert(self, row: Obj, now: Seconds) -> Obj | None:
-        """Write the row if there is none under its id that has not expired; else nothing, and the row in the way."""
+        """Write the row if there is none under its id that has not expired; else nothing, and the
+        row in the way."""
 
     def put_many(self, rows: Sequence[Obj]) -> None:
         """Writes rows with different ids, in no order, over existing ones."""
@@ -138,7 +141,8 @@ class ObjRows(Protocol):
 
 
 class StoredObjs:
-    """``turnstile.store.ports.Objs``. ``cache`` has objs that were read or written; None: nothing is kept."""
+    """``turnstile.store.ports.Objs``. ``cache`` has objs that were read or written; None: nothing
+    is kept."""
 
     def __init__(self, rows: ObjRows, seconds: Seconds, cache: ObjCache | None = None) -> None:
         self._rows, self._seconds, self._cache = rows, seconds, cache

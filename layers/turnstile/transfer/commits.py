@@ -1,6 +1,8 @@
-"""The two commits of a transfer: the upgrade that brings a table under the catalog, and the release. Pure. Each carries
-a txn id that depends on the table's uuid alone. So a process that finds the version taken can tell from the file
-whether this transfer took it, in an earlier run or in another process."""
+"""The two commits of a transfer: the upgrade that brings a table under the catalog, and the
+release. Pure. Each carries a txn id that depends on the table's uuid alone. So a process that finds
+the version taken can tell from the file whether this transfer took it, in an earlier run or in
+another process.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,14 @@ def export_txn(table_id: str) -> str:
 
 
 def first_timestamp(state: LogState, now: int) -> int:
-    """In-commit timestamp (ms) of the next version: later than everything that readers saw so far (I7)."""
+    """In-commit timestamp (ms) of the next version: later than everything that readers saw so far
+    (I7)."""
     return max(now, state.modified_ms + 1, (state.ict or 0) + 1)
 
 
 def properties_after(state: LogState, table_id: str, ict: int) -> dict[str, str]:
-    """The table's properties after the upgrade. Where in-commit timestamps begin in the middle of a history, the
-    properties say at which version (Delta protocol, "In-Commit Timestamps")."""
+    """The table's properties after the upgrade. Where in-commit timestamps begin in the middle of a
+    history, the properties say at which version (Delta protocol, "In-Commit Timestamps")."""
     properties = {str(name): str(value) for name, value in (state.metadata.get("configuration") or {}).items()}
     if properties.get(ICT) != "true":
         properties |= {ICT: "true", ICT_VERSION: str(state.version + 1), ICT_TIMESTAMP: str(ict)}
@@ -63,8 +66,8 @@ def upgrade(state: LogState, table_id: str, ict: int) -> bytes:
 
 
 def release(version: int, protocol: dict[str, Any], metadata: dict[str, Any], table_id: str, ict: int) -> bytes:
-    """Content of the version after ``version``, the latest ratified one, where ``protocol`` and ``metadata`` are in force.
-    After it the file system decides again."""
+    """Content of the version after ``version``, the latest ratified one, where ``protocol`` and
+    ``metadata`` are in force. After it the file system decides again."""
     free = released(protocol)
     kept = {name: value for name, value in (metadata.get("configuration") or {}).items() if name != UUID_PROPERTY}
     info = _info(export_txn(table_id), ict, version, "DROP FEATURE", free)

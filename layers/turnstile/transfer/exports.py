@@ -73,7 +73,8 @@ class Exporter:
 
         Raises:
             NotFound, UnsupportedTable: as ``dry_run``.
-            StateConflict: ``TableNotActive``: it is stuck or recovering, it cannot be published, or another export could
+            StateConflict: ``TableNotActive``: it is stuck or recovering, it cannot be published, or
+                another export could
                 not publish it and made it active again; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.
         """
@@ -125,7 +126,8 @@ class Exporter:
         return after
 
     def _release(self, head: TableHead) -> dict[str, Any]:
-        """Step 4; the protocol afterwards. Raises StateConflict when that version was written past the catalog."""
+        """Step 4; the protocol afterwards. Raises StateConflict when that version was written past
+        the catalog."""
         metadata, version = self._services.metadata.get(head.catalog, head.metadata), head.latest + 1
         storage = self._world.storages.open(head.location)
         ict = max(self._world.clock.now_ms(), head.last_ict + 1)
@@ -144,7 +146,8 @@ class Exporter:
         return released(metadata.protocol)
 
     def _tombstone(self, catalog: str, path: Path, head: TableHead) -> None:
-        """Step 5. Location rows that changed meanwhile (neighbours share their markers) are read again."""
+        """Step 5. Location rows that changed meanwhile (neighbours share their markers) are read
+        again."""
         location_writes = self._release_location(head)
 
         def change(view: View) -> Edit:
@@ -164,15 +167,17 @@ class Exporter:
 
 
 def _require_exportable(head: TableHead) -> None:
-    """Raises NotFound or StateConflict for a table that is not active. One that is leaving has an export to finish."""
+    """Raises NotFound or StateConflict for a table that is not active. One that is leaving has an
+    export to finish."""
     if head.state != ACTIVE and (head.state, head.reason) != (LEAVING, EXPORTING):
         raise not_active(head.name, {"state": head.state, "reason": head.reason})
 
 
 def _require_final(head: TableHead) -> None:
-    """Raises NotFound or StateConflict unless nothing is ratified after ``head`` any more: the table is leaving and
-    published. From there the only next state is dropped, by an export, so the release may be written however much later
-    (I2, I4)."""
+    """Raises NotFound or StateConflict unless nothing is ratified after ``head`` any more: the
+    table is leaving and published. From there the only next state is dropped, by an export, so the
+    release may be written however much later (I2, I4).
+    """
     if (head.state, head.reason) == (LEAVING, EXPORTING) and head.floor == head.latest:
         return
     if head.state == ACTIVE:

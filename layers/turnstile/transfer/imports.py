@@ -75,11 +75,13 @@ class Importer:
     def run(
         self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "", take_over: bool = False
     ) -> ImportResult:
-        """Import the table at ``location`` as ``name``, for ``owner``; ``take_over`` as ``check_importable``.
+        """Import the table at ``location`` as ``name``, for ``owner``; ``take_over`` as
+        ``check_importable``.
 
         Raises:
             InvalidRequest, NotFound, AlreadyExists: name, location, catalog or namespace.
-            UnsupportedTable, TooLarge: as ``check_importable``; no Delta table, or its log cannot be read.
+            UnsupportedTable, TooLarge: as ``check_importable``; no Delta table, or its log cannot
+                be read.
             StateConflict: ``LocationOwned``, ``ConcurrentChange``.
             StorageFault, OutcomeUnknown: run it again.
         """
@@ -107,8 +109,8 @@ class Importer:
         raise _contended(location)
 
     def _decide(self, claims: Claims, location: str, table_id: str, *, take_over: bool) -> LogState | None:
-        """Step 3. Returns the log as of the upgrade commit of ``table_id``; None when another run finished the import, or
-        its claim is gone: survey again. Raises as ``check_importable``."""
+        """Step 3. Returns the log as of the upgrade commit of ``table_id``; None when another run
+        finished the import, or its claim is gone: survey again. Raises as ``check_importable``."""
         storage = self._world.storages.open(location)
         for _ in range(ATTEMPTS):
             state = read_state(storage, location)
@@ -181,8 +183,8 @@ class Claims:
         self._world, self._run = world, ""
 
     def make(self, catalog: str, survey: Survey) -> str | None:
-        """Claim the location, or take up the claim that stands. Returns the uuid that the table will have; None when the
-        rows were changed meanwhile: survey again. One write."""
+        """Claim the location, or take up the claim that stands. Returns the uuid that the table
+        will have; None when the rows were changed meanwhile: survey again. One write."""
         world, space = self._world, self._world.space
         self._run = world.ids.uuid()
         if survey.begun:
@@ -199,16 +201,18 @@ class Claims:
         return table_id if isinstance(world.refs.transact(writes, table_id), AllAccepted) else None
 
     def stands(self, location: str, table_id: str) -> bool:
-        """Whether the import still is to be finished, by any run. One read. Called between reading the log at version v
-        and writing v + 1, it makes the write safe however late it arrives: the table did not exist when v was read, so
-        a run that finishes the import after that takes v + 1 first (I2)."""
+        """Whether the import still is to be finished, by any run. One read. Called between reading
+        the log at version v and writing v + 1, it makes the write safe however late it arrives: the
+        table did not exist when v was read, so a run that finishes the import after that takes v +
+        1 first (I2).
+        """
         row = self._world.refs.read(self._world.space.location(location))
         owner = Location.from_row(row) if row is not None else None
         return owner is not None and owner.table_id == table_id and bool(owner.importing)
 
     def give_back(self, survey: Survey, table_id: str) -> bool:
-        """Free the location, if this run claimed it, no other took it up, and the log does not name ``table_id``. Returns
-        whether it did."""
+        """Free the location, if this run claimed it, no other took it up, and the log does not name
+        ``table_id``. Returns whether it did."""
         if survey.owner or self._upgraded(survey, table_id):
             return False
         world, space = self._world, self._world.space

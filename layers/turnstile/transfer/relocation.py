@@ -105,8 +105,10 @@ class Relocator:
         self._committer = Committer(world, reader, queued=False)
 
     def plan(self, old: str, new: str) -> Plan:
-        """Reads all rows and the present trees, and looks at the log of each table below ``new``. Raises InvalidRequest for roots that
-        overlap, or that are not absolute locations; UnreadableRow: it may hold a location."""
+        """Reads all rows and the present trees, and looks at the log of each table below ``new``.
+        Raises InvalidRequest for roots that overlap, or that are not absolute locations;
+        UnreadableRow: it may hold a location.
+        """
         old, new = normalise(old), normalise(new)
         if overlap(old, new):
             raise InvalidRequest(f"{old} and {new} overlap", field="new", remedy="move the files beside the old root")

@@ -24,9 +24,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """The dry run of an import. ``version`` is the latest version of the log, ``upgrade_version`` the one that would bring
-    it under the catalog (both None where the log cannot be read); ``read_from`` is the source of protocol and metadata;
-    ``features_added`` are writer features that the protocol names afterwards and does not imply now."""
+    """The dry run of an import. ``version`` is the latest version of the log, ``upgrade_version``
+    the one that would bring it under the catalog (both None where the log cannot be read);
+    ``read_from`` is the source of protocol and metadata; ``features_added`` are writer features
+    that the protocol names afterwards and does not imply now.
+    """
 
     dry_run: bool
     possible: bool

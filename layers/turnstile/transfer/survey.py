@@ -67,7 +67,8 @@ class Survey(msgspec.Struct):
 
 
 class Surveyor:
-    """Makes surveys for imports. Nothing is imported from above or below ``lake_root``, where managed tables live."""
+    """Makes surveys for imports. Nothing is imported from above or below ``lake_root``, where
+    managed tables live."""
 
     def __init__(self, world: World, reader: CatalogReader, limits: Limits, lake_root: str) -> None:
         self._world, self._reader, self._limits, self._root = world, reader, limits, normalise(lake_root)
@@ -113,7 +114,8 @@ class Surveyor:
         require_free(View(tree, self._reader.store), path, "name")
 
     def _read_claim(self, survey: Survey) -> None:
-        """Whether an owner without a HEAD is the claim of an import. It is if it names a run; older claims name none."""
+        """Whether an owner without a HEAD is the claim of an import. It is if it names a run; older
+        claims name none."""
         if not survey.owner or survey.head is not None:
             return
         owner_row = survey.rows[self._world.space.location(survey.location)]
@@ -231,7 +233,8 @@ def metadata_of(state: LogState) -> DeltaMetadata:
 
 
 def row_hwm(state: LogState) -> int | None:
-    """The row-id high-water mark for the HEAD; None without row tracking. Raises UnsupportedTable if it is no number."""
+    """The row-id high-water mark for the HEAD; None without row tracking. Raises UnsupportedTable
+    if it is no number."""
     if "rowTracking" not in features(state.protocol, "writerFeatures"):
         return None
     text = state.domains.get(ROW_TRACKING_DOMAIN)

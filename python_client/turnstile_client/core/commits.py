@@ -1,4 +1,5 @@
-"""The content of commits, action by action. Source: Delta protocol, "Actions", "Commit Provenance Information", "In-Commit Timestamps"."""
+"""The content of commits, action by action. Source: Delta protocol, "Actions", "Commit Provenance
+Information", "In-Commit Timestamps"."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _KEPT: Final = ("partitionValues", "size", "deletionVector", "baseRowId", "defau
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that was written. ``path``: relative to the table; ``stats``: JSON; ``modified_ms``: since the epoch."""
+    """A file that was written. ``path``: relative to the table; ``stats``: JSON; ``modified_ms``:
+    since the epoch."""
 
     path: str
     partition_values: Mapping[str, str | None]

@@ -1,7 +1,7 @@
 """Data that a caller gives, in the columns and types of a table.
 
-Values are never changed on the way: a cast that would lose something is refused, and a value that is missing becomes null only where the
-table takes null and no engine would put a default there.
+Values are never changed on the way: a cast that would lose something is refused, and a value that
+is missing becomes null only where the table takes null and no engine would put a default there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ ROWS_AT_ONCE: Final = 131_072
 
 
 class Conformer:
-    """Gives record batches of the schema ``given`` the schema ``wanted``. Made once for each write; raises :class:`DataMismatch` when it is made, for
-    columns and types, and when a batch comes, for values. ``defaulted``: columns, in lower case, that must not be left out."""
+    """Gives record batches of the schema ``given`` the schema ``wanted``. Made once for each write;
+    raises :class:`DataMismatch` when it is made, for columns and types, and when a batch comes, for
+    values. ``defaulted``: columns, in lower case, that must not be left out.
+    """
 
     def __init__(self, given: pa.Schema, wanted: pa.Schema, defaulted: Collection[str] = ()) -> None:
         check_names(given.names, "the data's column")
@@ -111,7 +113,8 @@ def _cast(values: pa.Array, column: pa.Field) -> pa.Array:
 
 
 def _check_nulls(values: pa.Array, column: pa.Field, name: str) -> None:
-    """Raises where a value is null that the table does not take null for; below a null, everything may be."""
+    """Raises where a value is null that the table does not take null for; below a null, everything
+    may be."""
     if not column.nullable and values.null_count:
         raise DataMismatch(f"column {name!r} takes no nulls, and the data has {values.null_count}")
     type = column.type

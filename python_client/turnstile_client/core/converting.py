@@ -1,5 +1,5 @@
-"""Values of any of Arrow's layouts in the type of a table's column. A cast of Arrow's own has gaps: of dictionaries of views and of views of
-lists it makes nothing, or something else."""
+"""Values of any of Arrow's layouts in the type of a table's column. A cast of Arrow's own has gaps:
+of dictionaries of views and of views of lists it makes nothing, or something else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from turnstile_client.core.schemas import is_list
 
 
 def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The values in the type ``wanted``, which ``core.conforming`` has found to hold them. Raises :class:`pyarrow.ArrowInvalid` or
-    :class:`pyarrow.ArrowNotImplementedError` where a cast would lose something."""
+    """The values in the type ``wanted``, which ``core.conforming`` has found to hold them. Raises
+    :class:`pyarrow.ArrowInvalid` or :class:`pyarrow.ArrowNotImplementedError` where a cast would
+    lose something.
+    """
     given = values.type
     if given == wanted:
         return values

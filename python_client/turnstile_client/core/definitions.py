@@ -61,8 +61,9 @@ _FOR_WRITERS: Final = frozenset({"inCommitTimestamp", "appendOnly", "domainMetad
 class Definition:
     """A table's protocol and metadata at one version.
 
-    ``fields``: the columns as Delta's JSON has them; ``partitions``: names of the partition columns; ``properties``: its configuration;
-    ``reader_features``, ``writer_features``; ``clustering``: names of the columns that it is clustered by, levels joined by dots.
+    ``fields``: the columns as Delta's JSON has them; ``partitions``: names of the partition
+    columns; ``properties``: its configuration; ``reader_features``, ``writer_features``;
+    ``clustering``: names of the columns that it is clustered by, levels joined by dots.
     """
 
     fields: tuple[Mapping[str, Any], ...]
@@ -78,7 +79,8 @@ class Definition:
 
     @classmethod
     def of_loaded(cls, metadata: Mapping[str, Any]) -> Definition:
-        """Of the member ``metadata`` of a table that the server has loaded. Raises :class:`Unsupported` for types that are not known."""
+        """Of the member ``metadata`` of a table that the server has loaded. Raises
+        :class:`Unsupported` for types that are not known."""
         domain = (metadata.get("domains") or {}).get("delta.clustering")
         columns = (json.loads(domain) if isinstance(domain, str) else domain or {}).get("clusteringColumns") or ()
         clustering = tuple(".".join(column) if isinstance(column, list) else str(column) for column in columns)
@@ -141,7 +143,8 @@ def check_overwritable(definition: Definition) -> None:
 
 
 def columns_with_default(definition: Definition) -> frozenset[str]:
-    """The columns, in lower case, that another engine gives a value other than null where a row has none."""
+    """The columns, in lower case, that another engine gives a value other than null where a row has
+    none."""
     return frozenset(
         column["name"].lower() for column in definition.fields if _DEFAULT in (column.get("metadata") or {})
     )
@@ -150,8 +153,8 @@ def columns_with_default(definition: Definition) -> frozenset[str]:
 def new_definition(
     fields: Mapping[str, Any], partitions: tuple[str, ...], properties: Mapping[str, str], required: tuple[str, ...]
 ) -> Definition:
-    """The definition of a table to be, with the features that it needs, ``required`` among them. Raises :class:`DataMismatch` for partition
-    columns and properties that it cannot have."""
+    """The definition of a table to be, with the features that it needs, ``required`` among them.
+    Raises :class:`DataMismatch` for partition columns and properties that it cannot have."""
     types = {column["name"]: column["type"] for column in fields["fields"]}
     for name in partitions:
         if name not in types:

@@ -1,4 +1,5 @@
-"""Partition values: the texts of the log, and Arrow's values. Source: Delta protocol, "Partition Value Serialization"."""
+"""Partition values: the texts of the log, and Arrow's values. Source: Delta protocol, "Partition
+Value Serialization"."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ _DIGITS: Final = Context(prec=38)
 
 
 def partition_text(value: Any, name: str) -> str | None:
-    """A value of a partition column as the log has it; None for null. Raises :class:`DataMismatch` for the empty text, which would be read as
-    null."""
+    """A value of a partition column as the log has it; None for null. Raises :class:`DataMismatch`
+    for the empty text, which would be read as null."""
     match value:
         case None:
             return None
@@ -49,7 +50,8 @@ def _float_text(value: float) -> str:
 
 
 def partition_value(text: str | None, type: pa.DataType, name: str) -> pa.Scalar:
-    """The value of a text of the log. A time without a zone is taken as UTC. Raises :class:`Unsupported` for a text that is no such value."""
+    """The value of a text of the log. A time without a zone is taken as UTC. Raises
+    :class:`Unsupported` for a text that is no such value."""
     try:
         return pa.scalar(None if text is None or text == "" else _parsed(text, type), type)
     except (ValueError, InvalidOperation, pa.ArrowInvalid, OverflowError):
@@ -90,8 +92,8 @@ def values_table(found: Sequence[Mapping[str, str | None]], schema: pa.Schema) -
 
 
 def split(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Texts, pa.RecordBatch]]:
-    """The rows of each partition, in the order in which they are, without the partition columns ``names``, with the texts of these. Raises as
-    :func:`partition_text`."""
+    """The rows of each partition, in the order in which they are, without the partition columns
+    ``names``, with the texts of these. Raises as :func:`partition_text`."""
     rest = [name for name in batch.schema.names if name not in names]
     if not names:
         yield (), batch

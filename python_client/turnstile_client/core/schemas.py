@@ -33,7 +33,8 @@ _NO_NAME: Final = re.compile(r"[ ,;{}()\n\t=]|\A\Z")
 
 
 def arrow_schema(schema: Mapping[str, Any]) -> pa.Schema:
-    """A table's schema in Arrow, every column nullable where Delta has it so. Raises :class:`Unsupported`, naming the column."""
+    """A table's schema in Arrow, every column nullable where Delta has it so. Raises
+    :class:`Unsupported`, naming the column."""
     return pa.schema([_arrow_field(field, "") for field in schema["fields"]])
 
 
@@ -64,13 +65,15 @@ def _arrow_type(type: Any, name: str) -> pa.DataType:
 
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
-    """Arrow's schema as Delta writes it, for a new table. Raises :class:`DataMismatch`, naming the column."""
+    """Arrow's schema as Delta writes it, for a new table. Raises :class:`DataMismatch`, naming the
+    column."""
     check_names(schema.names, "column")
     return {"type": "struct", "fields": [_delta_field(field, "") for field in schema]}
 
 
 def check_names(names: Iterable[str], what: str) -> None:
-    """Raises :class:`DataMismatch` for a name that Delta's tables cannot have, or two that differ in case only."""
+    """Raises :class:`DataMismatch` for a name that Delta's tables cannot have, or two that differ
+    in case only."""
     seen = dict[str, str]()
     for name in names:
         if _NO_NAME.search(name):

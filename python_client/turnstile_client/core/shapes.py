@@ -1,5 +1,5 @@
-"""Values of a data file in the types of the table: columns and fields of structs are found by their names without regard to case, as Delta
-finds them; one that a file lacks is null."""
+"""Values of a data file in the types of the table: columns and fields of structs are found by their
+names without regard to case, as Delta finds them; one that a file lacks is null."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from turnstile_client.core.schemas import is_list
 
 
 def place_of(schema: Any, name: str) -> int | None:
-    """The position of the column or field ``name`` in a schema or struct type: the one of this very name, or else the one that differs in
-    case only. None where there is none."""
+    """The position of the column or field ``name`` in a schema or struct type: the one of this very
+    name, or else the one that differs in case only. None where there is none."""
     names = [field.name for field in schema]
     if name in names:
         return names.index(name)
@@ -22,7 +22,8 @@ def place_of(schema: Any, name: str) -> int | None:
 
 
 def is_named_alike(stored: Any, wanted: pa.Field) -> bool:
-    """Whether a file's schema has the column ``wanted``, and all that is in it, under these very names or not at all."""
+    """Whether a file's schema has the column ``wanted``, and all that is in it, under these very
+    names or not at all."""
     place = place_of(stored, wanted.name)
     if place is None:
         return True
@@ -43,7 +44,8 @@ def _is_type_named_alike(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def shaped(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The values in the type ``wanted``. Raises :class:`pyarrow.ArrowInvalid` where a cast would lose something."""
+    """The values in the type ``wanted``. Raises :class:`pyarrow.ArrowInvalid` where a cast would
+    lose something."""
     if values.type == wanted:
         return values
     if values.offset:  # a slice, of which Arrow makes no other list

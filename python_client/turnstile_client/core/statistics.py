@@ -1,7 +1,8 @@
 """Statistics of a data file, from the rows as they are written.
 
-Bounds are never too narrow: where the least or greatest value cannot be told so that every reader understands it (NaN, infinity, a date
-before the year 1), the column has none. Source: Delta protocol, "Per-file Statistics"; which columns have them: Delta's properties
+Bounds are never too narrow: where the least or greatest value cannot be told so that every reader
+understands it (NaN, infinity, a date before the year 1), the column has none. Source: Delta
+protocol, "Per-file Statistics"; which columns have them: Delta's properties
 ``delta.dataSkippingNumIndexedCols`` and ``delta.dataSkippingStatsColumns``.
 """
 
@@ -31,8 +32,8 @@ Path = tuple[str, ...]
 
 
 def indexed_columns(definition: Definition) -> frozenset[Path]:
-    """The columns, by the names from the outside in, that statistics are collected of. Columns that the table is clustered by are always
-    among them."""
+    """The columns, by the names from the outside in, that statistics are collected of. Columns that
+    the table is clustered by are always among them."""
     leaves = [leaf for column in definition.data_schema for leaf in _leaves(column, ())]
     clustered = frozenset(leaf for leaf in leaves if ".".join(leaf) in definition.clustering)
     names = definition.properties.get("delta.dataSkippingStatsColumns")
@@ -122,7 +123,8 @@ def _bounds(values: pa.Array) -> tuple[Any, Any] | None:
 
 
 def _told(value: Any, *, is_high: bool) -> Any:
-    """A bound in JSON; None for a greatest text that cannot be cut. Times have milliseconds, the greatest is rounded up."""
+    """A bound in JSON; None for a greatest text that cannot be cut. Times have milliseconds, the
+    greatest is rounded up."""
     if isinstance(value, str) and len(value) > _CHARACTERS:
         kept, rest = value[:_CHARACTERS], value[_CHARACTERS:]
         if not is_high:

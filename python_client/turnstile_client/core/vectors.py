@@ -1,4 +1,5 @@
-"""Deletion vectors: which rows of a file are deleted. Source: Delta protocol, "Deletion Vectors", "Deletion Vector Format"."""
+"""Deletion vectors: which rows of a file are deleted. Source: Delta protocol, "Deletion Vectors",
+"Deletion Vector Format"."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _UUID: Final = 20
 
 
 def vector_path(vector: Mapping[str, Any]) -> str | None:
-    """Where the vector of a descriptor is: a path relative to the table, an absolute URI, or None for one that is in the descriptor itself."""
+    """Where the vector of a descriptor is: a path relative to the table, an absolute URI, or None
+    for one that is in the descriptor itself."""
     text = str(vector["pathOrInlineDv"])
     match vector["storageType"]:
         case "i":

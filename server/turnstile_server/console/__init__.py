@@ -1,4 +1,5 @@
-"""The console's files, which ``make console`` builds from ``console/`` into ``site`` (docs/decisions/0039-console.md)."""
+"""The console's files, which ``make console`` builds from ``console/`` into ``site``
+(docs/decisions/0039-console.md)."""
 
 from __future__ import annotations
 

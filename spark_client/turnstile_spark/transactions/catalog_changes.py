@@ -16,7 +16,8 @@ from turnstile_http.errors import ApiError
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name of a table. ``namespace``: its levels, joined by dots. Compared as the server compares names."""
+    """A name of a table. ``namespace``: its levels, joined by dots. Compared as the server compares
+    names."""
 
     namespace: str
     table: str
@@ -59,7 +60,8 @@ class NewNamespace:
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table that is created: its version 0 is written where the server staged it, and it has no name on the server yet."""
+    """A table that is created: its version 0 is written where the server staged it, and it has no
+    name on the server yet."""
 
     table_id: str
     name: Name

@@ -1,6 +1,7 @@
 """Spark's filter expressions as :mod:`turnstile_predicates.predicates`.
 
-A part that has no counterpart there, or is not of one column and literals, is unknown: any row may satisfy it.
+A part that has no counterpart there, or is not of one column and literals, is unknown: any row may
+satisfy it.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def _in(expression: JavaObject, attributes: Attributes) -> Predicate:
 
 
 def _column(expression: JavaObject, attributes: Attributes) -> Column | None:
-    """The column that an expression is, if it is one of the table's; a cast to a wider integer compares as its child."""
+    """The column that an expression is, if it is one of the table's; a cast to a wider integer
+    compares as its child."""
     name = _name(expression)
     if name == "AttributeReference":
         column = attributes.get(int(expression.exprId().id()))

@@ -74,13 +74,15 @@ def drop(jvm: Jvm, session: JavaObject, scope: Scope) -> None:
 
 
 def forget(jvm: Jvm, session: JavaObject, location: str) -> None:
-    """Takes all logs of the table at ``location`` out of Delta's cache: its version 0 was written again."""
+    """Takes all logs of the table at ``location`` out of Delta's cache: its version 0 was written
+    again."""
     path = jvm.new("org.apache.hadoop.fs.Path", location)
     jvm.module(_DELTA + "DeltaLog").invalidateCache(session, path)
 
 
 class CutLogStore(Proxy):
-    """Delta's ``LogStore`` for one log of a scope: ``store``, without the files of versions after ``base``."""
+    """Delta's ``LogStore`` for one log of a scope: ``store``, without the files of versions after
+    ``base``."""
 
     NAME: ClassVar = "turnstile_spark.CutLogStore"
 
@@ -106,7 +108,8 @@ class CutLogStore(Proxy):
         return self._store.readAsIterator(file, *conf)
 
     def _refuse_checksum(self, file: Any) -> None:
-        """Throws where the checksum is of another writer's version: Delta looks for one by path, and does without."""
+        """Throws where the checksum is of another writer's version: Delta looks for one by path,
+        and does without."""
         name = str(file if isinstance(file, str) else file.toString()).rpartition("/")[2]
         if name.endswith(".crc") and is_after(name, self._base):
             raise throw(self.jvm.new("java.io.FileNotFoundException", name))

@@ -42,10 +42,11 @@ class CannotFold(Exception):
 
 
 def fold(contents: Sequence[str], version: int, txn_id: str) -> str:
-    """The content of one commit, ``version``, with the effect of the commits ``version``, ``version`` + 1, ... in ``contents``.
+    """The content of one commit, ``version``, with the effect of the commits ``version``,
+    ``version`` + 1, ... in ``contents``.
 
-    ``contents``: newline-delimited actions, each with its ``commitInfo`` first, in order; at least one. One is returned as it is.
-    ``txn_id``: of the folded commit. Raises :class:`CannotFold`.
+    ``contents``: newline-delimited actions, each with its ``commitInfo`` first, in order; at least
+    one. One is returned as it is. ``txn_id``: of the folded commit. Raises :class:`CannotFold`.
     """
     if len(contents) == 1:
         return contents[0]
@@ -65,10 +66,11 @@ def fold(contents: Sequence[str], version: int, txn_id: str) -> str:
 
 
 def with_participants(content: str, transaction_id: str, versions: Mapping[str, int]) -> str:
-    """``content`` with the action that names the transaction and all its tables, with the version that each becomes, instead of
-    one that it may have.
+    """``content`` with the action that names the transaction and all its tables, with the version
+    that each becomes, instead of one that it may have.
 
-    Source: proposal "Multi-Table Transactions" (delta-io/delta 7437, 7438), which is not settled: action and members may change.
+    Source: proposal "Multi-Table Transactions" (delta-io/delta 7437, 7438), which is not settled:
+    action and members may change.
     """
     mark = f'{{"{GROUP_ACTION}":'
     lines = [line for line in content.split("\n") if line and not line.startswith(mark)]
@@ -110,7 +112,8 @@ def _actions(content: str) -> list[Action]:
 
 
 def _net_files(actions: list[Action], version: int) -> list[Action]:
-    """The adds and removes that are left: for each logical file the last action, unless the file came and went."""
+    """The adds and removes that are left: for each logical file the last action, unless the file
+    came and went."""
     first: dict[tuple[str, str], Action] = {}
     last: dict[tuple[str, str], Action] = {}
     for action in actions:
@@ -131,8 +134,10 @@ def _net_files(actions: list[Action], version: int) -> list[Action]:
 
 
 def _is_new(action: Action) -> bool:
-    """Whether the first action on a logical file means that it was not there. An add that changes no data may describe a file
-    anew which is (with row ids, say); the remove of one that was not there does no harm."""
+    """Whether the first action on a logical file means that it was not there. An add that changes
+    no data may describe a file anew which is (with row ids, say); the remove of one that was not
+    there does no harm.
+    """
     return "add" in action and bool(action["add"]["dataChange"])
 
 
@@ -147,7 +152,8 @@ def _placed(action: Action, version: int, changes_data: bool) -> Action:
 
 
 def _info(infos: list[Action], version: int, txn_id: str) -> Action:
-    """One ``commitInfo``. Its in-commit timestamp is the last one's: they increase, so it is later than the base's (I7)."""
+    """One ``commitInfo``. Its in-commit timestamp is the last one's: they increase, so it is later
+    than the base's (I7)."""
     statements = [{"operation": i.get("operation"), "parameters": i.get("operationParameters", {})} for i in infos]
     last, tags = infos[-1], [i.get("tags") or {} for i in infos]
     info: Action = {key: last[key] for key in _FROM_LAST if key in last}
@@ -174,8 +180,8 @@ def _check_change_data(commits: list[list[Action]]) -> None:
 
 
 def _check_row_versions(commits: list[list[Action]], version: int) -> None:
-    """Rows that were written by one statement and copied by a later one keep the version of the first inside the new file,
-    where it cannot be folded: that number is for another commit."""
+    """Rows that were written by one statement and copied by a later one keep the version of the
+    first inside the new file, where it cannot be folded: that number is for another commit."""
     late = {
         file_key(action["add"])
         for commit in commits[1:]

@@ -45,9 +45,11 @@ class TransactionConflict(TurnstileError):
 
 
 class TransactionOutcomeUnknown(TurnstileError):
-    """The deadline passed without a final answer: the transaction was committed as a whole, or not at all.
+    """The deadline passed without a final answer: the transaction was committed as a whole, or not
+    at all.
 
-    ``id``: the transaction's. ``commit()`` of the transaction asks again; running the statements again may write twice.
+    ``id``: the transaction's. ``commit()`` of the transaction asks again; running the statements
+    again may write twice.
     """
 
     def __init__(self, id: str, seconds: float, last: ApiError) -> None:
@@ -62,7 +64,8 @@ class TransactionOutcomeUnknown(TurnstileError):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as it is sent, every time the same. ``body``: the request; ``txn_id``: of its first commit."""
+    """A group as it is sent, every time the same. ``body``: the request; ``txn_id``: of its first
+    commit."""
 
     id: str
     txn_id: str
@@ -85,8 +88,9 @@ class RatifiedGroup:
 def ratify_group(api: Api, group: Group, deadline: float, *, is_open: bool = False) -> RatifiedGroup:
     """Sends a group until it is ratified or refused for good, at most ``deadline`` seconds.
 
-    ``is_open``: it was sent before, and the outcome is unknown. Raises :class:`TransactionConflict` and :class:`ApiError` when it
-    was refused and can never become ratified any more, and :class:`TransactionOutcomeUnknown` when that is not known in time.
+    ``is_open``: it was sent before, and the outcome is unknown. Raises :class:`TransactionConflict`
+    and :class:`ApiError` when it was refused and can never become ratified any more, and
+    :class:`TransactionOutcomeUnknown` when that is not known in time.
     """
     until, requests = time.monotonic() + deadline, 0
 
@@ -118,8 +122,8 @@ def ratify_group(api: Api, group: Group, deadline: float, *, is_open: bool = Fal
 
 
 def _is_remembered(refused: ApiError) -> bool:
-    """Whether the server remembers this refusal of a transaction with changes of the catalog, so that no earlier attempt with the same
-    id can be applied any more."""
+    """Whether the server remembers this refusal of a transaction with changes of the catalog, so
+    that no earlier attempt with the same id can be applied any more."""
     return (refused.status == 409 and refused.type != "ConcurrentChange") or _is_of_change(refused)
 
 
@@ -131,8 +135,10 @@ def _is_of_change(refused: ApiError) -> bool:
 
 
 def _excludes_earlier(refused: ApiError) -> bool:
-    """Whether an earlier attempt of the same group can have no other outcome: a version that it needs is another commit's, or a
-    version that it read is no more the latest, for good; or the journal says that it was aborted."""
+    """Whether an earlier attempt of the same group can have no other outcome: a version that it
+    needs is another commit's, or a version that it read is no more the latest, for good; or the
+    journal says that it was aborted.
+    """
     types = {refused.type, *(member.get("type") for member in refused.body.get("members") or [])}
     return not types.isdisjoint(("CommitVersionConflict", "TransactionAborted"))
 

@@ -137,8 +137,10 @@ class AnnouncedTransaction:
             raise as_turnstile_error(e) from None
 
     def abort(self) -> AnnouncedTransaction:
-        """Undoes it: nothing of it is applied any more, also if its client lives and sends it. Returns it as it is then. Raises
-        :class:`turnstile_spark.TurnstileError`, also when it is committed."""
+        """Undoes it: nothing of it is applied any more, also if its client lives and sends it.
+        Returns it as it is then. Raises :class:`turnstile_spark.TurnstileError`, also when it is
+        committed.
+        """
         try:
             return self.read(self._api, self._api.abort(self.id))
         except ApiError as e:

@@ -97,7 +97,8 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The answer of :func:`assess`: ``rebase`` if there is no conflict. Conflicts are in the order of versions."""
+    """The answer of :func:`assess`: ``rebase`` if there is no conflict. Conflicts are in the order
+    of versions."""
 
     conflicts: tuple[Conflict, ...] = field(default=())
 
@@ -140,16 +141,20 @@ def assess(
     schema: TableSchema,
     base: int,
 ) -> Assessment:
-    """Whether a transaction's part in one table may be committed on top of ``winners``, and why not: all conflicts.
+    """Whether a transaction's part in one table may be committed on top of ``winners``, and why
+    not: all conflicts.
 
-    ``reads``: of this table (:mod:`turnstile_spark.transactions.read_sets`). ``own_actions``: of the one commit that the transaction's statements
-    come to; none if it only read. ``winners``: all commits after ``base``, ascending; also earlier ones back to the earliest version
-    that was read, if a read is of before the base (a DataFrame planned before the transaction). ``schema``: of the base.
-    ``base``: the table's version in the transaction's cut; reads of later versions are of the base and its own changes. Raises
-    ``ValueError`` for another level and for commits that are missing.
+    ``reads``: of this table (:mod:`turnstile_spark.transactions.read_sets`). ``own_actions``: of
+    the one commit that the transaction's statements come to; none if it only read. ``winners``: all
+    commits after ``base``, ascending; also earlier ones back to the earliest version that was read,
+    if a read is of before the base (a DataFrame planned before the transaction). ``schema``: of the
+    base. ``base``: the table's version in the transaction's cut; reads of later versions are of the
+    base and its own changes. Raises ``ValueError`` for another level and for commits that are
+    missing.
 
-    ``snapshot``: only changes conflict: of the same file, of the definition, of the same application or domain. ``serializable``: so does
-    every read that a winner may have changed. Commits that only add files and read nothing conflict with neither.
+    ``snapshot``: only changes conflict: of the same file, of the definition, of the same
+    application or domain. ``serializable``: so does every read that a winner may have changed.
+    Commits that only add files and read nothing conflict with neither.
     """
     if isolation not in ISOLATION:
         raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
@@ -225,8 +230,10 @@ def _is_absolute(path: str) -> bool:
 
 
 class Paths:
-    """A set of file paths as logs write them. ``path in paths``: whether it may be one of them, however both are written: escaped
-    or not, relative or absolute (then the last part decides, for a table's root is not known here)."""
+    """A set of file paths as logs write them. ``path in paths``: whether it may be one of them,
+    however both are written: escaped or not, relative or absolute (then the last part decides, for
+    a table's root is not known here).
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._plain = {unquote(path) for path in paths}

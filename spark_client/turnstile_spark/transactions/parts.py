@@ -39,7 +39,8 @@ class Part:
         return self.version == 0
 
     def moved(self, version: int, content: str) -> Part:
-        """The same part with another content and version, in a file of its own; version 0 stays where it is."""
+        """The same part with another content and version, in a file of its own; version 0 stays
+        where it is."""
         if self.is_first:
             return replace(self, write=replace(self.write, content=content), is_written=False)
         path = f"{self.write.path.rpartition('/')[0]}/{version:020d}.{uuid.uuid4()}.json"
@@ -99,8 +100,8 @@ class Parts:
         return any(part.is_first for part in self._parts.values())
 
     def bodies(self, inline: int) -> list[dict[str, Any]]:
-        """The members of the request: commits up to ``inline`` bytes travel in it, others as files. Version 0 is none: the server
-        reads it where it is."""
+        """The members of the request: commits up to ``inline`` bytes travel in it, others as files.
+        Version 0 is none: the server reads it where it is."""
         return [
             part.body(table_id, inline=len(part.write.content.encode()) <= inline)
             for table_id, part in self._parts.items()

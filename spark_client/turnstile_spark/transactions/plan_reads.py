@@ -30,7 +30,8 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A table in a plan. ``ids``: Spark's expression ids of its columns, which tell mentions of a table apart."""
+    """A table in a plan. ``ids``: Spark's expression ids of its columns, which tell mentions of a
+    table apart."""
 
     table: str
     version: int
@@ -114,7 +115,8 @@ class _Walk:
                 self.mention(leaf)
 
     def _index(self, relation: JavaObject) -> JavaObject | None:
-        """The file index of a Delta table; None for other relations, and for Delta's reads of its own logs."""
+        """The file index of a Delta table; None for other relations, and for Delta's reads of its
+        own logs."""
         index = self._plans.fileIndex(relation)
         if index is None:
             if str(relation.getClass().getName()).startswith(_DELTA):

@@ -40,10 +40,11 @@ _Event = tuple[str, str, str, PlanReads | None]
 
 
 class Collector:
-    """Collects the reads of the statements that run between :meth:`open` and :meth:`close` on the threads that joined.
+    """Collects the reads of the statements that run between :meth:`open` and :meth:`close` on the
+    threads that joined.
 
-    ``spark``: a PySpark session; executions in other sessions of its JVM count as well. A context manager. Not thread-safe but for
-    :meth:`join_thread`.
+    ``spark``: a PySpark session; executions in other sessions of its JVM count as well. A context
+    manager. Not thread-safe but for :meth:`join_thread`.
     """
 
     def __init__(self, jvm: Jvm, spark: Any) -> None:
@@ -130,8 +131,10 @@ class Collector:
         return PlanReads()
 
     def reads(self, tables: Mapping[str, int]) -> list[Read]:
-        """Everything that was read since :meth:`open`. ``tables``: path and version of each table that the transaction touched, which
-        are read whole if something was not seen. Requires an open collector."""
+        """Everything that was read since :meth:`open`. ``tables``: path and version of each table
+        that the transaction touched, which are read whole if something was not seen. Requires an
+        open collector.
+        """
         self.drain()
         return _reads_of(self._events, self._unseen, tables)
 

@@ -1,7 +1,9 @@
-"""The one commit of a transaction in a table, rewritten for a later version than it was made for. Pure.
+"""The one commit of a transaction in a table, rewritten for a later version than it was made for.
+Pure.
 
-For use after :func:`turnstile_spark.transactions.judging.assess` has found no conflict with the winners. Source: Delta's protocol, *In-Commit
-Timestamps*, *Row Tracking*, *Transaction Identifiers*.
+For use after :func:`turnstile_spark.transactions.judging.assess` has found no conflict with the
+winners. Source: Delta's protocol, *In-Commit Timestamps*, *Row Tracking*, *Transaction
+Identifiers*.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _MARK: Final = "rowIdHighWaterMark"
 
 
 class CannotRebase(Exception):
-    """The commit has no counterpart at a later version: the transaction has to run its statements again. The message says why."""
+    """The commit has no counterpart at a later version: the transaction has to run its statements
+    again. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class TableHead:
         return cls(version, row_id_mark=mark)
 
     def after(self, winners: Iterable[Winner]) -> TableHead:
-        """The head once these commits were made on top of it. Raises ``ValueError`` if they do not follow."""
+        """The head once these commits were made on top of it. Raises ``ValueError`` if they do not
+        follow."""
         head = self
         for winner in winners:
             if winner.version != head.version + 1:
@@ -155,8 +159,8 @@ def _own_mark(own: Sequence[Action], base: TableHead) -> int:
 def _check_row_ids(own: Sequence[Action], base: TableHead, own_mark: int) -> None:
     """Every id that was given out is of a row of a file that is still as it was written.
 
-    A statement that rewrites rows of an earlier one copies their ids into the new file, where they cannot follow a mark. Then the
-    file they came from is gone, or has a deletion vector.
+    A statement that rewrites rows of an earlier one copies their ids into the new file, where they
+    cannot follow a mark. Then the file they came from is gone, or has a deletion vector.
     """
     following = base.row_id_mark + 1
     fresh = [action["add"] for action in own if "add" in action and _is_fresh(action["add"], base)]

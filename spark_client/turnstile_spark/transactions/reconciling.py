@@ -60,8 +60,10 @@ class Reconciler:
         self._reads: Mapping[str, list[Read]] | None = None
 
     def put_on_top(self, conflict: TransactionConflict) -> dict[str, Later]:
-        """The parts of the tables that ``conflict`` names, on top of their winners. Raises ``conflict``, with the reasons, where a
-        winner matters; then the statements have to run again."""
+        """The parts of the tables that ``conflict`` names, on top of their winners. Raises
+        ``conflict``, with the reasons, where a winner matters; then the statements have to run
+        again.
+        """
         later: dict[str, Later] = {}
         reasons: list[str] = []
         for member in conflict.members:
@@ -128,7 +130,8 @@ class Reconciler:
 
 
 def predicate_of_reads(reads: Sequence[Read], base: int) -> str:
-    """The rows that these reads of one table were of, as the server reads predicates; empty where they may have been any."""
+    """The rows that these reads of one table were of, as the server reads predicates; empty where
+    they may have been any."""
     of_now = judged_reads(reads, base)
     predicates = [read.predicate for read in of_now if read.predicate is not None]
     if not of_now or len(predicates) < len(of_now):

@@ -43,8 +43,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class MovedTable:
-    """A table of the transaction at both cuts. ``base``: its version at the one that lost; ``winners``: all commits from ``base`` + 1
-    to its version at the new one, ascending; ``schema``: of ``base``."""
+    """A table of the transaction at both cuts. ``base``: its version at the one that lost;
+    ``winners``: all commits from ``base`` + 1 to its version at the new one, ascending; ``schema``:
+    of ``base``.
+    """
 
     name: str
     base: int
@@ -55,8 +57,8 @@ class MovedTable:
 class Replay:
     """Decides for the statements of a transaction, one after the other.
 
-    For each statement: :meth:`reason`; then :meth:`kept`, or :meth:`ran_again` once it has run. ``tables``: by id, all that the
-    transaction has used.
+    For each statement: :meth:`reason`; then :meth:`kept`, or :meth:`ran_again` once it has run.
+    ``tables``: by id, all that the transaction has used.
     """
 
     def __init__(self, tables: Mapping[str, MovedTable]) -> None:
@@ -118,8 +120,10 @@ class Replay:
         return ""
 
     def kept(self, statement: Statement) -> dict[str, Commits]:
-        """The statement's commits as they are at the new cut, by table id. Raises :class:`CannotRebase` when they have no
-        counterpart there: then nothing has happened here, and the statement has to run again."""
+        """The statement's commits as they are at the new cut, by table id. Raises
+        :class:`CannotRebase` when they have no counterpart there: then nothing has happened here,
+        and the statement has to run again.
+        """
         heads = dict(self._heads)
         placed: dict[str, Commits] = {}
         for table_id, commits in statement.commits.items():
@@ -169,10 +173,12 @@ class Replay:
 
 
 def refusal(statements: Sequence[Statement], tables: Mapping[str, MovedTable]) -> str:
-    """Why the transaction cannot be moved to the new cut, as far as that is known before anything runs again; empty when it may be.
+    """Why the transaction cannot be moved to the new cut, as far as that is known before anything
+    runs again; empty when it may be.
 
-    It cannot where a statement has to run again that has an obstacle. That statements write the tables at the new cut that they
-    wrote at the old one is an assumption: :class:`Replay` decides again as they run.
+    It cannot where a statement has to run again that has an obstacle. That statements write the
+    tables at the new cut that they wrote at the old one is an assumption: :class:`Replay` decides
+    again as they run.
     """
     replay = Replay(tables)
     for statement in statements:
@@ -195,7 +201,8 @@ def explained(statement: Statement, reason: str) -> str:
 
 
 def at_cut(reads: Sequence[Read], old_base: int, base: int) -> list[Read]:
-    """The reads of one table by a statement that was kept, as reads of the new cut, where they would return the same."""
+    """The reads of one table by a statement that was kept, as reads of the new cut, where they
+    would return the same."""
     return [
         read
         if read.version < old_base or (read.is_time_travel and read.version == old_base)
@@ -205,7 +212,8 @@ def at_cut(reads: Sequence[Read], old_base: int, base: int) -> list[Read]:
 
 
 def is_append_only(actions: Sequence[Action]) -> bool:
-    """Whether a commit does nothing but add rows in new files (and give them ids, where the table tracks rows)."""
+    """Whether a commit does nothing but add rows in new files (and give them ids, where the table
+    tracks rows)."""
     return all(_is_of_append(action) for action in actions)
 
 

@@ -34,7 +34,8 @@ PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A replay that is not refused. ``cut``: the new versions, by table id; ``tables``: at both cuts; ``statements``: as they were."""
+    """A replay that is not refused. ``cut``: the new versions, by table id; ``tables``: at both
+    cuts; ``statements``: as they were."""
 
     conflict: TransactionConflict
     cut: Mapping[str, int]
@@ -43,8 +44,8 @@ class Plan:
 
 
 class Replayer:
-    """Replays one transaction, at most ``limit`` times, and begins none later than ``until`` (``time.monotonic``; None: no such limit).
-    ``jitter``: a number from 0 to 1.
+    """Replays one transaction, at most ``limit`` times, and begins none later than ``until``
+    (``time.monotonic``; None: no such limit). ``jitter``: a number from 0 to 1.
 
     ``count``: how often it did; ``kept``, ``run_again``: statements, summed over all of these.
     """
@@ -68,8 +69,10 @@ class Replayer:
         latest: Callable[[list[str]], dict[str, int]],
         winners: Callable[[ScopedTable, int], list[Winner]],
     ) -> Plan:
-        """Pauses, takes a new cut, and says whether the transaction can be moved there. ``latest``: of each of these tables, by id, at one
-        moment; ``winners``: of a table, up to a version. Raises ``conflict``, with the reason why not."""
+        """Pauses, takes a new cut, and says whether the transaction can be moved there. ``latest``:
+        of each of these tables, by id, at one moment; ``winners``: of a table, up to a version.
+        Raises ``conflict``, with the reason why not.
+        """
         if self.count >= self._limit:
             raise _lost(conflict, f"it has been replayed {self.count} times")
         pause = self._jitter() * min(LONGEST_PAUSE_S, PAUSE_S * 2**self.count)
@@ -95,8 +98,10 @@ class Replayer:
         return Plan(conflict, cut, tables, statements)
 
     def run(self, plan: Plan, scope: Scope) -> None:
-        """Keeps and runs the statements in ``scope``, a fresh one at the plan's cut that the calling thread is in. Raises the plan's
-        conflict, with the reason, when a statement fails or cannot run again."""
+        """Keeps and runs the statements in ``scope``, a fresh one at the plan's cut that the
+        calling thread is in. Raises the plan's conflict, with the reason, when a statement fails or
+        cannot run again.
+        """
         replay = Replay(plan.tables)
         entries = self._statements.start_over(scope)
         for recorded, statement in zip(entries, plan.statements, strict=True):

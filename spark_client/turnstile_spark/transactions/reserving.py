@@ -38,8 +38,8 @@ class Reservation:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Returns when it has all tables. Raises :class:`turnstile_spark.TurnstileError` when that takes too long, or when it loses its
-        place; :class:`ApiError` as every call."""
+        """Returns when it has all tables. Raises :class:`turnstile_spark.TurnstileError` when that
+        takes too long, or when it loses its place; :class:`ApiError` as every call."""
         until = time.monotonic() + self._patience_s
         while True:
             state = self._ask()
@@ -77,7 +77,8 @@ class Reservation:
         return self._api.reserve(self.id, self._tables, self._lease_ms)
 
     def _keep(self) -> None:
-        """Renews the lease until it is given up, or lost. A renewal that fails costs the turn, and nothing else."""
+        """Renews the lease until it is given up, or lost. A renewal that fails costs the turn, and
+        nothing else."""
         while not self._over.wait(self._lease_ms / 3000):
             try:
                 if self._ask()["state"] != "held":

@@ -1,4 +1,5 @@
-"""Running work as a transaction, again when it loses: functions, scripts of SQL statements, and micro-batches of streams."""
+"""Running work as a transaction, again when it loses: functions, scripts of SQL statements, and
+micro-batches of streams."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _QUERY, _RUN = "sql.streaming.queryId", "spark.jobGroup.id"
 
 
 class Runner:
-    """Runs functions in transactions of one lake. ``spark``: the session of transactions that name no other. Thread-safe."""
+    """Runs functions in transactions of one lake. ``spark``: the session of transactions that name
+    no other. Thread-safe."""
 
     def __init__(self, lake: LakeContext, spark: Any) -> None:
         self._lake, self._spark = lake, spark
@@ -82,7 +84,8 @@ class Runner:
     def transactional(
         self, function: Callable[..., T], attempts: int, isolation: Isolation, **more: Any
     ) -> Callable[..., T]:
-        """``function`` as one that runs in a transaction: in that of the calling thread if it is in one, else in its own."""
+        """``function`` as one that runs in a transaction: in that of the calling thread if it is in
+        one, else in its own."""
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> T:
@@ -93,7 +96,8 @@ class Runner:
         return run
 
     def sql(self, text: str, attempts: int, isolation: Isolation, **more: Any) -> Any:
-        """Runs ``BEGIN ATOMIC ... END`` as a transaction, anything else as it is. Returns the DataFrame of the last query."""
+        """Runs ``BEGIN ATOMIC ... END`` as a transaction, anything else as it is. Returns the
+        DataFrame of the last query."""
         match = _ATOMIC.match(text)
         if match is None:
             return self._spark.sql(text)
@@ -136,7 +140,8 @@ class Runner:
 
 
 class _Runs:
-    """Which runs of streaming queries have had a batch: only the first of a run can have been committed by an earlier one."""
+    """Which runs of streaming queries have had a batch: only the first of a run can have been
+    committed by an earlier one."""
 
     def __init__(self) -> None:
         self._last: str | None = None

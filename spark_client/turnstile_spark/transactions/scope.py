@@ -77,8 +77,10 @@ class Held:
 
 @dataclass(slots=True)
 class ScopedTable:
-    """A table in a scope. ``base``: its version in the cut; ``state``: the table as it was loaded; ``held``: commits ``base`` + 1
-    and up; ``first``: version 0, if the transaction creates the table. Its ``base`` is 0."""
+    """A table in a scope. ``base``: its version in the cut; ``state``: the table as it was loaded;
+    ``held``: commits ``base`` + 1 and up; ``first``: version 0, if the transaction creates the
+    table. Its ``base`` is 0.
+    """
 
     state: TableState
     base: int
@@ -105,7 +107,8 @@ class ScopedTable:
 
     @property
     def tail(self) -> Tail:
-        """The commits that ``_delta_log`` may not have, and the latest version, as the scope sees them."""
+        """The commits that ``_delta_log`` may not have, and the latest version, as the scope sees
+        them."""
         commits = tuple(c for c in self.state.tail.commits if c.version <= self.base)
         return Tail(commits + tuple(h.commit for h in self.held), self.latest, min(self.state.tail.floor, self.base))
 
@@ -121,10 +124,11 @@ class Mark:
 class Scope:
     """One scope of a lake. Thread-safe.
 
-    ``session``: the JVM session that it was opened in; ``load``: loads a table by namespace and name from the server; ``latest``:
-    the latest version of each of these tables, by id, at one moment; ``cut``: versions by table id, if they were chosen when
-    the scope was opened; ``is_writable``: False for a snapshot; ``fixed_catalog``: why the catalog cannot be changed in it (empty:
-    it can).
+    ``session``: the JVM session that it was opened in; ``load``: loads a table by namespace and
+    name from the server; ``latest``: the latest version of each of these tables, by id, at one
+    moment; ``cut``: versions by table id, if they were chosen when the scope was opened;
+    ``is_writable``: False for a snapshot; ``fixed_catalog``: why the catalog cannot be changed in
+    it (empty: it can).
     """
 
     def __init__(
@@ -159,8 +163,10 @@ class Scope:
 
     @property
     def options(self) -> dict[str, str]:
-        """The file system options of the scope's tables. Delta's own writing of checksums fails with the second, at once and
-        without a trace (see :mod:`turnstile_spark.checksums`): a held version is not yet that version of the table."""
+        """The file system options of the scope's tables. Delta's own writing of checksums fails
+        with the second, at once and without a trace (see :mod:`turnstile_spark.checksums`): a held
+        version is not yet that version of the table.
+        """
         missing = "checksums.of.held.versions.are.not.written"
         with self._lock:
             own = {OPTION: f"{self.id}.{self._epoch}"}
@@ -174,9 +180,11 @@ class Scope:
             return dict(self._tables)
 
     def state(self, namespace: str, name: str) -> TableState:
-        """The table as the scope has it; loads it, and brings it into the cut, when it is used for the first time.
+        """The table as the scope has it; loads it, and brings it into the cut, when it is used for
+        the first time.
 
-        Raises :class:`turnstile_http.errors.ApiError` as loading does, and :class:`TurnstileError` when the table cannot join the cut.
+        Raises :class:`turnstile_http.errors.ApiError` as loading does, and :class:`TurnstileError`
+        when the table cannot join the cut.
         """
         with self._lock:
             if not self.is_open:
@@ -301,8 +309,10 @@ class Scope:
     # -- changing the catalog -------------------------------------------------------------------------------------------
 
     def move(self, state: TableState, old: Name, new: Name | None) -> None:
-        """Holds the rename of a table, or its drop (``new`` None). Raises :class:`TurnstileError` when the transaction has
-        written or moved it: a table is changed in one way by a transaction."""
+        """Holds the rename of a table, or its drop (``new`` None). Raises :class:`TurnstileError`
+        when the transaction has written or moved it: a table is changed in one way by a
+        transaction.
+        """
         with self._lock:
             if not self.is_open:
                 raise over()
@@ -322,7 +332,8 @@ class Scope:
             return location_key(log_path) in self._staged
 
     def create(self, state: TableState, name: Name, first: Write) -> None:
-        """Holds the creation of a table. ``state``: as version 0 (``first``), which is written, describes it."""
+        """Holds the creation of a table. ``state``: as version 0 (``first``), which is written,
+        describes it."""
         with self._lock:
             if not self.is_open:
                 raise over()
@@ -405,10 +416,13 @@ class Scopes:
             self._context.setLocalProperty(self._property, None)
 
     def current(self, session: JavaObject | None = None) -> Scope | None:
-        """The scope of the calling JVM thread in ``session``; None when it is in none. A stream's session is in no scope but one
-        that was opened in it: the thread of a stream inherits the property of the thread that started it.
+        """The scope of the calling JVM thread in ``session``; None when it is in none. A stream's
+        session is in no scope but one that was opened in it: the thread of a stream inherits the
+        property of the thread that started it.
 
-        Raises :class:`TurnstileError` when the scope is over: a thread that was started in it goes on."""
+        Raises :class:`TurnstileError` when the scope is over: a thread that was started in it goes
+        on.
+        """
         scope_id = self._context.getLocalProperty(self._property) if self._used else None
         if not scope_id:
             return None

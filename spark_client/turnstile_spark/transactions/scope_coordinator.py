@@ -29,7 +29,8 @@ _builders: dict[tuple[int, str], ScopeCoordinatorBuilder] = {}
 
 
 def register(jvm: Jvm, lake: str, attached: Callable[[], LakeContext | None]) -> None:
-    """Registers the coordinator of a lake's scopes with Delta, once per JVM. ``attached``: the lake of that name now."""
+    """Registers the coordinator of a lake's scopes with Delta, once per JVM. ``attached``: the lake
+    of that name now."""
     key = int(jvm.gateway.gateway_parameters.port), lake
     with _lock:
         if key not in _builders:
@@ -65,14 +66,16 @@ class ScopeCoordinatorBuilder(Proxy):
 
 
 class ScopeCoordinator(Proxy):
-    """``CommitCoordinatorClient`` for the tables of one scope. ``scope`` None: of a scope that is over."""
+    """``CommitCoordinatorClient`` for the tables of one scope. ``scope`` None: of a scope that is
+    over."""
 
     def __init__(self, jvm: Jvm, name: str, lake: LakeContext | None, scope: Scope | None) -> None:
         self.jvm, self.name, self._attached, self._scope = jvm, name, lake, scope
         self._throw = Throw(jvm)
 
     def _table(self, log_path: str) -> tuple[LakeContext, Scope, ScopedTable]:
-        """The lake, the scope and the table. Raises :class:`TurnstileError` when it is not, or no more, there."""
+        """The lake, the scope and the table. Raises :class:`TurnstileError` when it is not, or no
+        more, there."""
         scope, lake = self._scope, self._attached
         table = scope.at(log_path) if scope is not None and scope.is_open else None
         if lake is None or scope is None or table is None:

@@ -1,4 +1,5 @@
-"""By how many versions tables that a transaction only reads may be behind when it commits (docs/isolation.md, "Slack")."""
+"""By how many versions tables that a transaction only reads may be behind when it commits
+(docs/isolation.md, "Slack")."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ SLACK_MAX = 1_000_000
 
 
 def check_slack(slack: Slack, isolation: Isolation) -> None:
-    """Raises ``ValueError`` for a slack that is no number of versions, or has no meaning under this isolation."""
+    """Raises ``ValueError`` for a slack that is no number of versions, or has no meaning under this
+    isolation."""
     by_table: dict[str, Any] = {"": slack} if isinstance(slack, int) else dict(slack)
     for name, versions in by_table.items():
         where = f"slack[{name!r}]" if name else "slack"

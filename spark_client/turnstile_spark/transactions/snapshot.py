@@ -83,7 +83,8 @@ class Scoped:
         return {t.state.name.partition(".")[2]: t.base for t in self._opened().tables().values()}
 
     def table(self, name: str) -> Any:
-        """The table ``namespace.table`` as a DataFrame, as it is seen here. To be used inside the ``with`` block only."""
+        """The table ``namespace.table`` as a DataFrame, as it is seen here. To be used inside the
+        ``with`` block only."""
         self._opened()
         parts = [self._lake.name, *name.split(".")]
         return self._spark.table(".".join(f"`{part}`" for part in parts))
@@ -118,7 +119,8 @@ class Snapshot(Scoped):
 
 
 def _milliseconds(spark: Any, moment: str | datetime | int | None) -> int | None:
-    """A moment as Spark understands it: a text, and a datetime without a zone, are of the session's time zone."""
+    """A moment as Spark understands it: a text, and a datetime without a zone, are of the session's
+    time zone."""
     if moment is None or isinstance(moment, int):
         return moment
     (row,) = spark.range(1).select(unix_millis(lit(moment).cast("timestamp")).alias("ms")).collect()

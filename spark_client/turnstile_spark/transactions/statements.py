@@ -52,7 +52,8 @@ class Recorded:
     obstacle: str = ""
 
     def statement(self, scope: Scope) -> Statement:
-        """As :mod:`turnstile_spark.transactions.replaying` looks at it. ``scope``: the one it was done in."""
+        """As :mod:`turnstile_spark.transactions.replaying` looks at it. ``scope``: the one it was
+        done in."""
         reads: dict[str, list[Read]] = {}
         for read in self.reads:
             if (table := scope.at(read.table)) is not None:
@@ -62,8 +63,10 @@ class Recorded:
 
 
 class Statements:
-    """The statements of one transaction, on one thread. ``scope``: the transaction's; ``collector``: open, of its reads; it has collected
-    from the begin of the transaction if ``is_from_begin``."""
+    """The statements of one transaction, on one thread. ``scope``: the transaction's;
+    ``collector``: open, of its reads; it has collected from the begin of the transaction if
+    ``is_from_begin``.
+    """
 
     def __init__(self, jvm: Jvm, spark: Any, scope: Scope, collector: Collector, *, is_from_begin: bool) -> None:
         self._jvm, self._spark, self._collector = jvm, spark, collector
@@ -109,7 +112,8 @@ class Statements:
         self._taken()
 
     def start_over(self, scope: Scope) -> list[Recorded]:
-        """Forgets all entries, and returns them: they are recorded anew in another scope, where nothing is held yet."""
+        """Forgets all entries, and returns them: they are recorded anew in another scope, where
+        nothing is held yet."""
         entries, self.entries, self.scope, self._counts = self.entries, [], scope, {}
         return entries
 

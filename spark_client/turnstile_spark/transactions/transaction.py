@@ -187,10 +187,12 @@ class Transaction(Scoped):
     # -- ending it ------------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Commits all that is held, in one request; called at the end of the ``with`` block. When the outcome is unknown, another
-        call asks for it again. Statements that follow in the block are refused.
+        """Commits all that is held, in one request; called at the end of the ``with`` block. When
+        the outcome is unknown, another call asks for it again. Statements that follow in the block
+        are refused.
 
-        Raises :class:`turnstile_spark.TransactionConflict` when it lost, :class:`turnstile_spark.TransactionOutcomeUnknown` and
+        Raises :class:`turnstile_spark.TransactionConflict` when it lost,
+        :class:`turnstile_spark.TransactionOutcomeUnknown` and
         :class:`turnstile_spark.TurnstileError`.
         """
         if self._state == "committed":
@@ -272,7 +274,8 @@ class Transaction(Scoped):
         cut_log.drop(self._lake.jvm, self._session, scope)
 
     def has_committed(self, application: str, number: int) -> bool:
-        """Whether a table that is written here has, in the cut, taken note of ``number`` of this application, or of a later one."""
+        """Whether a table that is written here has, in the cut, taken note of ``number`` of this
+        application, or of a later one."""
         logs = [table.delta_log for table in self._opened().written().values()]
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
@@ -327,7 +330,8 @@ class Transaction(Scoped):
         return None
 
     def _replay(self, lost: TransactionConflict, reconciler: Reconciler) -> None:
-        """Moves the transaction to a new cut. Raises ``lost``, with the reason, when that is not possible."""
+        """Moves the transaction to a new cut. Raises ``lost``, with the reason, when that is not
+        possible."""
         is_refused = any(member.get("type") != "CommitVersionConflict" for member in lost.members)
         if self._replayer is None or self._collector is None or self._collector.plans is None or is_refused:
             raise lost
@@ -347,8 +351,10 @@ class Transaction(Scoped):
             self._scope.close()
 
     def _moved_and_not_read(self) -> set[str]:
-        """The tables that are renamed or dropped. Raises :class:`TurnstileError` under serializable isolation when one of them was read:
-        the server takes a table once in a transaction, so its version cannot be checked as well."""
+        """The tables that are renamed or dropped. Raises :class:`TurnstileError` under serializable
+        isolation when one of them was read: the server takes a table once in a transaction, so its
+        version cannot be checked as well.
+        """
         scope = self._opened()
         moved = {id: table for id, table in scope.tables().items() if scope.changes.moves(id)}
         if moved and self.isolation == "serializable":
@@ -372,7 +378,8 @@ class Transaction(Scoped):
         )
 
     def _ratified(self, parts: Parts, files: dict[str, Future[None]], *, resent: bool) -> dict[str, Commit]:
-        """Sends the group. Commits that are too large to travel in it together are written as files first."""
+        """Sends the group. Commits that are too large to travel in it together are written as files
+        first."""
         self._group = self._group or self._request(parts, inline=self._lake.inline_limit)
         try:
             self._announce(self._group)
@@ -434,8 +441,10 @@ class Transaction(Scoped):
             self._requests += max(1, self._lake.api.http.requests["transaction"] - before)
 
     def _request(self, parts: Parts, inline: int) -> Group:
-        """The request: commits up to ``inline`` bytes travel in it, others as files. Tables that were only read are named under
-        serializable isolation: their versions must still be the latest."""
+        """The request: commits up to ``inline`` bytes travel in it, others as files. Tables that
+        were only read are named under serializable isolation: their versions must still be the
+        latest.
+        """
         reads = self._read_at if self.isolation == "serializable" else {}
         body: dict[str, Any] = {
             "id": self.id,

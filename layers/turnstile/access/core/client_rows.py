@@ -53,9 +53,11 @@ def new_client(client: Client) -> Insert:
 
 
 def rotate_secret(client: Client, secret: str, *, keep_until: int, now: int) -> Change:
-    """Replace the secret. The present one counts until ``keep_until`` (ms) as well; the one before it no more.
+    """Replace the secret. The present one counts until ``keep_until`` (ms) as well; the one before
+    it no more.
 
-    Two rotations at once would each hand out a secret of which only one counts, so the later one is refused.
+    Two rotations at once would each hand out a secret of which only one counts, so the later one is
+    refused.
     """
     keep: tuple[Set | Drop, ...] = (Drop(("former",)), Drop(("former_until",)))
     if keep_until > now:

@@ -51,7 +51,8 @@ CLIENT_PREFIX: Final = "client-"
 
 
 def reserved(name: str) -> bool:
-    """Whether only Turnstile itself gives this name; an issuer that gave it would make one principal another (I12)."""
+    """Whether only Turnstile itself gives this name; an issuer that gave it would make one
+    principal another (I12)."""
     return name in (OPERATOR.name, ANONYMOUS.name) or name.startswith(CLIENT_PREFIX)
 
 
@@ -110,7 +111,8 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Access(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Owner (empty: only admins) and grants of one securable, sorted by principal, so that equal rights are equal values."""
+    """Owner (empty: only admins) and grants of one securable, sorted by principal, so that equal
+    rights are equal values."""
 
     owner: str = ""
     grants: tuple[Grant, ...] = ()
@@ -136,8 +138,8 @@ class GrantChange(msgspec.Struct, frozen=True):
 
 
 def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
-    """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is None. Raises TooLarge beyond
-    ``MAX_PRINCIPALS``."""
+    """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is
+    None. Raises TooLarge beyond ``MAX_PRINCIPALS``."""
     held = {grant.principal: {*grant.privileges} for grant in access.grants}
     for change in changes:
         held[change.principal] = (held.get(change.principal, set()) | {*change.add}) - {*change.remove}
@@ -164,7 +166,8 @@ def check_principal(name: str, field: str) -> str:
 
 
 def check_privileges(securable: Securable, names: Iterable[str], field: str) -> tuple[Privilege, ...]:
-    """Returns the privileges of these names. Raises InvalidRequest for one that has no meaning on ``securable``."""
+    """Returns the privileges of these names. Raises InvalidRequest for one that has no meaning on
+    ``securable``."""
     grantable = {str(privilege): privilege for privilege in GRANTABLE[securable]}
     for name in names:
         if name not in grantable:

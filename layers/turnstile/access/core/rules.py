@@ -44,12 +44,14 @@ class Chain(msgspec.Struct, frozen=True):
         return (self.catalog, *self.schemas) if self.table is None else (self.catalog, *self.schemas, self.table)
 
     def upto(self, level: int) -> Chain:
-        """Returns the first ``level`` levels, the catalog included, as a chain that ends with a namespace or the catalog."""
+        """Returns the first ``level`` levels, the catalog included, as a chain that ends with a
+        namespace or the catalog."""
         return Chain(self.catalog, self.schemas[: level - 1])
 
 
 def padded(levels: Sequence[Access], schemas: int, *, table: bool) -> Chain:
-    """Returns the chain of a name with ``schemas`` namespaces (and a table), of which only ``levels`` exist."""
+    """Returns the chain of a name with ``schemas`` namespaces (and a table), of which only
+    ``levels`` exist."""
     count = 1 + schemas + table
     full = (*levels, *(NO_ACCESS,) * (count - len(levels)))
     missing = len(levels) if len(levels) < count else None
@@ -124,7 +126,8 @@ def see_schema(subject: Subject) -> bool:
 
 
 def read_schema(subject: Subject) -> bool:
-    """Read all that is below, or will be, as a clone shows it. It is not looked at, so a refusal says nothing about it."""
+    """Read all that is below, or will be, as a clone shows it. It is not looked at, so a refusal
+    says nothing about it."""
     return subject.inside and subject.holds(Privilege.USE_SCHEMA, Privilege.SELECT)
 
 
@@ -134,7 +137,8 @@ def edit_schema(subject: Subject) -> bool:
 
 
 def create_table(subject: Subject) -> bool:
-    """Create a table in the namespace. The catalog's owner alone may not: that does not make it the namespace's owner."""
+    """Create a table in the namespace. The catalog's owner alone may not: that does not make it the
+    namespace's owner."""
     return subject.uses(1) and (subject.owns_schema or (subject.inside and subject.holds(Privilege.CREATE_TABLE)))
 
 
@@ -185,7 +189,8 @@ def create_external(subject: Subject) -> bool:
 
 
 def create_reference(subject: Subject) -> bool:
-    """Create a reference for another system. Rights on it are in its own row (``coordination.core.ref_rights``)."""
+    """Create a reference for another system. Rights on it are in its own row
+    (``coordination.core.ref_rights``)."""
     return subject.holds(Privilege.CREATE_REFERENCE)
 
 
@@ -219,7 +224,8 @@ def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
 
 
 def may_know_missing(principal: Principal, chain: Chain) -> bool:
-    """Whether it may learn that the chain's first missing level does not exist, since it may create it there."""
+    """Whether it may learn that the chain's first missing level does not exist, since it may create
+    it there."""
     if principal.admin or chain.missing is None:
         return True
     rule: Rule = create_table if chain.missing == len(chain.levels) - 1 and chain.table is not None else create_schema

@@ -37,12 +37,14 @@ from turnstile.store.ports import BATCH_GET_MAX
 from turnstile.store.retry import Patience, Retries
 
 OnRequest = Callable[[str, float | None], None]
-"""Called once for every request that is sent: operation, and consumed capacity units (None: it failed)."""
+"""Called once for every request that is sent: operation, and consumed capacity units (None: it
+failed)."""
 
 ITEM_LIMIT: Final = 400 * 1024  # bytes, names included. Source: DynamoDB service quotas
 PATIENCE: Final = Patience(deadline_s=5.0, first_s=0.025, longest_s=0.5)
 UNREACHABLE_S: Final = 0.5
-"""How long an operation is tried while no connection can be made: a node that is replaced is back, or another one answers."""
+"""How long an operation is tried while no connection can be made: a node that is replaced is back,
+or another one answers."""
 
 
 class Fault(Enum):
@@ -80,7 +82,8 @@ _LOST: Final = (
     exceptions.ResponseStreamingError,
     exceptions.SSLError,  # of a handshake that failed, but also of an answer that cannot be decrypted
 )
-"""Raised, at least at times, after the request was sent (``tests/contract/adapters/test_torn_answers.py``)."""
+"""Raised, at least at times, after the request was sent
+(``tests/contract/adapters/test_torn_answers.py``)."""
 
 _TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an item, of its update, of a transaction's
 _NO_TABLE: Final = {"ResourceNotFoundException", "TableNotFoundException"}
@@ -128,8 +131,10 @@ def _fault_of_cancellation(error: ClientError) -> Fault:
 
 
 class Refusal(Exception):
-    """A condition did not hold; ``response`` is the service's parsed answer. ``uncertain``: an answer before it was
-    lost, so that the request may have been applied all the same, or may be applied yet."""
+    """A condition did not hold; ``response`` is the service's parsed answer. ``uncertain``: an
+    answer before it was lost, so that the request may have been applied all the same, or may be
+    applied yet.
+    """
 
     def __init__(self, response: dict[str, Any], *, uncertain: bool = False) -> None:
         super().__init__("refused")
@@ -137,8 +142,8 @@ class Refusal(Exception):
 
 
 class Caller:
-    """Sends operations of one botocore DynamoDB client, which has no retries of its own. Capacity is requested only when
-    ``on_request`` is given."""
+    """Sends operations of one botocore DynamoDB client, which has no retries of its own. Capacity
+    is requested only when ``on_request`` is given."""
 
     def __init__(
         self,
@@ -154,7 +159,8 @@ class Caller:
         self._answered: tuple[str, float] | None = None  # date of the last answer, and when it came
 
     def read(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a read. Raises Throttled or StorageFault at the deadline, StoreUnavailable at once."""
+        """Returns the response to a read. Raises Throttled or StorageFault at the deadline,
+        StoreUnavailable at once."""
         return self._call(operation, request, writes=False)
 
     def read_pages(self, operation: str, request: dict[str, Any]) -> Iterator[Item]:
@@ -180,8 +186,10 @@ class Caller:
                     raise Throttled(f"some items of {table} were not read until the deadline")
 
     def write(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a write. Raises Refusal when a condition did not hold, TooLarge, StoreUnavailable, or at the deadline
-        Throttled when nothing was applied, OutcomeUnknown when an answer was lost."""
+        """Returns the response to a write. Raises Refusal when a condition did not hold, TooLarge,
+        StoreUnavailable, or at the deadline Throttled when nothing was applied, OutcomeUnknown when
+        an answer was lost.
+        """
         return self._call(operation, request, writes=True)
 
     def retries(self) -> Retries:
@@ -214,7 +222,8 @@ class Caller:
                 return response
 
     def clock_ms(self) -> int | None:
-        """The service's clock by the date of its last answer, in whole seconds; None where there is no answer, or none with a date."""
+        """The service's clock by the date of its last answer, in whole seconds; None where there is
+        no answer, or none with a date."""
         if self._answered is None:
             return None
         date, at_s = self._answered

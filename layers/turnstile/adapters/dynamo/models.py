@@ -1,6 +1,8 @@
-"""The rows of the two tables as PynamoDB models, and rows as DynamoDB items. Every attribute of a row of ``refs`` is
-declared by a struct (``store.core.rows``) that the model is made from; writing another attribute fails. The models only
-serialise: PynamoDB's own writes cannot return the old item when a condition fails, so ``refs.py`` sends them."""
+"""The rows of the two tables as PynamoDB models, and rows as DynamoDB items. Every attribute of a
+row of ``refs`` is declared by a struct (``store.core.rows``) that the model is made from; writing
+another attribute fails. The models only serialise: PynamoDB's own writes cannot return the old item
+when a condition fails, so ``refs.py`` sends them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ from turnstile.store.core.writes import Path, Row
 
 
 class Names(UnicodeSetAttribute):
-    """A set of strings, serialised in order: a transaction that is sent again must be the same to the byte."""
+    """A set of strings, serialised in order: a transaction that is sent again must be the same to
+    the byte."""
 
     def serialize(self, value: Any) -> Any:
         return sorted(value) or None
@@ -72,8 +75,8 @@ class Counts(Attribute[dict[str, int]]):
 
 
 class RefRow(Model):
-    """The attributes of every row of ``refs``: its key ``<realm>/<kind>/<rest>``, its kind, and its format where that is not
-    the first (``store.core.writes``)."""
+    """The attributes of every row of ``refs``: its key ``<realm>/<kind>/<rest>``, its kind, and its
+    format where that is not the first (``store.core.writes``)."""
 
     key = UnicodeAttribute(hash_key=True)
     kind = UnicodeAttribute()
@@ -103,8 +106,10 @@ def _declared_by(row: type[StoredRow]) -> type[RefRow]:
 
 
 class ObjRow(Model):
-    """An immutable obj, or a part of a large one. ``created`` in microseconds; ``expires`` in seconds, the
-    table's time-to-live attribute; ``parts`` is how many hold the payload of a large one (``store/stored_objs.py``)."""
+    """An immutable obj, or a part of a large one. ``created`` in microseconds; ``expires`` in
+    seconds, the table's time-to-live attribute; ``parts`` is how many hold the payload of a large
+    one (``store/stored_objs.py``).
+    """
 
     space = UnicodeAttribute(hash_key=True)
     id = UnicodeAttribute(range_key=True)
@@ -145,7 +150,8 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
 
 
 class _Models(Mapping[str, type[RefRow]]):
-    """The model of each kind of rows. It is declared when it is asked for first: a process that starts needs one or two of them."""
+    """The model of each kind of rows. It is declared when it is asked for first: a process that
+    starts needs one or two of them."""
 
     def __init__(self, rows: Iterable[type[StoredRow]]) -> None:
         self._rows = {row.kind: row for row in rows}
@@ -174,7 +180,8 @@ _TEXT: Final = UnicodeAttribute()
 
 
 def model_of(key: str) -> type[RefRow]:
-    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``); raises ValueError if there is none."""
+    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``); raises ValueError if there is
+    none."""
     parts = key.split("/", 2)
     kind = parts[1] if len(parts) == 3 else ""
     model = KINDS.declared.get(kind) or KINDS.get(kind)
@@ -213,8 +220,8 @@ def from_item(model: type[Model], item: Item) -> Row:
 
 
 def row_of_image(key: str, image: Mapping[str, Any]) -> Row:
-    """The row in an image of a stream's record as Lambda hands it on: binary values are base64. Raises ValueError for a kind
-    of row that no model declares."""
+    """The row in an image of a stream's record as Lambda hands it on: binary values are base64.
+    Raises ValueError for a kind of row that no model declares."""
     return from_item(model_of(key), {name: _decoded(value) for name, value in image.items()})
 
 

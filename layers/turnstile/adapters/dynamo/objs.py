@@ -18,9 +18,11 @@ _CACHE_BYTES: Final = 32 * 1024 * 1024
 
 
 class DynamoObjs(StoredObjs):
-    """``turnstile.store.ports.Objs`` on DynamoDB, by a botocore client without retries of its own; the ``table`` has the hash
-    key ``space``, the range key ``id``, and a time to live on ``expires``. Reads are strongly consistent: an obj is
-    referred to as soon as it is written. An obj past its ``expires`` counts as absent, however long its removal takes."""
+    """``turnstile.store.ports.Objs`` on DynamoDB, by a botocore client without retries of its own;
+    the ``table`` has the hash key ``space``, the range key ``id``, and a time to live on
+    ``expires``. Reads are strongly consistent: an obj is referred to as soon as it is written. An
+    obj past its ``expires`` counts as absent, however long its removal takes.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""The mutable table: conditional writes (``store.core.writes``) as DynamoDB expressions, sent from here alone."""
+"""The mutable table: conditional writes (``store.core.writes``) as DynamoDB expressions, sent from
+here alone."""
 
 from __future__ import annotations
 
@@ -24,8 +25,10 @@ _OPERATION: Final = {Change: "Update", Insert: "Put", Erase: "Delete", Check: "C
 
 
 class DynamoRefs:
-    """``turnstile.store.ports.Refs`` on DynamoDB, by a botocore client without retries of its own; the ``table`` has the hash
-    key ``key``. Scans see only the rows of ``realm`` (I12); point access is by full key anyway."""
+    """``turnstile.store.ports.Refs`` on DynamoDB, by a botocore client without retries of its own;
+    the ``table`` has the hash key ``key``. Scans see only the rows of ``realm`` (I12); point access
+    is by full key anyway.
+    """
 
     def __init__(
         self,
@@ -83,8 +86,8 @@ class DynamoRefs:
             return Rejected(row, uncertain=refusal.uncertain)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
-        """See ``ports.Refs``. Raises ValueError for mistakes of the caller: the token of other writes, two writes of one
-        row (not every emulator refuses them), more than 100."""
+        """See ``ports.Refs``. Raises ValueError for mistakes of the caller: the token of other
+        writes, two writes of one row (not every emulator refuses them), more than 100."""
         if len({write.key for write in writes}) < len(writes):
             raise ValueError("a transaction cannot include multiple operations on one row")
         items = [{_OPERATION[type(write)]: write_request(self._table, write) | _ON_REFUSAL} for write in writes]
@@ -147,9 +150,10 @@ def _client_token(token: str) -> str:
 
 
 def write_request(table: str, write: Write) -> Item:
-    """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction. A Change also requires,
-    besides its own clauses, that the row exists: an update must never make half a row. Every write requires that the row's
-    format is known (``store.core.writes``)."""
+    """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction. A
+    Change also requires, besides its own clauses, that the row exists: an update must never make
+    half a row. Every write requires that the row's format is known (``store.core.writes``).
+    """
     model = model_of(write.key)
     expressions = _Expressions(model)
     tests: list[Test] = [*(clause.test for clause in write.clauses), KNOWN_FORMAT.test]
@@ -180,7 +184,8 @@ class _Expressions:
         self.values: Item = {}
 
     def condition(self, test: Test) -> str:
-        """The condition that holds exactly when ``test`` does. A comparison with an absent attribute is false."""
+        """The condition that holds exactly when ``test`` does. A comparison with an absent
+        attribute is false."""
         match test:
             case writes.Equals(path, value):
                 return f"{self._path(path)} = {self._value(path, value)}"

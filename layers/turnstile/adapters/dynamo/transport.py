@@ -104,7 +104,8 @@ def _host(url: str) -> str | None:
 
 
 def signature(headers: dict[str, str], body: bytes, credentials: Any, region: str, service: str) -> dict[str, str]:
-    """Returns the headers that sign a POST of ``body`` to the root of a host, as ``botocore.auth.SigV4Auth`` does."""
+    """Returns the headers that sign a POST of ``body`` to the root of a host, as
+    ``botocore.auth.SigV4Auth`` does."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     added = {"X-Amz-Date": stamp}
     if credentials.token:
@@ -218,7 +219,8 @@ _PARSER: Final[Any] = create_parser("json")
 
 
 def _check(response: AWSResponse) -> None:
-    """Raises ChecksumError for a body other than the one that was sent. Not every emulator sends a checksum."""
+    """Raises ChecksumError for a body other than the one that was sent. Not every emulator sends a
+    checksum."""
     expected, actual = response.headers.get("x-amz-crc32"), str(zlib.crc32(response.content))
     if expected not in (None, actual):
         raise ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=actual)

@@ -27,7 +27,8 @@ CHECKPOINT_PAGES: Final = 8_000
 
 
 class Checkpoints:
-    """Watches the WAL of one writing connection after another. The thread starts with the first checkpoint.
+    """Watches the WAL of one writing connection after another. The thread starts with the first
+    checkpoint.
 
     Args:
         connect: opens a connection for the thread.

@@ -39,7 +39,8 @@ _HEADER_BYTES: Final = 100
 _APPLICATION_ID: Final = slice(68, 72)
 _PIECE: Final = 1 << 20
 _SHARED_LOCKS: Final = (0x40000000 + 2, 510)
-"""Bytes of the file that every connection in WAL mode has a lock on, as long as it is open: first one and count."""
+"""Bytes of the file that every connection in WAL mode has a lock on, as long as it is open: first
+one and count."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -69,8 +70,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def back_up(store: Path, folder: Path, *, now_ms: int, release: str) -> Manifest:
-    """Copies a store that is in use, or is not, into ``folder``, which must not exist or be empty; returns the manifest. The folder
-    appears when it is whole.
+    """Copies a store that is in use, or is not, into ``folder``, which must not exist or be empty;
+    returns the manifest. The folder appears when it is whole.
 
     Raises:
         StoreUnavailable: the store cannot be read, or the copy is damaged, as then the store is.
@@ -163,8 +164,8 @@ def staged_copy(store: Path) -> Path:
 
 
 def is_open(store: Path) -> bool:
-    """Whether another process has the store open. For processes that have no connection to it themselves: the locks of a process on a
-    file end when it closes any descriptor of that file."""
+    """Whether another process has the store open. For processes that have no connection to it
+    themselves: the locks of a process on a file end when it closes any descriptor of that file."""
     try:
         file = os.open(store, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -181,8 +182,8 @@ def is_open(store: Path) -> bool:
 
 
 def was_used(store: Path) -> bool:
-    """Whether the file says that a server uses it: one does, or died, or the file is a copy of one in use. For processes that have no
-    connection to it themselves."""
+    """Whether the file says that a server uses it: one does, or died, or the file is a copy of one
+    in use. For processes that have no connection to it themselves."""
     try:
         with store.open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -213,8 +214,8 @@ def _in_use(store: Path) -> StoreUnavailable:
 
 
 def _set_aside(store: Path, now_ms: int) -> Path | None:
-    """Moves the store away with its WAL, the WAL first; returns the folder. A link keeps the file itself, so that one is in its place until
-    the copy is."""
+    """Moves the store away with its WAL, the WAL first; returns the folder. A link keeps the file
+    itself, so that one is in its place until the copy is."""
     wal, shm = (store.with_name(store.name + suffix) for suffix in ("-wal", "-shm"))
     if not any(path.exists() for path in (wal, shm, store)):
         return None

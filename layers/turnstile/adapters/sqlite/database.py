@@ -46,8 +46,8 @@ GROUP_MAX: Final = 256
 """Jobs in one transaction."""
 
 FEED_MAX: Final = 1_000_000
-"""Changes that are kept for a consumer that is behind (about 60 MB). Older ones are forgotten, as DynamoDB's stream forgets
-after a day; the sweeper finds the tables that were meant (I11)."""
+"""Changes that are kept for a consumer that is behind (about 60 MB). Older ones are forgotten, as
+DynamoDB's stream forgets after a day; the sweeper finds the tables that were meant (I11)."""
 
 _TRIM_EVERY: Final = 1024
 
@@ -65,7 +65,8 @@ class _Job(Generic[T]):
         self.error: Exception | None = None
 
     def settle(self, error: Exception | None) -> None:
-        """Wake its thread: the group was committed, or failed with ``error``. Only the first time counts."""
+        """Wake its thread: the group was committed, or failed with ``error``. Only the first time
+        counts."""
         if not self.settled:
             self.settled = True
             self.error = self.error or error
@@ -83,7 +84,8 @@ class Database:
         create: whether a file that is not there is made.
 
     Raises:
-        StoreUnavailable: the file cannot be opened, or is not one of this store, or a newer release wrote it.
+        StoreUnavailable: the file cannot be opened, or is not one of this store, or a newer release
+            wrote it.
     """
 
     def __init__(
@@ -113,7 +115,8 @@ class Database:
         return None if failure is None else f"{self._file.path} takes no writes since the disk failed ({failure})"
 
     def close(self) -> None:
-        """Let the running group end and close the file. Writes that wait, and later ones, raise StorageFault."""
+        """Let the running group end and close the file. Writes that wait, and later ones, raise
+        StorageFault."""
         with self._mutex:
             if self._closed:
                 return
@@ -138,12 +141,13 @@ class Database:
         )
 
     def mark_used(self, *, used: bool) -> None:
-        """Leave word in the file itself, once it is closed by all, whether a server uses it (``copies.was_used``)."""
+        """Leave word in the file itself, once it is closed by all, whether a server uses it
+        (``copies.was_used``)."""
         self.write(lambda connection: connection.pragma("application_id", IN_USE if used else 0))
 
     def require_whole(self) -> None:
-        """Let SQLite look at every page, and compare indexes with their tables: an index that lost a key hides an outcome (I3). Raises
-        StoreUnavailable with the first problem."""
+        """Let SQLite look at every page, and compare indexes with their tables: an index that lost
+        a key hides an outcome (I3). Raises StoreUnavailable with the first problem."""
         self._file.check_in_place()
         try:
             with contextlib.closing(self._file.connect(read_only=True)) as connection:
@@ -157,8 +161,10 @@ class Database:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """The rows of a SELECT, on a connection of the calling thread: it sees everything that was committed before it
-        began. Raises StoreUnavailable, also where the file is no longer in its place."""
+        """The rows of a SELECT, on a connection of the calling thread: it sees everything that was
+        committed before it began. Raises StoreUnavailable, also where the file is no longer in its
+        place.
+        """
         self._file.check_in_place()
         try:
             connection = getattr(self._local, "connection", None)
@@ -212,7 +218,8 @@ class Database:
         return cast("T", job.result)
 
     def _lead(self) -> None:
-        """Write one group, which holds the leader's own job, and pass the lead to the first job that waits then."""
+        """Write one group, which holds the leader's own job, and pass the lead to the first job
+        that waits then."""
         group: list[_Job[Any]] = []
         try:
             with self._mutex:
@@ -331,9 +338,10 @@ class Database:
     # -- the change feed ------------------------------------------------------------------------------------------
 
     def changes(self, consumer: str, after: int = 0, most: int = 1000) -> tuple[dict[str, int], int]:
-        """Keys of refs that changed after the cursor of ``consumer`` and after ``after``, in order, with how often each
-        did, and the number of the last change (0: there is none). The consumer keeps that by ``advance`` when it has dealt
-        with them."""
+        """Keys of refs that changed after the cursor of ``consumer`` and after ``after``, in order,
+        with how often each did, and the number of the last change (0: there is none). The consumer
+        keeps that by ``advance`` when it has dealt with them.
+        """
         self._local.groups = self._groups
         rows = self.rows(
             "SELECT seq, key FROM feed WHERE seq > max(?, coalesce((SELECT seq FROM cursors WHERE consumer = ?), 0)) "
@@ -343,8 +351,10 @@ class Database:
         return dict(Counter(key for _, key in rows)), rows[-1][0] if rows else 0
 
     def advance(self, consumer: str, seq: int) -> None:
-        """Remember that ``consumer`` has dealt with all changes up to ``seq``, and forget changes that all consumers
-        have dealt with. The newest change always stays, since numbers go on from it."""
+        """Remember that ``consumer`` has dealt with all changes up to ``seq``, and forget changes
+        that all consumers have dealt with. The newest change always stays, since numbers go on from
+        it.
+        """
 
         def run(connection: apsw.Connection) -> None:
             connection.execute(
@@ -358,8 +368,8 @@ class Database:
         self.write(run)
 
     def wait_for_change(self, timeout_s: float) -> None:
-        """Return after a group of this process was committed since this thread called ``changes`` last, or after the
-        time: other processes are not heard."""
+        """Return after a group of this process was committed since this thread called ``changes``
+        last, or after the time: other processes are not heard."""
         with self._changed:
             groups = getattr(self._local, "groups", self._groups)
             self._changed.wait_for(lambda: self._groups != groups, timeout_s)

@@ -44,7 +44,8 @@ CREATE TABLE cursors (consumer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT R
 _TABLES: Final = frozenset({"refs", "objs", "tokens", "feed", "cursors"})
 
 IN_USE: Final = 0x54535455
-"""The ``application_id`` of a file that a server uses. It is in the file itself, which a copy without the WAL has, too."""
+"""The ``application_id`` of a file that a server uses. It is in the file itself, which a copy
+without the WAL has, too."""
 
 _CACHE_KB: Final = 16_000
 _WAL_BYTES: Final = 128 * 1024 * 1024
@@ -69,15 +70,18 @@ _NO_SQLITE_LOCKS: Final = {
 
 
 class StoreFile:
-    """Opens the file, and creates it if there is none. Processes that open it at the same moment create it once.
+    """Opens the file, and creates it if there is none. Processes that open it at the same moment
+    create it once.
 
     Args:
         path: the file; its folder must exist.
         vfs: name of a registered SQLite VFS, for tests that lose unsynced bytes.
-        create: whether a file that is not there is made. A process of a running server makes none: it would be empty.
+        create: whether a file that is not there is made. A process of a running server makes none:
+            it would be empty.
 
     Raises:
-        StoreUnavailable: the file cannot be opened, or is not one of this store, or a newer release wrote it.
+        StoreUnavailable: the file cannot be opened, or is not one of this store, or a newer release
+            wrote it.
     """
 
     def __init__(self, path: Path, vfs: str | None = None, *, create: bool = True) -> None:
@@ -128,10 +132,12 @@ class StoreFile:
 
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Hold the lock that orders groups of several threads and processes. The kernel releases it when a process dies.
+        """Hold the lock that orders groups of several threads and processes. The kernel releases it
+        when a process dies.
 
         Raises:
-            StoreUnavailable: another process held it for ``LOCK_S``, or the filesystem has no locks.
+            StoreUnavailable: another process held it for ``LOCK_S``, or the filesystem has no
+                locks.
         """
         with self._lock:
             self._acquire()
@@ -304,8 +310,10 @@ def _known_columns() -> frozenset[tuple[str, str]]:
 
 
 def problem_of(connection: apsw.Connection, *, thorough: bool = False) -> str | None:
-    """The first problem that SQLite's own check finds; None: there is none. ``thorough`` compares indexes with their tables, too.
-    Raises apsw.Error and UnicodeDecodeError where the file is too damaged to be checked."""
+    """The first problem that SQLite's own check finds; None: there is none. ``thorough`` compares
+    indexes with their tables, too. Raises apsw.Error and UnicodeDecodeError where the file is too
+    damaged to be checked.
+    """
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     missing = sorted(_TABLES - names)
     if missing:
@@ -316,8 +324,10 @@ def problem_of(connection: apsw.Connection, *, thorough: bool = False) -> str | 
 
 
 def problem_in(path: Path) -> str | None:
-    """The first problem that SQLite finds in all of a store, which may be in use; None: there is none. Raises StoreUnavailable for a file
-    that cannot be opened or is too damaged to be checked. Changes nothing."""
+    """The first problem that SQLite finds in all of a store, which may be in use; None: there is
+    none. Raises StoreUnavailable for a file that cannot be opened or is too damaged to be checked.
+    Changes nothing.
+    """
     path = path.absolute()
     if not path.is_file():
         raise fault_of(path, FileNotFoundError("there is no such file"), "opened")

@@ -55,7 +55,8 @@ def decode(key: str, data: bytes) -> Row:
 
 
 class SqliteRefs:
-    """Rows by key. A conditional write reads the row, evaluates the clauses and writes it in one transaction.
+    """Rows by key. A conditional write reads the row, evaluates the clauses and writes it in one
+    transaction.
 
     Args:
         realm: tenant; ``scan`` returns its rows only.
@@ -155,8 +156,8 @@ class SqliteRefs:
         return None  # the file is this machine's, and so is its clock
 
     def remove_expired(self, kind: str, now_s: int) -> int:
-        """Removes the rows of a kind that ended before ``now_s`` (``expires``, in seconds), as DynamoDB's time to live does;
-        returns how many were removed."""
+        """Removes the rows of a kind that ended before ``now_s`` (``expires``, in seconds), as
+        DynamoDB's time to live does; returns how many were removed."""
         ended = [
             str(row["key"]) for row in self.scan(kind) if row.get("expires", now_s) < now_s and not is_damaged(row)
         ]

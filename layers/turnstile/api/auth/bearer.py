@@ -25,9 +25,10 @@ class Authentication(Protocol):
     """Finds the principal of a request."""
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """Returns the principal, by the header (empty when there is none) and the event's ``requestContext``, which
-        only the gateway writes. Raises NotAuthenticated without an accepted token, AuthenticationUnavailable if that
-        could not be found out."""
+        """Returns the principal, by the header (empty when there is none) and the event's
+        ``requestContext``, which only the gateway writes. Raises NotAuthenticated without an
+        accepted token, AuthenticationUnavailable if that could not be found out.
+        """
 
 
 class Open:
@@ -51,7 +52,8 @@ class StaticTokens:
         self._principals = dict(principals)
 
     def find(self, token: str) -> Principal | None:
-        """Returns the token's principal, or None; the time it takes reveals nothing about the accepted tokens."""
+        """Returns the token's principal, or None; the time it takes reveals nothing about the
+        accepted tokens."""
         sent, match = fingerprint(token), None
         for accepted, principal in self._principals.items():
             if hmac.compare_digest(accepted, sent):
@@ -60,8 +62,8 @@ class StaticTokens:
 
 
 class Bearer:
-    """``Authentication`` by bearer tokens. ``signed`` makes the verifier of signed tokens at the first one (it loads
-    PyJWT); None: none are accepted."""
+    """``Authentication`` by bearer tokens. ``signed`` makes the verifier of signed tokens at the
+    first one (it loads PyJWT); None: none are accepted."""
 
     def __init__(
         self,
@@ -74,8 +76,9 @@ class Bearer:
         self._verifier: Verifier | None = None
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """The token is verified here if the context holds none, or one that has ended. A context counts only where
-        signed tokens are accepted: elsewhere the template deploys no authorizer."""
+        """The token is verified here if the context holds none, or one that has ended. A context
+        counts only where signed tokens are accepted: elsewhere the template deploys no authorizer.
+        """
         verified = from_context(context) if self._signed is not None else None
         if verified is not None and (verified.expires_s is None or self._now() < verified.expires_s):
             return verified.principal
@@ -138,7 +141,8 @@ class FromSecret:
 
 
 def authentication() -> Open | Bearer | FromSecret:
-    """The authentication that the environment asks for; raises BadSetting, and StorageFault for a secret that cannot be read."""
+    """The authentication that the environment asks for; raises BadSetting, and StorageFault for a
+    secret that cannot be read."""
     accepted = settings.Accepted()
     return FromSecret(accepted) if accepted.changes else by_settings(accepted())
 
@@ -161,7 +165,8 @@ def bearer(accepted: AuthSettings) -> Bearer:
 
 
 def token_of(authorization: str) -> str:
-    """The bearer token of an ``Authorization`` header; raises NotAuthenticated for none, or one that is too long."""
+    """The bearer token of an ``Authorization`` header; raises NotAuthenticated for none, or one
+    that is too long."""
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:

@@ -58,8 +58,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_json(url: str) -> dict[str, Any]:
-    """Returns the JSON object at ``url``: https only, no redirects, within ``TIMEOUT_S`` and ``MAX_BYTES``; raises
-    Unreachable otherwise."""
+    """Returns the JSON object at ``url``: https only, no redirects, within ``TIMEOUT_S`` and
+    ``MAX_BYTES``; raises Unreachable otherwise."""
     if not is_trusted(url):
         raise Unreachable(f"{url[:200]!r} is not an https URL")
     opener = urllib.request.build_opener(_NoRedirects)
@@ -99,11 +99,13 @@ class IssuerKeys:
         self._failed = False
 
     def find(self, kid: object, algorithm: str) -> jwt.PyJWK:
-        """Returns the key that a token's header names; without ``kid`` the issuer's only key of that kind.
+        """Returns the key that a token's header names; without ``kid`` the issuer's only key of
+        that kind.
 
         Raises:
             NotAuthenticated: the issuer has no such key.
-            AuthenticationUnavailable: the issuer could not be reached, or must not be asked again so soon.
+            AuthenticationUnavailable: the issuer could not be reached, or must not be asked again
+                so soon.
         """
         if kid is not None and not isinstance(kid, str):
             raise invalid("its kid is not a text")
@@ -134,7 +136,8 @@ class IssuerKeys:
         return self._fetched is not None and self._now() - self._fetched < seconds
 
     def _refresh(self, *, wait: bool) -> None:
-        """Fetches the keys unless that happened just now. One thread does it; others wait only if they have no key."""
+        """Fetches the keys unless that happened just now. One thread does it; others wait only if
+        they have no key."""
         if not self._lock.acquire(blocking=wait):
             return
         try:

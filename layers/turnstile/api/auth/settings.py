@@ -34,8 +34,10 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 class OidcSettings(msgspec.Struct, frozen=True):
-    """A trusted issuer: its URL exactly as in ``iss``, audiences of which ``aud`` must name one, the claims with the
-    principal's name and roles, and which principals, or members of which roles, are administrators."""
+    """A trusted issuer: its URL exactly as in ``iss``, audiences of which ``aud`` must name one,
+    the claims with the principal's name and roles, and which principals, or members of which roles,
+    are administrators.
+    """
 
     issuer: str
     audiences: tuple[str, ...]
@@ -107,7 +109,8 @@ class Accepted:
         return self._secret is not None
 
     def __call__(self) -> AuthSettings | None:
-        """The same object while nothing has changed. Raises StorageFault when the secret was not read for too long."""
+        """The same object while nothing has changed. Raises StorageFault when the secret was not
+        read for too long."""
         if self._secret is not None and (members := self._secret.members()) is not self._members:
             self._members = members
             try:

@@ -39,7 +39,8 @@ _REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
 
 
 def refusing(function: Callable[P, T]) -> Callable[P, T]:
-    """``function`` with its errors as ``NotAuthenticated``: the bytes of a token are never a fault of the server."""
+    """``function`` with its errors as ``NotAuthenticated``: the bytes of a token are never a fault
+    of the server."""
 
     @functools.wraps(function)
     def inner(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -56,8 +57,8 @@ def refusing(function: Callable[P, T]) -> Callable[P, T]:
 
 @refusing
 def verified_claims(token: str, key: Any, *, algorithm: str, issuer: str, audience: Sequence[str]) -> dict[str, Any]:
-    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and meant for this
-    service; raises NotAuthenticated if any of this does not hold."""
+    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and
+    meant for this service; raises NotAuthenticated if any of this does not hold."""
     claims: dict[str, Any] = jwt.decode(
         token,
         key,
@@ -76,8 +77,10 @@ def expiry_s(claims: dict[str, Any]) -> int:
 
 
 def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal:
-    """Returns the principal that the configured claims name; raises NotAuthenticated for no usable name, one that only
-    Turnstile itself gives, an e-mail address that the issuer does not say it verified, or more roles than are looked at."""
+    """Returns the principal that the configured claims name; raises NotAuthenticated for no usable
+    name, one that only Turnstile itself gives, an e-mail address that the issuer does not say it
+    verified, or more roles than are looked at.
+    """
     name = _claim(claims, settings.name)
     if not isinstance(name, str) or not _usable(name):
         raise invalid(f"its claim {settings.name!r} is not a name")
@@ -117,7 +120,8 @@ def _usable(name: str) -> bool:
 
 
 class OidcTokens:
-    """Verifies tokens of one OIDC issuer: signed with one of its published keys, for this service, valid now."""
+    """Verifies tokens of one OIDC issuer: signed with one of its published keys, for this service,
+    valid now."""
 
     def __init__(self, settings: OidcSettings, keys: IssuerKeys) -> None:
         self._settings, self._keys = settings, keys
@@ -145,11 +149,13 @@ class _OwnClaims(msgspec.Struct, frozen=True):
 
 
 class OwnTokens:
-    """Issues and verifies Turnstile's own access tokens: short-lived, signed with a key of the deployment.
+    """Issues and verifies Turnstile's own access tokens: short-lived, signed with a key of the
+    deployment.
 
-    They carry the principal, so that verifying one needs no lookup; hence the tokens of a deleted client stay valid
-    until they end. The realm is issuer and audience: a token of one realm is not accepted in another. The first of
-    ``keys`` signs; all of them verify, so that a key can be replaced without a gap.
+    They carry the principal, so that verifying one needs no lookup; hence the tokens of a deleted
+    client stay valid until they end. The realm is issuer and audience: a token of one realm is not
+    accepted in another. The first of ``keys`` signs; all of them verify, so that a key can be
+    replaced without a gap.
     """
 
     def __init__(
@@ -190,8 +196,9 @@ class OwnTokens:
 class SignedTokens:
     """``Verifier`` of all signed tokens, by the token's algorithm.
 
-    A symmetric algorithm means Turnstile's own keys only and an asymmetric one the issuer's only: no header makes a
-    token of one kind be verified with a key of the other. None: there is no signing key, or no trusted issuer.
+    A symmetric algorithm means Turnstile's own keys only and an asymmetric one the issuer's only:
+    no header makes a token of one kind be verified with a key of the other. None: there is no
+    signing key, or no trusted issuer.
     """
 
     def __init__(self, own: OwnTokens | None, issuer: OidcTokens | None) -> None:

@@ -16,7 +16,8 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class VerifiedToken(msgspec.Struct, frozen=True):
-    """An accepted token; it ends at ``expires_s`` since the epoch, the leeway for clocks included (None: never)."""
+    """An accepted token; it ends at ``expires_s`` since the epoch, the leeway for clocks included
+    (None: never)."""
 
     principal: Principal
     expires_s: int | None = None
@@ -26,8 +27,8 @@ class Verifier(Protocol):
     """Verifies tokens of some kinds."""
 
     def verify(self, token: str) -> VerifiedToken:
-        """Returns the verified token; raises NotAuthenticated if it is not accepted, AuthenticationUnavailable if that
-        could not be found out."""
+        """Returns the verified token; raises NotAuthenticated if it is not accepted,
+        AuthenticationUnavailable if that could not be found out."""
 
 
 def invalid(why: str) -> NotAuthenticated:
@@ -64,8 +65,10 @@ def to_context(verified: VerifiedToken) -> dict[str, str]:
 
 
 def from_context(request_context: Mapping[str, Any]) -> VerifiedToken | None:
-    """The token that the authorizer verified, from an event's ``requestContext``; None if there is none, or none that
-    ``to_context`` wrote: a refusal leaves it empty, and the function verifies the token itself (docs/security.md)."""
+    """The token that the authorizer verified, from an event's ``requestContext``; None if there is
+    none, or none that ``to_context`` wrote: a refusal leaves it empty, and the function verifies
+    the token itself (docs/security.md).
+    """
     authorizer = request_context.get("authorizer")
     context = authorizer.get("lambda") if isinstance(authorizer, Mapping) else None
     if not isinstance(context, Mapping):

@@ -37,22 +37,24 @@ NEEDS: Final = "turnstile_needs"
 
 
 class Authorizers:
-    """Access control of one sandbox: by name on trees, by uuid, and the metastore's rights. ``reader`` is that of the
-    catalog's services, for its caches; it must not be watched."""
+    """Access control of one sandbox: by name on trees, by uuid, and the metastore's rights.
+    ``reader`` is that of the catalog's services, for its caches; it must not be watched."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
         self.access = Authorizer(world, reader)
         self.tables = TableAuthorizer(world, reader, self.access)
 
     def by_id(self, principal: Principal, rules: Sequence[Rule], table_id: str, *, fresh: bool) -> Guard:
-        """Returns the authorized guard of a request that names a table by uuid; raises PermissionDenied or NotFound."""
+        """Returns the authorized guard of a request that names a table by uuid; raises
+        PermissionDenied or NotFound."""
         guard = self.access.guard(principal, [])
         guard.chain = self.tables.authorize(principal, rules, table_id, fresh=fresh)
         return guard
 
 
 def guard() -> Guard:
-    """Returns the guard of the request being answered; raises TurnstileError where the view declares no need."""
+    """Returns the guard of the request being answered; raises TurnstileError where the view
+    declares no need."""
     request = current()
     if request.guard is None:
         raise TurnstileError(f"{request.method} {request.route} declares nothing that it needs")
@@ -109,8 +111,8 @@ def needs_table(
 
 
 def table_guards(rules: Sequence[Rule], table_ids: Sequence[str]) -> list[Guard]:
-    """Returns an authorized guard for each table of a request that names several in its body; raises PermissionDenied or
-    NotFound. For a view that is ``authorized_by_view``."""
+    """Returns an authorized guard for each table of a request that names several in its body;
+    raises PermissionDenied or NotFound. For a view that is ``authorized_by_view``."""
     principal = current().principal
     if principal.admin:
         return [_guard() for _ in table_ids]
@@ -119,7 +121,8 @@ def table_guards(rules: Sequence[Rule], table_ids: Sequence[str]) -> list[Guard]
 
 
 def authorized_by_view(what: str) -> Callable[[View[P, R]], View[P, R]]:
-    """Declares that the view authorizes by itself, since no rule can: it has to call ``guard().mark_authorized()``."""
+    """Declares that the view authorizes by itself, since no rule can: it has to call
+    ``guard().mark_authorized()``."""
     return _declare(what, lambda _: _guard(inside=True))
 
 

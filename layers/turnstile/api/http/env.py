@@ -1,4 +1,5 @@
-"""Typed variables of the environment, read when a function starts, so that a bad deployment fails at once."""
+"""Typed variables of the environment, read when a function starts, so that a bad deployment fails
+at once."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def flag(name: str, *, default: bool = False) -> bool:
 
 
 def in_lambda() -> bool:
-    """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
+    """Whether the function runs deployed: then everything is opened at the cold start, and a bad
+    setting shows."""
     return bool(text("AWS_LAMBDA_FUNCTION_NAME", ""))
 
 

@@ -4,9 +4,9 @@
     line in any case.
 
 An app is a Lambda handler behind an HTTP API, whose events are payload 2.0, or behind a REST API
-(``rest``); a server calls ``answer`` itself. Chalice's blueprints hold the routes, and an app's table of them is Chalice's.
-Views are called directly: Chalice itself reads payload 1.0 and answers errors in a shape of its
-own.
+(``rest``); a server calls ``answer`` itself. Chalice's blueprints hold the routes, and an app's
+table of them is Chalice's. Views are called directly: Chalice itself reads payload 1.0 and answers
+errors in a shape of its own.
 """
 
 from __future__ import annotations
@@ -280,8 +280,8 @@ def routes_of(*blueprints: Blueprint) -> Routes:
 
 @functools.cache
 def _registered(blueprint: Blueprint) -> Routes:
-    """The routes of a blueprint. Registering uses up their options, so that a second time would give other methods; and
-    an app writes its name into the environment, if it is not given one."""
+    """The routes of a blueprint. Registering uses up their options, so that a second time would
+    give other methods; and an app writes its name into the environment, if it is not given one."""
     app = Chalice(app_name="turnstile", configure_logs=False, env={})
     app.register_blueprint(blueprint)
     routes: Routes = app.routes
@@ -340,7 +340,8 @@ def incoming_of(event: Event) -> Incoming:
 
 
 def path_of(event: Event) -> str:
-    """Returns the path below the stage; extra leading slashes count as one, as in the gateway's own routing."""
+    """Returns the path below the stage; extra leading slashes count as one, as in the gateway's own
+    routing."""
     path = "/" + str(event.get("rawPath") or "").lstrip("/")
     stage = str(event.get("requestContext", {}).get("stage") or "$default")
     return path.removeprefix(f"/{stage}") if stage != "$default" and path.startswith(f"/{stage}/") else path
@@ -418,7 +419,8 @@ def _pattern(template: str, slashed: Container[str] = (), several: str = "") -> 
 
 
 class LambdaTelemetry:
-    """Writes one structured log line a request, and its figures as metrics where all are wanted (``figures``)."""
+    """Writes one structured log line a request, and its figures as metrics where all are wanted
+    (``figures``)."""
 
     def __init__(self, service: str) -> None:
         self._cold = True

@@ -1,4 +1,5 @@
-"""The request a view is answering, typed. Held in a context variable, so that concurrent handlers cannot mix theirs."""
+"""The request a view is answering, typed. Held in a context variable, so that concurrent handlers
+cannot mix theirs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from turnstile.store.core.names import MAX_VERSION
 T = TypeVar("T")
 
 MAX_BODY = 1024 * 1024
-"""Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with room to spare."""
+"""Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with
+room to spare."""
 
 MAX_QUERY = 8 * 1024
 
@@ -64,8 +66,10 @@ class Request(msgspec.Struct):
     _parsed: Any = None
 
     def parsed(self, shape: type[T], decoder: Callable[[bytes, type[T]], T]) -> T:
-        """Returns the body as ``shape``, decoded once however often it is asked for. Raises as ``decoder``, and
-        TypeError when it was decoded as something else before, which is a defect of the view."""
+        """Returns the body as ``shape``, decoded once however often it is asked for. Raises as
+        ``decoder``, and TypeError when it was decoded as something else before, which is a defect
+        of the view.
+        """
         if self._parsed is None:
             self._parsed = decoder(self.body, shape)
         elif not isinstance(self._parsed, shape):
@@ -98,7 +102,8 @@ def answering(request: Request) -> Iterator[None]:
 
 
 def idempotency_key() -> str | None:
-    """Returns the request's ``Idempotency-Key``, if it carries one; raises InvalidRequest for one that is no uuid."""
+    """Returns the request's ``Idempotency-Key``, if it carries one; raises InvalidRequest for one
+    that is no uuid."""
     key = current().headers.get(IDEMPOTENCY_KEY.lower())
     if key is not None and not _UUID.fullmatch(key):
         raise InvalidRequest("the idempotency key is no uuid", field=IDEMPOTENCY_KEY, remedy="send a uuid, version 7")
@@ -111,8 +116,8 @@ def note(**members: Any) -> None:
 
 
 def body_of(event: Mapping[str, Any], limit: BodyLimit | None = None) -> bytes:
-    """Returns the body's bytes of a gateway event. Raises TooLarge over ``limit`` (our own API's by default),
-    InvalidRequest for bad base64 and for text that is not UTF-8."""
+    """Returns the body's bytes of a gateway event. Raises TooLarge over ``limit`` (our own API's by
+    default), InvalidRequest for bad base64 and for text that is not UTF-8."""
     limit, body = limit or BodyLimit(), event.get("body") or ""
     _require_fits(len(body), limit.bytes * 4 // 3 + 4, limit)
     try:
@@ -190,7 +195,8 @@ def _misfit(text: str) -> InvalidRequest:
 
 
 class Query:
-    """The current request's query. Raises InvalidRequest for a member that is not ``allowed``, or is there twice."""
+    """The current request's query. Raises InvalidRequest for a member that is not ``allowed``, or
+    is there twice."""
 
     def __init__(self, *allowed: str) -> None:
         self._values: dict[str, str] = {}

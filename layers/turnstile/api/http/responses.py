@@ -111,7 +111,8 @@ class NoSuchRoute(TurnstileError):
 
 
 class AuthenticationUnavailable(TurnstileError):
-    """Whether a token is good could not be found out: its issuer did not answer. Neither accepted nor refused."""
+    """Whether a token is good could not be found out: its issuer did not answer. Neither accepted
+    nor refused."""
 
     type = ErrorType.AUTHENTICATION_UNAVAILABLE
     usual_remedy = "send the same request again later"
@@ -154,8 +155,8 @@ def status_of(error: TurnstileError) -> int:
 
 
 def headers_of(error: TurnstileError, status: int, busy: Container[int] | None = None) -> dict[str, str]:
-    """Returns the headers of an error response. ``Retry-After``, at least one second, comes with the statuses that are
-    ``busy``; None: wherever the error has a time."""
+    """Returns the headers of an error response. ``Retry-After``, at least one second, comes with
+    the statuses that are ``busy``; None: wherever the error has a time."""
     headers = {"Content-Type": JSON}
     retry_ms = error.details.get("retry_after_ms")
     if isinstance(retry_ms, int) if busy is None else status in busy:

@@ -12,7 +12,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 _VERDICT: Final = ("name", "roles", "admin", "until")
-"""Members of the authorizer's context (``auth.verifier.to_context``); the gateway adds some of its own."""
+"""Members of the authorizer's context (``auth.verifier.to_context``); the gateway adds some of its
+own."""
 
 
 def as_http_api(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,8 +47,8 @@ def _several(event: Mapping[str, Any], name: str) -> dict[str, list[Any]]:
 
 
 def policy(event: Mapping[str, Any], context: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the authorizer's answer to a REST API: every request with this token may go on to its function. It is kept beside the
-    token, so it is for all paths of the stage."""
+    """Returns the authorizer's answer to a REST API: every request with this token may go on to its
+    function. It is kept beside the token, so it is for all paths of the stage."""
     api, _, _ = str(event.get("methodArn") or "").partition("/")
     stage = str(event.get("methodArn") or "").split("/")[1:2]
     statement = {"Action": "execute-api:Invoke", "Effect": "Allow", "Resource": "/".join([api, *stage, "*"])}

@@ -75,7 +75,8 @@ def seeing(prefix: str, path: Path) -> Guard:
 
 
 def _require_create_external() -> None:
-    """Raises PermissionDenied unless the principal may register tables where files belong to no catalog."""
+    """Raises PermissionDenied unless the principal may register tables where files belong to no
+    catalog."""
     services().guard_of(Need(create_external, METASTORE)).authorize_now()
 
 

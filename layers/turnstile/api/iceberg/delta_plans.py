@@ -1,7 +1,8 @@
 """Plans for Delta Spark's server-side planning, which asks for them below Unity's API.
 
-With ``spark.databricks.delta.catalog.enableServerSidePlanning`` Delta plans the scan of a table for which it has no credentials by these two
-requests, and takes the credentials from the plan. Source: Delta 4.4, ``UnityCatalogMetadata``, ``IcebergRESTCatalogPlanningClient``.
+With ``spark.databricks.delta.catalog.enableServerSidePlanning`` Delta plans the scan of a table for
+which it has no credentials by these two requests, and takes the credentials from the plan. Source:
+Delta 4.4, ``UnityCatalogMetadata``, ``IcebergRESTCatalogPlanningClient``.
 """
 
 from typing import Any, Final

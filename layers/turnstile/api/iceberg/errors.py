@@ -1,7 +1,8 @@
 """Errors of the Iceberg API: ``{"error": {"message", "type", "code"}}``.
 
-Clients choose their exception by status and operation. After a 5xx they assume that a commit may have happened; so an error
-that excludes it never gets one, except for the 503 of the specification when storage or a token's issuer does not respond.
+Clients choose their exception by status and operation. After a 5xx they assume that a commit may
+have happened; so an error that excludes it never gets one, except for the 503 of the specification
+when storage or a token's issuer does not respond.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ class ReadOnly(TurnstileError):
 
 
 def kind_of(error: TurnstileError) -> tuple[int, str]:
-    """Status and type of ``error``; a type that is not listed is an internal error. Clients take 503 of a commit for an unknown
-    outcome, which a person has to look at: a commit that was certainly not applied is refused as one, and they try again."""
+    """Status and type of ``error``; a type that is not listed is an internal error. Clients take
+    503 of a commit for an unknown outcome, which a person has to look at: a commit that was
+    certainly not applied is refused as one, and they try again.
+    """
     if isinstance(error, StorageFault) and error.nothing_applied:
         return KINDS[ErrorType.COMMIT_FAILED]
     return KINDS.get(error.type, _MISSING if is_missing(error.type) else _INTERNAL)

@@ -41,13 +41,15 @@ routes = Blueprint(__name__)
 
 
 def _warehouse(_params: Params) -> Target | None:
-    """The catalog that a client asks its configuration for; None when it names none, and the view chooses."""
+    """The catalog that a client asks its configuration for; None when it names none, and the view
+    chooses."""
     name = query().text("warehouse")
     return None if name is None else Target(requests.warehouse(name)[0])
 
 
 def _only_catalog() -> str:
-    """The only catalog that the principal may use; raises InvalidRequest if there are several, or none."""
+    """The only catalog that the principal may use; raises InvalidRequest if there are several, or
+    none."""
     names = [catalog.name for catalog, _ in services().visible_catalogs()]
     if len(names) != 1:
         problem = f"warehouse is missing, and there are {len(names)} catalogs to choose from"

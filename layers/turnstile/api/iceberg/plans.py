@@ -94,7 +94,8 @@ def _run(entity: Table, plan_id: str) -> PlannedPage | None:
 
 
 def _asks_again() -> bool:
-    """Whether the client is known to understand plans that are under way: Iceberg's Java library is, PyIceberg 0.12 is not."""
+    """Whether the client is known to understand plans that are under way: Iceberg's Java library
+    is, PyIceberg 0.12 is not."""
     return current().headers.get("x-client-version", "").startswith("Apache Iceberg")
 
 

@@ -46,8 +46,10 @@ def _decoded(text: str) -> str:
 
 
 def warehouse(text: str, field: str = "warehouse") -> tuple[str, AsOf | None]:
-    """Returns the catalog that a warehouse or a prefix names, and the time in its past (None: the present). A catalog's name
-    may have ``@`` but no colon: the last ``@`` before the first colon is the separator. Raises InvalidRequest."""
+    """Returns the catalog that a warehouse or a prefix names, and the time in its past (None: the
+    present). A catalog's name may have ``@`` but no colon: the last ``@`` before the first colon is
+    the separator. Raises InvalidRequest.
+    """
     before, colon, _ = text.partition(":")
     if not colon:
         return check_identifier(text, field), None
@@ -69,12 +71,14 @@ def is_past(prefix: str) -> bool:
 
 
 def prefix(catalog: str, as_of: AsOf) -> str:
-    """The prefix of a catalog's past, in characters that a path segment has unescaped (RFC 3986, pchar)."""
+    """The prefix of a catalog's past, in characters that a path segment has unescaped (RFC 3986,
+    pchar)."""
     return f"{catalog}@{as_of_text(as_of)}"
 
 
 MAX_BODY: Final = 4_500_000
-"""Bytes of a body. Lambda accepts 6 MB with the body as text within JSON, which is about 4.5 MB of usual JSON."""
+"""Bytes of a body. Lambda accepts 6 MB with the body as text within JSON, which is about 4.5 MB of
+usual JSON."""
 
 
 class Body(msgspec.Struct, frozen=True, rename="kebab"):
@@ -122,8 +126,8 @@ class RegisterView(Body, frozen=True):
 
 
 class CommitTable(Body, frozen=True):
-    """Changes of one table; ``identifier`` is compulsory in a transaction. A list that is left out, or null, is empty, as for Java's
-    parser: iceberg-go sends null."""
+    """Changes of one table; ``identifier`` is compulsory in a transaction. A list that is left out,
+    or null, is empty, as for Java's parser: iceberg-go sends null."""
 
     requirements: tuple[TableRequirement, ...] = ()
     updates: tuple[TableUpdate, ...] = ()

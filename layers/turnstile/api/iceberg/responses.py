@@ -102,8 +102,10 @@ def identifiers(page: Names) -> dict[str, Any]:
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Storage credentials for a table's files: one for each location, none where clients need none or have their own; and
-    the path of the endpoint for new ones, relative to the catalog's address, if there is one."""
+    """Storage credentials for a table's files: one for each location, none where clients need none
+    or have their own; and the path of the endpoint for new ones, relative to the catalog's address,
+    if there is one.
+    """
 
     vended: tuple[VendedCredentials, ...] = ()
     refresh_path: str = ""
@@ -176,8 +178,10 @@ def credentials(issued: Credentials) -> dict[str, Any]:
 
 
 def _config(each: VendedCredentials, issued: Credentials) -> dict[str, str]:
-    """A client's properties: where the store is, and the credentials with their expiry and the endpoint for new ones. Java's ``VendedCredentialsProvider``
-    requires both, only with session tokens, and only for a single location: it accepts nothing else when it refreshes."""
+    """A client's properties: where the store is, and the credentials with their expiry and the
+    endpoint for new ones. Java's ``VendedCredentialsProvider`` requires both, only with session
+    tokens, and only for a single location: it accepts nothing else when it refreshes.
+    """
     config = {**each.place, **each.config}
     if SESSION not in config:
         return config

@@ -134,7 +134,8 @@ def load_table(prefix: str, namespace: str, table: str) -> Answer:
 
 
 def _unless_known(tag: str, credentials: Credentials | None, body: Callable[[], dict[str, Any]]) -> Answer:
-    """The answer with this tag; without the body if the client has it and asks for no credentials: its own may have ended."""
+    """The answer with this tag; without the body if the client has it and asks for no credentials:
+    its own may have ended."""
     known_tag = current().headers.get("if-none-match", "")
     if known_tag and responses.matches(known_tag, tag) and not credentials:
         return Answer(_EMPTY, 304, {"ETag": tag})
@@ -243,7 +244,8 @@ class _Again:
 
 
 def _new(loaded: LoadedTable, prefix: str, namespace: str, again: _Again) -> Answer:
-    """The answer to a client that has created a table, just now or, when the request is repeated, before."""
+    """The answer to a client that has created a table, just now or, when the request is repeated,
+    before."""
     created = again.guard is None
     by = guard() if again.guard is None else again.guard
     credentials = delegated(loaded.entity or loaded.metadata.location, prefix, namespace, by, created=created)
@@ -263,7 +265,8 @@ def delegated(
     created: bool = False,
     only_reads: bool = False,
 ) -> Credentials | None:
-    """Credentials for a client that would like some with the table; ``only_reads``: with a scan of it, which writes nothing."""
+    """Credentials for a client that would like some with the table; ``only_reads``: with a scan of
+    it, which writes nothing."""
     if "vended-credentials" not in current().headers.get("x-iceberg-access-delegation", ""):
         return None
     credentials = credentials_of(table, prefix, namespace, by, created=created, only_reads=only_reads)

@@ -104,7 +104,8 @@ def _by_credentials(request: Request, form: Form) -> Answer:
 
 
 def _by_exchange(form: Form) -> Answer:
-    """A token for a client that shows one of the trusted issuer's. It ends when that one does, at the latest."""
+    """A token for a client that shows one of the trusted issuer's. It ends when that one does, at
+    the latest."""
     grant = form.get("grant_type")
     if grant is None:
         raise OAuthError("invalid_request", "grant_type is missing")

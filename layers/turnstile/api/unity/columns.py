@@ -1,7 +1,9 @@
-"""Columns as Delta's schema JSON (``elementType``), the Delta API (``element-type``) and the older API spell them.
+"""Columns as Delta's schema JSON (``elementType``), the Delta API (``element-type``) and the older
+API spell them.
 
-JSON and Python know no widths of integers. Members without a type of their own (metadata of columns, domains) are kept
-as they were sent, so a number that Java's ``long`` does not hold is refused when it arrives.
+JSON and Python know no widths of integers. Members without a type of their own (metadata of
+columns, domains) are kept as they were sent, so a number that Java's ``long`` does not hold is
+refused when it arrives.
 
 Source: Delta protocol, "Schema Serialization Format"; the API's ``DeltaStructType``.
 """
@@ -78,7 +80,8 @@ def fields_to_api(fields: Any) -> dict[str, Any]:
 
 
 def _api(type: Any) -> Any:
-    """A type in the API's spelling; of a user-defined type, which the API lacks, the type that files hold."""
+    """A type in the API's spelling; of a user-defined type, which the API lacks, the type that
+    files hold."""
     kind = type.get("type") if isinstance(type, dict) else None
     if kind == "udt":
         return _api(type["sqlType"])
@@ -92,8 +95,10 @@ def _api(type: Any) -> Any:
 
 
 def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
-    """Returns fields in Delta's JSON from the API's struct; raises InvalidRequest if it is not one, has no fields,
-    names that are equal but for case, a type of unknown form, or a number in the metadata that 64 bits do not hold."""
+    """Returns fields in Delta's JSON from the API's struct; raises InvalidRequest if it is not one,
+    has no fields, names that are equal but for case, a type of unknown form, or a number in the
+    metadata that 64 bits do not hold.
+    """
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise InvalidRequest(f"{field} must be an object of type struct", field=field)
     check_numbers(struct, field)
@@ -146,7 +151,8 @@ def _type(type: Any, where: str, depth: int) -> Any:
 
 
 def same_columns(first: Any, second: Any) -> bool:
-    """Whether two lists of fields in Delta's JSON have the same names and types; metadata is not compared."""
+    """Whether two lists of fields in Delta's JSON have the same names and types; metadata is not
+    compared."""
     return bool(_bare(first) == _bare(second))
 
 
@@ -194,7 +200,8 @@ class SentColumn(ColumnInfo, frozen=True):
 
 
 def check_nothing_hidden(row_filter: Any, columns: Iterable[Any]) -> None:
-    """Raises InvalidRequest for a table of which readers are to see less than is in its files: readers get the files themselves (ADR 12)."""
+    """Raises InvalidRequest for a table of which readers are to see less than is in its files:
+    readers get the files themselves (ADR 12)."""
     masked = [
         (column.name, column.mask) if isinstance(column, SentColumn) else (column.get("name"), column.get("mask"))
         for column in columns
@@ -257,8 +264,8 @@ def type_text(type: Any) -> str:
 
 
 def to_fields(infos: Sequence[ColumnInfo]) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """Fields in Delta's JSON, and the partition columns in their order; raises InvalidRequest for a column without a
-    type, or with a number that no client could read again."""
+    """Fields in Delta's JSON, and the partition columns in their order; raises InvalidRequest for a
+    column without a type, or with a number that no client could read again."""
     ordered = sorted(infos, key=lambda info: info.position or 0)
     parts = sorted((info.partition_index, info.name) for info in ordered if info.partition_index is not None)
     fields = tuple(_field(info) for info in ordered)

@@ -48,8 +48,10 @@ _PROPERTIES: Final[dict[str, dict[str, str]]] = {
     "lean": {"delta.enableInCommitTimestamps": "true"},
 }
 _BESIDE_THE_LOG: Final = frozenset({"delta.checkpointPolicy"})
-"""Required properties that version 0 may lack: delta-kernel-rs sends this one, because the contract requires it, and
-has no way to write it into the log. It only tells writers how to write checkpoints."""
+"""Required properties that version 0 may lack: delta-kernel-rs sends this one, because the contract
+requires it, and has no way to write it into the log. It only tells writers how to write
+checkpoints.
+"""
 _SUGGESTED: Final[dict[str, str | None]] = {
     "delta.columnMapping.mode": "name",
     "delta.columnMapping.maxColumnId": None,
@@ -78,7 +80,8 @@ def staging_table(table: StagingTable, vended: tuple[VendedCredentials, ...], po
 
 
 def check_request(request: requests.CreateTable, table_id: str, policy: Policy) -> None:
-    """Checks the request for a managed table against the contract; raises InvalidRequest naming the member."""
+    """Checks the request for a managed table against the contract; raises InvalidRequest naming the
+    member."""
     protocol = request.protocol
     if protocol.min_reader_version < 3 or protocol.min_writer_version < 7:
         raise InvalidRequest("a managed table needs reader version 3 and writer version 7", field="protocol")

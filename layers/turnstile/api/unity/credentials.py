@@ -114,8 +114,8 @@ def _operation(allowed: tuple[str, ...]) -> str:
 
 
 def _require_may_create(staging: Row) -> None:
-    """Checks that the creator of a staging table may still create it, by the present rights: one read. Raises
-    PermissionDenied if not (I12), NotFound without the catalog."""
+    """Checks that the creator of a staging table may still create it, by the present rights: one
+    read. Raises PermissionDenied if not (I12), NotFound without the catalog."""
     principal, access = current().principal, services().authorizers.access
     if principal.admin:
         return
@@ -165,7 +165,8 @@ def _free(location: str, operation: str) -> str:
 
 
 def _permitted(operation: str, registered: str) -> bool:
-    """Whether credentials may be asked for by path: by rights on the table registered there, else on the metastore."""
+    """Whether credentials may be asked for by path: by rights on the table registered there, else
+    on the metastore."""
     principal, authorizers, rule = current().principal, services().authorizers, _OPERATIONS[operation][1]
     if principal.admin:
         return True

@@ -105,8 +105,8 @@ def register_external(
 
 
 def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
-    """Returns uuid and normalised location of the staging table at ``location``, or of the table it became; raises
-    NotFound for no such catalog or schema, or no such location."""
+    """Returns uuid and normalised location of the staging table at ``location``, or of the table it
+    became; raises NotFound for no such catalog or schema, or no such location."""
     services().catalog.reader.current(catalog).parent(namespace)
     normalised = normalise(of_path(location))
     try:
@@ -121,7 +121,8 @@ def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
 
 
 def policy(catalog: str) -> contract.Policy:
-    """Returns the catalog's policy for new tables; the default one for a catalog that the realm does not list."""
+    """Returns the catalog's policy for new tables; the default one for a catalog that the realm
+    does not list."""
     try:
         properties = services().catalog.catalogs.get(catalog).properties
     except NotFound:

@@ -3,7 +3,8 @@
     delta/v1    {"error": {"message", "type", "code"}}
     the rest    {"error_code", "message", "details": [{"@type", "reason"}]}
 
-No further members: clients of both are generated from schemas. Statuses and types are the documented ones only.
+No further members: clients of both are generated from schemas. Statuses and types are the
+documented ones only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ INVALID: Final = "InvalidParameterValueException"
 
 
 class Kind(NamedTuple):
-    """How both APIs show a type of error: status and type of the Delta API, status and code of the older one."""
+    """How both APIs show a type of error: status and type of the Delta API, status and code of the
+    older one."""
 
     status: int
     type: str

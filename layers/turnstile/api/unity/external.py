@@ -18,7 +18,8 @@ from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 
 
 def require_delta(table: Table) -> Table:
-    """Returns ``table`` if it is a Delta table; raises UnsupportedTable, which sends engines to the older API."""
+    """Returns ``table`` if it is a Delta table; raises UnsupportedTable, which sends engines to the
+    older API."""
     if table.format.lower() != DELTA:
         raise UnsupportedTable(f"table '{table.name}' is a {table.format} table, not a Delta table", field="table")
     return table
@@ -45,7 +46,8 @@ def checked(about: External) -> External:
 
 
 def registered(request: requests.CreateTable, now_ms: int) -> External:
-    """Returns the description of a new external table from the Delta API's request; raises InvalidRequest."""
+    """Returns the description of a new external table from the Delta API's request; raises
+    InvalidRequest."""
     columns = to_delta(request.columns) if request.columns.get("fields") else []
     partitions = request.partition_columns or []
     check_partitions(partitions, columns)
@@ -66,8 +68,10 @@ def registered(request: requests.CreateTable, now_ms: int) -> External:
 
 
 def updated(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
-    """Returns ``table`` after ``update``; refusals come in the order of the reference: RequirementFailed for another
-    uuid or etag, InvalidRequest for a commit, which is not coordinated here, or a value that is not valid."""
+    """Returns ``table`` after ``update``; refusals come in the order of the reference:
+    RequirementFailed for another uuid or etag, InvalidRequest for a commit, which is not
+    coordinated here, or a value that is not valid.
+    """
     if update.uuid != table.table_id:
         raise RequirementFailed(f"the table's uuid is {table.table_id}, not {update.uuid[:100]}")
     if update.commit is not None or update.published is not None:

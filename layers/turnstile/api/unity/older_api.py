@@ -1,5 +1,5 @@
-"""Responses and requests of the older API (snake_case). Optional members that are not set are null, as in the
-reference; times are in ms."""
+"""Responses and requests of the older API (snake_case). Optional members that are not set are null,
+as in the reference; times are in ms."""
 
 from __future__ import annotations
 
@@ -192,7 +192,8 @@ def _members(entity: Catalog | Namespace, owner: str) -> dict[str, Any]:
 
 
 def catalog(entity: Catalog, id: str, owner: str) -> CatalogInfo:
-    """A catalog; ``id`` for one without an id of its own, as catalogs once were; ``owner`` empty for none."""
+    """A catalog; ``id`` for one without an id of its own, as catalogs once were; ``owner`` empty
+    for none."""
     return CatalogInfo(name=entity.name, id=entity.id or id, **_members(entity, owner))
 
 

@@ -56,7 +56,8 @@ def _schema_of_path(params: Params) -> Target:
 
 
 def _renamed_schema(params: Params) -> Target | None:
-    """The schema that ``new_name`` makes of another, if the request has one; a change of case alone makes none."""
+    """The schema that ``new_name`` makes of another, if the request has one; a change of case alone
+    makes none."""
     new_name = body(older_api.Changed).new_name
     if new_name is None:
         return None

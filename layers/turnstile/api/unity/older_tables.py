@@ -181,7 +181,8 @@ def _views(catalog: str, path: Path, after: str, size: int) -> older_api.Tables:
 
 
 def _with_views(tables: older_api.Tables, catalog: str, path: Path, size: int) -> older_api.Tables:
-    """The last page of tables, with the first views where it has room for them, else with the token of the first page of views."""
+    """The last page of tables, with the first views where it has room for them, else with the token
+    of the first page of views."""
     if not _has_views(catalog, path):
         return tables
     room = size - len(tables.tables)
@@ -254,7 +255,8 @@ def _owner(names: tuple[str, Path, str]) -> str:
 
 
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api.TableInfo]:
-    """A page of tables, clones left out: one request per hundred HEADs, one per hundred metadata objs not yet seen."""
+    """A page of tables, clones left out: one request per hundred HEADs, one per hundred metadata
+    objs not yet seen."""
     world = services().world
     tables = [table for table in tables if table.clone is None]
     keys = [world.space.table(table.table_id) for table in tables if table.external is None]

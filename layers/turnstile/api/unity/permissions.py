@@ -58,8 +58,8 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 def securable(kind: str, *others: str) -> Securable:
-    """Returns the securable type of a path; raises InvalidRequest for a type without rights of its own here.
-    ``others``: further types that this path may name, for the message."""
+    """Returns the securable type of a path; raises InvalidRequest for a type without rights of its
+    own here. ``others``: further types that this path may name, for the message."""
     if kind not in {*Securable}:
         raise InvalidRequest(
             f"securable type {kind[:40]!r} is not known",
@@ -84,14 +84,16 @@ def target(kind: Securable, full_name: str) -> Target:
 
 
 def changes(kind: Securable, requested: Sequence[Change]) -> list[GrantChange]:
-    """Returns the changes, checked; raises InvalidRequest, also for a privilege without a meaning on this type."""
+    """Returns the changes, checked; raises InvalidRequest, also for a privilege without a meaning
+    on this type."""
     return checked(requested, partial(grants.check_privileges, kind))
 
 
 def checked(
     requested: Sequence[Change], check: Callable[[Sequence[str], str], tuple[Privilege, ...]]
 ) -> list[GrantChange]:
-    """Returns the changes with privileges from ``check``, which gets their texts and member. Raises as ``changes``."""
+    """Returns the changes with privileges from ``check``, which gets their texts and member. Raises
+    as ``changes``."""
     if len(requested) > MAX_CHANGES:
         raise InvalidRequest(f"{len(requested)} changes are too many", field="changes", remedy=f"at most {MAX_CHANGES}")
     return [
@@ -124,7 +126,8 @@ SHOW = authorized_by_view("everybody: all to those who may change them, else one
 
 
 def show(securable_type: str, full_name: str) -> Access:
-    """Returns the rights on a securable, as far as the principal may see them, for a view that declares ``SHOW``."""
+    """Returns the rights on a securable, as far as the principal may see them, for a view that
+    declares ``SHOW``."""
     kind = securable(securable_type)
     access = services().grants.show(kind, target(kind, full_name), current().principal)
     guard().mark_authorized()

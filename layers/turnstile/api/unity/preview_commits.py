@@ -1,7 +1,9 @@
-"""The older commits endpoint, ``delta/preview/commits``: engines before Delta 4.3, and the streaming source.
+"""The older commits endpoint, ``delta/preview/commits``: engines before Delta 4.3, and the
+streaming source.
 
-Source: Unity Catalog open API, ``getCommits``: a GET with a JSON body, which some gateways drop; the same members are
-therefore taken from the query too. Unknown members are ignored: this API is not ours.
+Source: Unity Catalog open API, ``getCommits``: a GET with a JSON body, which some gateways drop;
+the same members are therefore taken from the query too. Unknown members are ignored: this API is
+not ours.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ routes = Blueprint(__name__)
 
 
 class ListBody(msgspec.Struct, frozen=True):
-    """``GET``: versions from ``start_version`` to ``end_version``, both included; ``table_uri`` is not looked at."""
+    """``GET``: versions from ``start_version`` to ``end_version``, both included; ``table_uri`` is
+    not looked at."""
 
     table_id: str
     start_version: int
@@ -139,8 +142,8 @@ def preview_commit() -> dict[str, str]:
 
 
 def _find(table_id: str) -> TableHead | Table:
-    """Returns the HEAD of a table, which an awaited table may get now, or the table while its version 0 is awaited.
-    Raises NotFound."""
+    """Returns the HEAD of a table, which an awaited table may get now, or the table while its
+    version 0 is awaited. Raises NotFound."""
     try:
         return services().commits.head(table_id)
     except NotFound:

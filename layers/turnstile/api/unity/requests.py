@@ -60,7 +60,8 @@ def full_schema(full: str) -> tuple[str, Path]:
 
 
 def full_table(full: str) -> tuple[str, Path, str]:
-    """As ``find_table``, for ``catalog.schema.table``; raises NotFound also when one of them is missing."""
+    """As ``find_table``, for ``catalog.schema.table``; raises NotFound also when one of them is
+    missing."""
     catalog, _, rest = full.partition(".")
     schema, _, table = rest.rpartition(".")
     if not (catalog and schema and table):
@@ -94,8 +95,9 @@ def required(member: str) -> str:
 def require_no_clone(head: TableHead) -> TableHead:
     """Returns ``head``; raises UnsupportedTable for a clone's.
 
-    Engines find a table's files by its folder and its uuid in its log. These APIs cannot say "this version and no later
-    one": an engine would read the source as it is now, and commit to it; credentials would open the whole folder.
+    Engines find a table's files by its folder and its uuid in its log. These APIs cannot say "this
+    version and no later one": an engine would read the source as it is now, and commit to it;
+    credentials would open the whole folder.
     """
     if head.state == PINNED:
         raise UnsupportedTable(

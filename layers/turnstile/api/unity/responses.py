@@ -1,8 +1,10 @@
-"""Responses of the Delta API, with the properties that the server derives. Optional members are left out, never null.
+"""Responses of the Delta API, with the properties that the server derives. Optional members are
+left out, never null.
 
-Derived properties follow from protocol, domains and versions in the log. Clients decide by them: a table is
-catalog-managed when ``delta.feature.catalogManaged`` is ``supported``. They are computed for every response and never
-stored, so that they cannot contradict the log; values that a client sends are ignored.
+Derived properties follow from protocol, domains and versions in the log. Clients decide by them: a
+table is catalog-managed when ``delta.feature.catalogManaged`` is ``supported``. They are computed
+for every response and never stored, so that they cannot contradict the log; values that a client
+sends are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from turnstile.store.ports import VendedCredentials
 T = TypeVar("T")
 
 CATALOG_MANAGED: Final = ("catalogManaged", "catalogOwned-preview")
-"""Features, present and former name, by which clients know that a table's commits go through its catalog."""
+"""Features, present and former name, by which clients know that a table's commits go through its
+catalog."""
 
 _DERIVED: Final = {
     "delta.minReaderVersion",
@@ -156,8 +159,8 @@ def timestamp_of(head: TableHead, metadata: DeltaMetadata) -> int:
 
 
 def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTable:
-    """The response with a coordinated table. ``files_needed``: by clones or named snapshots; ``history_ms``: for how long
-    the catalog's past is kept."""
+    """The response with a coordinated table. ``files_needed``: by clones or named snapshots;
+    ``history_ms``: for how long the catalog's past is kept."""
     head, metadata = state.head, state.metadata
     timestamp_ms = timestamp_of(head, metadata)
     properties = table_properties(metadata, timestamp_ms, head.row_hwm)
@@ -186,7 +189,8 @@ def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTabl
 
 
 def unpublished(listing: Listing, shape: Callable[[int, int, str, int, int], T]) -> list[T]:
-    """Commits that are not published, as ``shape``. Each has its file: that of an inline commit was written before."""
+    """Commits that are not published, as ``shape``. Each has its file: that of an inline commit was
+    written before."""
     return [
         shape(commit.version, commit.ict, commit.name, listing.sizes[commit.version], commit.modified_ms)
         for commit in listing.places
@@ -250,7 +254,8 @@ def protocol_properties(protocol: dict[str, Any] | None) -> dict[str, str]:
 
 
 def clustering_properties(configuration: Any) -> dict[str, str]:
-    """Clustering columns in the configuration of their domain: Delta's JSON text, or the object of the API."""
+    """Clustering columns in the configuration of their domain: Delta's JSON text, or the object of
+    the API."""
     if isinstance(configuration, str):
         try:
             configuration = msgspec.json.decode(configuration)

@@ -1,5 +1,5 @@
-"""A table update of the Delta API: requirements and actions of the request in one value, checked before any
-read, and then against the table's log."""
+"""A table update of the Delta API: requirements and actions of the request in one value, checked
+before any read, and then against the table's log."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class TableUpdate(msgspec.Struct, frozen=True):
 
 
 def table_update(request: requests.Update) -> TableUpdate:
-    """Returns the update of a request; raises InvalidRequest for no action, no uuid, two of a kind, something both set
-    and removed, or a value out of range."""
+    """Returns the update of a request; raises InvalidRequest for no action, no uuid, two of a kind,
+    something both set and removed, or a value out of range."""
     if not request.updates:
         raise InvalidRequest("updates must hold at least one action", field="updates")
     required = _by_kind(request.requirements, "requirements")
@@ -124,8 +124,8 @@ def table_update(request: requests.Update) -> TableUpdate:
 
 
 def checked_domains(domains: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any]]:
-    """Returns the domains without nulls; raises InvalidRequest if none is set, or one has a value that no client could
-    read again."""
+    """Returns the domains without nulls; raises InvalidRequest if none is set, or one has a value
+    that no client could read again."""
     checked = {name: value for name, value in domains.items() if value is not None}
     check_numbers(checked, "domain-metadata")
     if not checked:
@@ -167,10 +167,11 @@ def check_published(published: int | None, commit: requests.Commit | None) -> No
 
 
 def check_bound(update: TableUpdate, latest: int) -> None:
-    """Checks that a claimed backfill is not above ``latest``, the table's version before the update.
+    """Checks that a claimed backfill is not above ``latest``, the table's version before the
+    update.
 
-    A late commit is not checked: a client that lost a race may know already that the winner is published, and has to
-    get the conflict.
+    A late commit is not checked: a client that lost a race may know already that the winner is
+    published, and has to get the conflict.
     """
     if update.published is None or (update.commit is not None and update.commit.version <= max(latest, 1)):
         return
@@ -210,8 +211,10 @@ _REMEDY: Final = "write the change into the commit's file and send the same chan
 def metadata_after_commit(
     update: TableUpdate, id: str, before: DeltaMetadata, content: Content, version: int
 ) -> DeltaMetadata:
-    """Returns the table metadata after the commit of ``update`` became ``version``; see ``CommitRequest.describe``.
-    Raises InvalidRequest if the request and the commit contradict each other."""
+    """Returns the table metadata after the commit of ``update`` became ``version``; see
+    ``CommitRequest.describe``. Raises InvalidRequest if the request and the commit contradict each
+    other.
+    """
     after = apply(before, content, version)
     if content.whole:
         check_agreement(update, after)
@@ -284,7 +287,8 @@ def _check_domains(update: TableUpdate, after: DeltaMetadata) -> None:
 
 
 def _configuration(name: str, value: Any) -> Any:
-    """The configuration of a domain, from the API's object or the log's text; of clustering only the columns."""
+    """The configuration of a domain, from the API's object or the log's text; of clustering only
+    the columns."""
     if name == CLUSTERING:
         return clustering_properties(value)
     try:
@@ -337,8 +341,10 @@ def needs_uniform(properties: Mapping[str, str]) -> bool:
 
 
 def check_uniform(iceberg: Iceberg | None, version: int, properties: Mapping[str, str], location: str) -> None:
-    """Raises InvalidRequest unless conversion state is there exactly when it must be by the table's ``properties``
-    after the commit, and is of this commit (a new table, version 0, may also give 1) and table."""
+    """Raises InvalidRequest unless conversion state is there exactly when it must be by the table's
+    ``properties`` after the commit, and is of this commit (a new table, version 0, may also give 1)
+    and table.
+    """
     if (iceberg is not None) != needs_uniform(properties):
         how = "is missing" if iceberg is None else "is given"
         raise InvalidRequest(f"uniform {how}, and {_FORMATS} says otherwise", field="uniform")

@@ -49,8 +49,8 @@ from turnstile.store.ports import PIECE_BYTES, LogStorage, World
 
 @contextlib.contextmanager
 def after_update(update: TableUpdate) -> Iterator[None]:
-    """Turns errors of the block into OutcomeUnknown, because ``update`` was applied: Throttled and StorageFault say
-    that nothing happened (I3)."""
+    """Turns errors of the block into OutcomeUnknown, because ``update`` was applied: Throttled and
+    StorageFault say that nothing happened (I3)."""
     try:
         yield
     except (StorageFault, Throttled, StateConflict) as error:
@@ -138,8 +138,10 @@ class Updater:
     def _compared(
         self, head: TableHead, commit: requests.Commit, latest: int, others: Container[int] = ()
     ) -> TableHead:
-        """A version that is in no index any more is the same commit if its bytes are the same. OutcomeUnknown if that
-        cannot be found out now: other errors would say that it is not this one (I3)."""
+        """A version that is in no index any more is the same commit if its bytes are the same.
+        OutcomeUnknown if that cannot be found out now: other errors would say that it is not this
+        one (I3).
+        """
         if commit.version in others:
             raise _conflict(commit, latest)
         try:
@@ -166,7 +168,8 @@ class Updater:
 
 
 class AlreadyRatified(TurnstileError):
-    """The transaction is another version already. No conflict: rebasing would write it a second time (I3)."""
+    """The transaction is another version already. No conflict: rebasing would write it a second
+    time (I3)."""
 
     type = ErrorType.ALREADY_RATIFIED
 

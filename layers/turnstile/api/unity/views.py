@@ -1,4 +1,5 @@
-"""Views in Unity Catalog's older API: made, shown, listed and dropped. They are the views of Iceberg's API and of Spark's lake."""
+"""Views in Unity Catalog's older API: made, shown, listed and dropped. They are the views of
+Iceberg's API and of Spark's lake."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def create(request: older_api.NewTable, names: Names) -> None:
 
 
 def find(names: Names) -> older_api.TableInfo | None:
-    """Returns the view that the name leads to; None for nothing, or something else. Requires that the request may see it."""
+    """Returns the view that the name leads to; None for nothing, or something else. Requires that
+    the request may see it."""
     catalog, namespace, name = names
     view = View(services().open_reader.current(catalog), services().open_reader.store)
     entry = view.tree.find((*namespace, name))
@@ -73,7 +75,8 @@ def drop(names: Names) -> bool:
 
 
 def page(catalog: str, namespace: Path, after: str, most: int) -> tuple[list[older_api.TableInfo], str | None]:
-    """Returns views of a schema behind the name ``after``, in the order of their names, and the name to go on behind."""
+    """Returns views of a schema behind the name ``after``, in the order of their names, and the
+    name to go on behind."""
     reader = services().catalog.reader
     view = View(reader.current(catalog), reader.store)
     named = ((path_of(key)[-1], entry) for key, entry in view.tree.children(namespace, ICEBERG_VIEW))

@@ -1,8 +1,10 @@
-"""Transactions of a catalog over HTTP: changes of it and commits of its tables, all or none (I8, docs/transactions.md).
+"""Transactions of a catalog over HTTP: changes of it and commits of its tables, all or none (I8,
+docs/transactions.md).
 
-The transaction's ``id`` is its idempotency key: the row that remembers it is written in the transaction itself, also that of a
-refusal (I3). The entries in the tables' logs have an id that is made of it and of the request, so commits that were sent
-without these changes are never taken for this transaction.
+The transaction's ``id`` is its idempotency key: the row that remembers it is written in the
+transaction itself, also that of a refusal (I3). The entries in the tables' logs have an id that is
+made of it and of the request, so commits that were sent without these changes are never taken for
+this transaction.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=
 
 
 class CatalogAnnouncementBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The transaction as it will be sent with ``journal``; the others as of ``PUT /v1/transactions/{transaction_id}``."""
+    """The transaction as it will be sent with ``journal``; the others as of ``PUT
+    /v1/transactions/{transaction_id}``."""
 
     changes: list[Change] = []
     commits: list[MemberBody] = []
@@ -85,8 +88,10 @@ class CatalogAnnouncementBody(msgspec.Struct, frozen=True, forbid_unknown_fields
 
 
 class CatalogTransaction(msgspec.Struct, frozen=True):
-    """The answer to a transaction that is applied; commits in the order of the request. ``seq``: the number of the catalog's
-    commit that has the changes, absent where it is not remembered any more."""
+    """The answer to a transaction that is applied; commits in the order of the request. ``seq``:
+    the number of the catalog's commit that has the changes, absent where it is not remembered any
+    more.
+    """
 
     outcome: Literal["applied", "replayed"]
     id: str

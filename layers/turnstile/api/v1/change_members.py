@@ -59,7 +59,8 @@ class CreateTable(_Body, frozen=True, tag="create_table"):
 
 
 class RenameTable(_Body, frozen=True, tag="rename_table"):
-    """As ``POST .../tables/{t}/rename``, of a Delta table; without ``to_namespace`` it stays where it is."""
+    """As ``POST .../tables/{t}/rename``, of a Delta table; without ``to_namespace`` it stays where
+    it is."""
 
     namespace: str
     table: str
@@ -75,8 +76,8 @@ class DropTable(_Body, frozen=True, tag="drop_table"):
 
 
 class CommitIcebergTable(_Body, frozen=True, tag="commit_iceberg_table"):
-    """As one of ``table-changes`` of Iceberg's ``transactions/commit``: it changes the table that ``commit`` names, or, with
-    ``assert-create``, creates it."""
+    """As one of ``table-changes`` of Iceberg's ``transactions/commit``: it changes the table that
+    ``commit`` names, or, with ``assert-create``, creates it."""
 
     commit: msgspec.Raw
 
@@ -95,7 +96,8 @@ class PreparedMember:
 
 
 def member_of(catalog: str, index: int, change: Change) -> PreparedMember:
-    """Reads the change at ``index`` of a transaction of ``catalog``. Raises InvalidRequest, naming its member."""
+    """Reads the change at ``index`` of a transaction of ``catalog``. Raises InvalidRequest, naming
+    its member."""
     try:
         return _member(catalog, change)
     except TurnstileError as error:

@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 class AsOfBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A moment of a catalog: exactly one of a HEAD, a number of its log, a time (ms), or a snapshot's name."""
+    """A moment of a catalog: exactly one of a HEAD, a number of its log, a time (ms), or a
+    snapshot's name."""
 
     head: str | None = None
     seq: int | None = None

@@ -62,8 +62,8 @@ class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def to_request(table_id: str, body: CommitBody) -> CommitRequest:
-    """Returns the proposal for the ratifier, which validates ranges and names. Raises InvalidRequest where not exactly
-    one of ``staged`` and ``inline`` is there."""
+    """Returns the proposal for the ratifier, which validates ranges and names. Raises
+    InvalidRequest where not exactly one of ``staged`` and ``inline`` is there."""
     staged, inline = body.staged, body.inline
     if (staged is None) == (inline is None):
         raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
@@ -78,8 +78,8 @@ def to_request(table_id: str, body: CommitBody) -> CommitRequest:
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """One ratified commit. ``size`` is absent where it is not known any more (a published ticket); ``content`` is there
-    only where it is promised."""
+    """One ratified commit. ``size`` is absent where it is not known any more (a published ticket);
+    ``content`` is there only where it is promised."""
 
     version: int
     timestamp: int
@@ -205,7 +205,8 @@ def about() -> dict[str, Any]:
 
 
 def commit_of(place: Positioned, *, size: int | None = None, content: bytes | None = None) -> Commit:
-    """Returns a commit of a tail. ``size`` where it was learnt elsewhere; a ticket's own is not known from the row."""
+    """Returns a commit of a tail. ``size`` where it was learnt elsewhere; a ticket's own is not
+    known from the row."""
     entry = place.entry
     if size is None and content is not None:
         size = len(content)

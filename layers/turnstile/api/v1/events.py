@@ -110,7 +110,8 @@ def waited(
 
 
 def _event_stream(events: list[tuple[CloudEvent, Place]], place: Place) -> Answer:
-    """Each event with the cursor behind it as its id, and the cursor alone at the end: it is kept although no event comes with it."""
+    """Each event with the cursor behind it as its id, and the cursor alone at the end: it is kept
+    although no event comes with it."""
     messages = [
         f"id: {seal(behind)}\nevent: {event.type}\ndata: {msgspec.json.encode(event).decode()}\n\n"
         for event, behind in events
@@ -143,7 +144,8 @@ class _View:
         return present
 
     def read(self, place: Place, limit: int) -> tuple[list[tuple[CloudEvent, Place]], Place]:
-        """Up to ``limit`` events behind ``place``, each with the place behind it, and the place behind the last that was looked at."""
+        """Up to ``limit`` events behind ``place``, each with the place behind it, and the place
+        behind the last that was looked at."""
         shown = list[tuple[CloudEvent, Place]]()
         events = self._here.event_reader.events(place)
         while page := list(islice(events, _PAGE)):

@@ -1,5 +1,5 @@
-"""A catalog's past over HTTP: its log, named snapshots, going back; and clones, now or as of a moment (docs/api.md, "A
-catalog's past" and "Clones")."""
+"""A catalog's past over HTTP: its log, named snapshots, going back; and clones, now or as of a
+moment (docs/api.md, "A catalog's past" and "Clones")."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Clone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../clones``; ``from`` and ``to`` dotted, an empty ``from`` is the whole catalog; ``of`` now unless a moment
-    is named."""
+    """``POST .../clones``; ``from`` and ``to`` dotted, an empty ``from`` is the whole catalog;
+    ``of`` now unless a moment is named."""
 
     source: str = msgspec.field(name="from")
     to: str

@@ -37,7 +37,8 @@ EntryState = Literal["open", "committed", "aborted"]
 
 
 class AnnouncementBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"commits", "reads"?, "attempt"?, "isolation"?, "ttl_ms"?}``: the transaction as it will be sent."""
+    """``{"commits", "reads"?, "attempt"?, "isolation"?, "ttl_ms"?}``: the transaction as it will be
+    sent."""
 
     commits: list[MemberBody]
     reads: list[ReadVersion] = []
@@ -54,7 +55,8 @@ class TableVersion(msgspec.Struct, frozen=True):
 
 
 class TableRead(TableVersion, frozen=True):
-    """A table that was only read; ``slack``: by how many versions it may be behind, where that was declared."""
+    """A table that was only read; ``slack``: by how many versions it may be behind, where that was
+    declared."""
 
     slack: int | UnsetType = UNSET
 
@@ -125,7 +127,8 @@ def abort(transaction_id: str) -> Entry:
 @listing.route("/v1/transactions", methods=["GET"])
 @authorized_by_view(NEEDS)
 def entries() -> Entries:
-    """A page of entries in the order of their ids. Every page is a scan: this is for people, not for programs."""
+    """A page of entries in the order of their ids. Every page is a scan: this is for people, not
+    for programs."""
     query = Query("state", "page_token", "max_results")
     state, token, size = query.text("state"), query.text("page_token"), page_size(query.integer("max_results"))
     if state not in (None, "open", "committed", "aborted"):

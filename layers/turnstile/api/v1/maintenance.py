@@ -53,7 +53,8 @@ class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../maintenance-runs/{attempt}``: ``running`` renews the lease by ``term_ms``; the others end the run."""
+    """``POST .../maintenance-runs/{attempt}``: ``running`` renews the lease by ``term_ms``; the
+    others end the run."""
 
     outcome: Literal["running", "done", "stopped", "failed"]
     term_ms: _TermMs = _USUAL_TERM_MS
@@ -90,8 +91,8 @@ class RunState(msgspec.Struct, frozen=True):
 
 
 class TableFiles(msgspec.Struct, frozen=True):
-    """Files of the table at the version that was looked at; ``complete``: all of them, in the time there was; ``left_out``: how many
-    partitions are not in the plan because there are too many."""
+    """Files of the table at the version that was looked at; ``complete``: all of them, in the time
+    there was; ``left_out``: how many partitions are not in the plan because there are too many."""
 
     files: int
     bytes: int
@@ -103,8 +104,10 @@ class TableFiles(msgspec.Struct, frozen=True):
 
 
 class LightWork(msgspec.Struct, frozen=True):
-    """Checkpoints and log compaction files, which the service writes by itself: whether something is due at the published version, or an attempt
-    has begun and not ended, from which version on it is due, and why the last attempt failed."""
+    """Checkpoints and log compaction files, which the service writes by itself: whether something
+    is due at the published version, or an attempt has begun and not ended, from which version on it
+    is due, and why the last attempt failed.
+    """
 
     due: bool
     next_version: int

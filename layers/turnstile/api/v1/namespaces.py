@@ -89,7 +89,8 @@ class NamespaceUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamespaceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../namespaces/{ns}/rename``; a null ``namespace`` leaves it where it is, an empty one is the top."""
+    """``POST .../namespaces/{ns}/rename``; a null ``namespace`` leaves it where it is, an empty one
+    is the top."""
 
     name: str
     namespace: str | None = None

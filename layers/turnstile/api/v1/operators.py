@@ -40,7 +40,8 @@ class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RepairRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST /v1/tables/{table_id}/repair``; ``adopt`` the side that stays where HEAD and log contradict each other."""
+    """``POST /v1/tables/{table_id}/repair``; ``adopt`` the side that stays where HEAD and log
+    contradict each other."""
 
     adopt: Choice | None = None
 
@@ -105,7 +106,8 @@ LIFE_MS = 30_000
 @routes.route("/v1/tables", methods=["GET"])
 @needs((admin_only, metastore))
 def list_heads() -> Heads:
-    """A page of HEADs in the order of their ids. Every page is a scan: this is for people, not for programs."""
+    """A page of HEADs in the order of their ids. Every page is a scan: this is for people, not for
+    programs."""
     query = Query("page_token", "max_results")
     page_token, size = query.text("page_token"), page_size(query.integer("max_results"))
     after = check_uuid(page_token, "page_token") if page_token else ""

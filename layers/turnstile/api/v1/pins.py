@@ -48,7 +48,8 @@ class VacuumBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownPin(msgspec.Struct, frozen=True):
-    """A pin as a caller may see it; ``last`` None: and all that follow; ``until_ms`` None: until it is taken away."""
+    """A pin as a caller may see it; ``last`` None: and all that follow; ``until_ms`` None: until it
+    is taken away."""
 
     kind: str
     first: int

@@ -57,7 +57,8 @@ class TableDefinition(msgspec.Struct, frozen=True):
 
 
 class ShownFile(msgspec.Struct, frozen=True):
-    """A file that may have rows which satisfy the predicate, in the words of Delta's ``add`` action; ``records`` by its statistics."""
+    """A file that may have rows which satisfy the predicate, in the words of Delta's ``add``
+    action; ``records`` by its statistics."""
 
     path: str
     size: int

@@ -1,6 +1,8 @@
-"""Reservations of tables over HTTP: ask, renew, release, list (docs/transactions.md, "Reservations").
+"""Reservations of tables over HTTP: ask, renew, release, list (docs/transactions.md,
+"Reservations").
 
-Asking needs the right to write every table that is named. A reservation is its principal's: another one that knows its id has none (I12).
+Asking needs the right to write every table that is named. A reservation is its principal's: another
+one that knows its id has none (I12).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Cuts of several tables over HTTP: their latest versions as of one moment (I8, docs/api.md, "A cut of several tables").
+"""Cuts of several tables over HTTP: their latest versions as of one moment (I8, docs/api.md, "A cut
+of several tables").
 
-A name is resolved before the cut is taken. The HEADs in the cut carry the names that they had at its moment, since a rename or
-drop changes names and HEADs in one transaction (I9): where a HEAD has another name by then, the names are resolved again.
+A name is resolved before the cut is taken. The HEADs in the cut carry the names that they had at
+its moment, since a rename or drop changes names and HEADs in one transaction (I9): where a HEAD has
+another name by then, the names are resolved again.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class SnapshotBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The cut: ``tables`` in the order of the request, ``taken_at_ms`` on the server's clock before its moment."""
+    """The cut: ``tables`` in the order of the request, ``taken_at_ms`` on the server's clock before
+    its moment."""
 
     tables: list[TableInCut]
     taken_at_ms: int
@@ -133,7 +136,8 @@ def _resolve(by_name: dict[int, Target]) -> dict[int, _Named]:
 
 
 def _has_moved(cut: Cut, index: int, named: _Named) -> bool:
-    """Whether the name led elsewhere at the moment of the cut. Raises UnsupportedTable for a table without a HEAD."""
+    """Whether the name led elsewhere at the moment of the cut. Raises UnsupportedTable for a table
+    without a HEAD."""
     head = cut.heads.get(named.resolved.table_id)
     if head is None:
         _require_coordinated(services().open_reader, index, named.resolved)
@@ -142,7 +146,8 @@ def _has_moved(cut: Cut, index: int, named: _Named) -> bool:
 
 
 def _authorize(cut: Cut, by_id: dict[int, str]) -> None:
-    """Authorizes the tables that the request names by uuid, by the names in the cut. Raises PermissionDenied, NotFound."""
+    """Authorizes the tables that the request names by uuid, by the names in the cut. Raises
+    PermissionDenied, NotFound."""
     services().authorizers.tables.learn(cut.heads[table_id] for table_id in by_id.values() if table_id in cut.heads)
     for index, table_id in by_id.items():
         with _reported(index):

@@ -1,5 +1,5 @@
-"""Tables over HTTP: list, stage, register, rename, drop, import, export; their entries in the tree, and path queries
-(docs/path-queries.md)."""
+"""Tables over HTTP: list, stage, register, rename, drop, import, export; their entries in the tree,
+and path queries (docs/path-queries.md)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ routes = Blueprint(__name__)
 
 
 class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../staging-tables``; ``new_namespace``: the transaction that creates the table creates its namespace, too."""
+    """``POST .../staging-tables``; ``new_namespace``: the transaction that creates the table
+    creates its namespace, too."""
 
     name: str
     new_namespace: bool = False
@@ -65,7 +66,8 @@ class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Undrop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../undrop``: another ``name`` or ``namespace`` than the table had; ``at``, a moment at which it was there."""
+    """``POST .../undrop``: another ``name`` or ``namespace`` than the table had; ``at``, a moment
+    at which it was there."""
 
     name: str | None = None
     namespace: str | None = None
@@ -73,7 +75,8 @@ class Undrop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../imports``; a dry run unless told otherwise. ``take_over``: the catalog that decided about the table is lost."""
+    """``POST .../imports``; a dry run unless told otherwise. ``take_over``: the catalog that
+    decided about the table is lost."""
 
     name: str
     location: str
@@ -88,7 +91,8 @@ class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListedTable(msgspec.Struct, frozen=True):
-    """A table in a listing; ``created`` in ms; ``version`` where it is known: as of a snapshot, and of a clone."""
+    """A table in a listing; ``created`` in ms; ``version`` where it is known: as of a snapshot, and
+    of a clone."""
 
     name: str
     table_id: str
@@ -288,7 +292,8 @@ _ATTRIBUTES = ("id", "kind", "created", "comment", "format", "location")
 
 
 def _entry(catalog: str, path: Path, entity: Entity, version: int | None) -> EntryResponse:
-    """The tree's entry of an entity: the attributes that predicates may name, and properties where it has them."""
+    """The tree's entry of an entity: the attributes that predicates may name, and properties where
+    it has them."""
     candidate = entity_candidate(entity)
     attributes = {name: candidate.attributes[name] for name in _ATTRIBUTES if name in candidate.attributes}
     entry: EntryResponse = msgspec.convert({"name": dotted(catalog, *path), **attributes}, EntryResponse)

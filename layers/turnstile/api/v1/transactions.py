@@ -84,7 +84,8 @@ def transact() -> Transaction:
 def group_of(
     id: str, commits: Sequence[MemberBody], reads: Sequence[ReadVersion], reservation: str = ""
 ) -> GroupRequest:
-    """Returns the group that a body describes; ``reservation``: the id of the one that the caller has. Raises InvalidRequest."""
+    """Returns the group that a body describes; ``reservation``: the id of the one that the caller
+    has. Raises InvalidRequest."""
     holder = holder_of(guard().principal.name, check_uuid(reservation, "reservation")) if reservation else ""
     requests = (to_request(check_uuid(commit.table_id), commit) for commit in commits)
     return GroupRequest(
@@ -175,7 +176,8 @@ def refused_members(group: GroupRequest, decision: GroupRefused, guards: GroupGu
 
 
 def conflict(members: Sequence[dict[str, Any]], refused: int) -> StateConflict:
-    """Returns the refusal of a transaction, for these reasons. ``refused``: how many members refused it."""
+    """Returns the refusal of a transaction, for these reasons. ``refused``: how many members
+    refused it."""
     first = members[0]
     more = f", and {refused - 1} more" if refused > 1 else ""
     what = f"table {first['table_id']}" if "table_id" in first else f"'{first['name']}'"

@@ -1,1 +1,2 @@
-"""Clones: a part of a catalog, of now or of the past, under another name, without copying data (ADR 17)."""
+"""Clones: a part of a catalog, of now or of the past, under another name, without copying data (ADR
+17)."""

@@ -1,11 +1,15 @@
-"""Clones: a namespace with everything under it, or one table, under another name, in one swap of the HEAD (ADR 17).
+"""Clones: a namespace with everything under it, or one table, under another name, in one swap of
+the HEAD (ADR 17).
 
     1  refusals     rights, names, sizes: before anything is written (``clone.copies``)
     2  copies       new namespaces and tables with new uuids; the data stays where it is
-    3  the swap     one transaction: all names, the HEADs of Delta clones, and for every location that a clone needs its
-                    uuid in the owner's row, so that no purge removes its files (``core.location_rows``)
+    3  the swap     one transaction: all names, the HEADs of Delta clones, and for every location
+                    that a clone needs its
+                    uuid in the owner's row, so that no purge removes its files
+                    (``core.location_rows``)
 
-The cost grows with the number of names; files are not read. A crash before 3 leaves objs and files that gc collects.
+The cost grows with the number of names; files are not read. A crash before 3 leaves objs and files
+that gc collects.
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ _MESSAGE: Final = "clone from "
 
 
 class ClonedTable(msgspec.Struct, frozen=True):
-    """A table or view of a clone: ``name`` without the catalog; the version that it shows for a Delta table."""
+    """A table or view of a clone: ``name`` without the catalog; the version that it shows for a
+    Delta table."""
 
     name: str
     kind: str
@@ -52,7 +57,8 @@ class ClonedTable(msgspec.Struct, frozen=True):
 
 
 class CloneResult(msgspec.Struct, frozen=True):
-    """A clone: ``of`` is the HEAD that was cloned, ``head`` and ``seq`` are the commit that shows the clone."""
+    """A clone: ``of`` is the HEAD that was cloned, ``head`` and ``seq`` are the commit that shows
+    the clone."""
 
     to: str
     of: str
@@ -66,7 +72,8 @@ class CloneAuthorizer(Protocol):
     """Authorizes a clone by the tree that it changes (I12): ``access.clone_rights``."""
 
     def __call__(self, now: Tree, source: Path, kind: str | None, to: Path, *, past: bool) -> None:
-        """Raise PermissionDenied when it is not allowed. ``kind`` is that of the source, None when there is no source."""
+        """Raise PermissionDenied when it is not allowed. ``kind`` is that of the source, None when
+        there is no source."""
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -93,8 +100,9 @@ class Cloner:
         self._services, self._copiers, self._authorize, self._owner = services, copiers, authorize, owner
 
     def clone(self, catalog: str, source: Path, to: Path, of: AsOf | None = None) -> CloneResult:
-        """Show ``source`` (the empty path: the whole catalog), as of a moment or as it is now, under the new full name ``to``
-        as well. Returns the clone. Of now, Delta tables are read one after the other, after the tree.
+        """Show ``source`` (the empty path: the whole catalog), as of a moment or as it is now,
+        under the new full name ``to`` as well. Returns the clone. Of now, Delta tables are read one
+        after the other, after the tree.
 
         Raises:
             InvalidRequest: not a name, too deep, or ``to`` is part of ``source``.
@@ -102,7 +110,8 @@ class Cloner:
             AlreadyExists: ``to`` is taken, perhaps in another case.
             PermissionDenied: no right to read all of it, or to create there.
             UnsupportedTable: a table is registered only.
-            StateConflict: ``CannotClone``: files or versions are gone or being removed; ``TableNotActive``.
+            StateConflict: ``CannotClone``: files or versions are gone or being removed;
+                ``TableNotActive``.
             TooLarge: one transaction cannot hold it.
             OutcomeUnknown: it may have happened.
         """
@@ -122,7 +131,8 @@ class Cloner:
         return msgspec.structs.replace(attempts.result, head=tree.head, seq=tree.commit.seq)
 
     def result_of(self, catalog: str, to: Path, seq: int) -> CloneResult:
-        """Returns the result of the clone that made commit ``seq``. Raises NotFound, also for a commit that is gone."""
+        """Returns the result of the clone that made commit ``seq``. Raises NotFound, also for a
+        commit that is gone."""
         tree = self._services.history.tree(catalog, AsOf(seq=seq))
         first = tree.find(to)
         if first is None or not tree.commit.message.startswith(_MESSAGE):  # another catalog has this name since then
@@ -153,7 +163,8 @@ class Cloner:
 
 
 class _Attempts:
-    """The attempts of one clone. Ids and times are chosen once, so that attempts make the same entities of the same source.
+    """The attempts of one clone. Ids and times are chosen once, so that attempts make the same
+    entities of the same source.
 
     Attributes:
         result: of the last attempt, without its commit.

@@ -1,4 +1,5 @@
-"""The parts of a clone, the refusals that are known before anything is written, and how each kind of table is copied."""
+"""The parts of a clone, the refusals that are known before anything is written, and how each kind
+of table is copied."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ MAX_NAMESPACES: Final = 1_000
 
 
 class PastVersions(msgspec.Struct, frozen=True):
-    """The moment that is cloned: its time, and the versions of Delta tables that were recorded then, by uuid."""
+    """The moment that is cloned: its time, and the versions of Delta tables that were recorded
+    then, by uuid."""
 
     time_ms: int
     versions: Mapping[str, int] = {}
@@ -50,7 +52,8 @@ class CopyRequest(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """A copy, the writes that belong to the transaction of the swap, and for a Delta table the version that it shows."""
+    """A copy, the writes that belong to the transaction of the swap, and for a Delta table the
+    version that it shows."""
 
     entity: Entity
     table_id: str
@@ -69,8 +72,8 @@ class Copier(Protocol):
         """Reads together the rows and objs that the copies of ``sources`` will need."""
 
     def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
-        """Returns the copy of a table as of ``past``, or as it is now. Everything that it needs is stored; nothing names it
-        yet. Raises StateConflict: ``CannotClone``, ``TableNotActive``."""
+        """Returns the copy of a table as of ``past``, or as it is now. Everything that it needs is
+        stored; nothing names it yet. Raises StateConflict: ``CannotClone``, ``TableNotActive``."""
 
     def discard(self) -> None:
         """Removes the objs of copies that were certainly not created. Never raises."""
@@ -93,10 +96,12 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
-    """Returns everything that a clone of ``source`` in ``tree`` shows, parents first. ``view``: where the clone goes.
+    """Returns everything that a clone of ``source`` in ``tree`` shows, parents first. ``view``:
+    where the clone goes.
 
     Raises:
-        InvalidRequest: ``to`` is part of ``source``, something would be too deep, or a table would have no namespace.
+        InvalidRequest: ``to`` is part of ``source``, something would be too deep, or a table would
+            have no namespace.
         NotFound: no such source, or no such namespace to clone into.
         AlreadyExists: ``to`` is taken.
         UnsupportedTable: a table is registered only.
@@ -139,8 +144,10 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
 
 
 def check_held(world: World, parts: Sequence[Part]) -> dict[HeldLocation, Location]:
-    """Check that all locations that ``parts`` need still hold their files. Returns the rows of their owners. One request per hundred
-    locations. Raises StateConflict (``CannotClone``), or TooLarge when one has too many clones."""
+    """Check that all locations that ``parts`` need still hold their files. Returns the rows of
+    their owners. One request per hundred locations. Raises StateConflict (``CannotClone``), or
+    TooLarge when one has too many clones.
+    """
     names = {held: part.name for part in parts for held in part.needs}
     keys = [world.space.location(held.location) for held in names]
     rows = world.refs.read_many(keys)
@@ -156,7 +163,8 @@ def check_held(world: World, parts: Sequence[Part]) -> dict[HeldLocation, Locati
 
 
 def check_readable(owner: Location, part: Part, version: int) -> None:
-    """Raises StateConflict (``CannotClone``) if a vacuum may have removed files of a version. ``owner`` is that of its location."""
+    """Raises StateConflict (``CannotClone``) if a vacuum may have removed files of a version.
+    ``owner`` is that of its location."""
     if not owner.readable(version):
         problem = f"version {version} of '{part.name}' is not whole any more: vacuum or clean-up kept those from {owner.readable_from} on"
         raise cannot_clone(problem, "clone a later moment, or a named snapshot", version=version)

@@ -1,7 +1,8 @@
 """Clones of Delta tables: one version of another table's log, under a name and a uuid of its own.
 
-A Delta log names its files relative to the table's folder, so a version can be shown only where it lies. A clone therefore
-has the location of its source, and a HEAD that stays at its version; it never writes the log.
+A Delta log names its files relative to the table's folder, so a version can be shown only where it
+lies. A clone therefore has the location of its source, and a HEAD that stays at its version; it
+never writes the log.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def needs_of(source: Entity) -> tuple[HeldLocation, ...]:
 
 
 def let_go_of(space: Space, dropped: Iterable[Entity]) -> list[Write]:
-    """Returns the writes that release the locations that clones among these dropped entities needed: one per location."""
+    """Returns the writes that release the locations that clones among these dropped entities
+    needed: one per location."""
     clones: dict[HeldLocation, list[str]] = {}
     for entity in dropped:
         match entity:

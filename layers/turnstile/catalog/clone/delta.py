@@ -1,12 +1,14 @@
 """Clones of Delta tables: one version of the source, pinned (``clone.core``).
 
-    1  version      the latest; for a moment of the past the one that the named snapshot recorded, or that the log had then.
+    1  version      the latest; for a moment of the past the one that the named snapshot recorded,
+                    or that the log had then.
                     Everything up to it is published, since a clone has no tail
-    2  metadata     that of the version: of the HEAD, or from the log where it has changed since; written under the clone's
+    2  metadata     that of the version: of the HEAD, or from the log where it has changed since;
+                    written under the clone's
                     own uuid, before anything names it
 
-The version of a time is found with a few reads, however long the log is: in-commit timestamps only increase (I7), so it is
-a binary search. Only the first action of a commit is read, its commitInfo.
+The version of a time is found with a few reads, however long the log is: in-commit timestamps only
+increase (I7), so it is a binary search. Only the first action of a commit is read, its commitInfo.
 """
 
 from __future__ import annotations
@@ -103,7 +105,8 @@ class DeltaCopier:
         return table_id, Pin(head.source or head.table_id, head.location, version, ict, head.row_hwm, id)
 
     def _readable(self, table_id: str, name: str, past: PastVersions | None) -> TableHead:
-        """The HEAD of a table that has its files: one that was dropped since the moment has them until gc begins."""
+        """The HEAD of a table that has its files: one that was dropped since the moment has them
+        until gc begins."""
         row = self._rows.get(self._world.space.table(table_id))
         head = seen_one(self._world, TableHead.from_row(row)) if row is not None else None
         if head is not None and head.state in (ACTIVE, PINNED, STUCK):
@@ -131,7 +134,8 @@ class DeltaCopier:
         return version_at(storage, self._publish(head, latest, name), past.time_ms, name)
 
     def _publish(self, head: TableHead, version: int, name: str) -> TableHead:
-        """The HEAD after everything up to ``version`` is in the log. For a dropped table nothing is published any more."""
+        """The HEAD after everything up to ``version`` is in the log. For a dropped table nothing is
+        published any more."""
         if version <= head.floor:
             return head
         if head.state == DROPPED:
@@ -167,9 +171,10 @@ class DeltaCopier:
 
 
 def version_at(storage: LogStorage, head: TableHead, time_ms: int, name: str) -> tuple[int, int]:
-    """Returns the newest published version of ``head`` that is not later than ``time_ms``, and its in-commit timestamp. If
-    even the first version is later, by the clock of its writer, it is that one. Raises StateConflict (``CannotClone``) if
-    the log does not go back so far any more."""
+    """Returns the newest published version of ``head`` that is not later than ``time_ms``, and its
+    in-commit timestamp. If even the first version is later, by the clock of its writer, it is that
+    one. Raises StateConflict (``CannotClone``) if the log does not go back so far any more.
+    """
     if head.floor == head.latest and head.last_ict <= time_ms:
         return head.latest, head.last_ict
     low = _oldest(storage)
@@ -192,8 +197,8 @@ def version_at(storage: LogStorage, head: TableHead, time_ms: int, name: str) ->
 
 
 def timestamp_of(storage: LogStorage, version: int, name: str) -> int:
-    """Returns the in-commit timestamp of a published version (ms); 0 if the table had none then. Raises StateConflict
-    (``CannotClone``) if the log does not have the version any more."""
+    """Returns the in-commit timestamp of a published version (ms); 0 if the table had none then.
+    Raises StateConflict (``CannotClone``) if the log does not have the version any more."""
     file = storage.read(published_path(version), _FIRST_BYTES)
     if file is None:
         problem = f"version {version} of table '{name}' is not in its log any more"

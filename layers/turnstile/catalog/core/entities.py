@@ -90,8 +90,8 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):
-    """A catalog in the realm's own tree; ``id`` is empty for a catalog of a version without ids. Its rights are in its
-    own tree, where a request for one of its tables reads them."""
+    """A catalog in the realm's own tree; ``id`` is empty for a catalog of a version without ids.
+    Its rights are in its own tree, where a request for one of its tables reads them."""
 
     name: str
     created: int
@@ -102,9 +102,11 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
 
 
 class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
-    """``metadata`` is the full path of the current metadata file, and ``digest`` the SHA-256 of its bytes as they were when
-    the entity got it (empty: it was written by a version without digests). Such files never change, so a commit to one
-    table, or to several at once, writes a new file for each and swaps the catalog's HEAD once."""
+    """``metadata`` is the full path of the current metadata file, and ``digest`` the SHA-256 of its
+    bytes as they were when the entity got it (empty: it was written by a version without digests).
+    Such files never change, so a commit to one table, or to several at once, writes a new file for
+    each and swaps the catalog's HEAD once.
+    """
 
     name: str
     table_id: str

@@ -1,4 +1,5 @@
-"""Rules of follow-ups: ``dbt after 10 commits, cache on publish``. An action is one that the deployment names."""
+"""Rules of follow-ups: ``dbt after 10 commits, cache on publish``. An action is one that the
+deployment names."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """An ordered, immutable index from key to entry, in two layers (Polaris, "Object Indexes").
 
     Index           one layer: sorted keys with their entries, and its packed form
-    Segment         one range of keys of the spilled layer; a directory of them says which segment obj holds a key
+    Segment         one range of keys of the spilled layer; a directory of them says which segment
+                    obj holds a key
     LayeredIndex    the embedded layer over the spilled one, as if they were one sorted map
 
-The embedded layer is in the commit obj; the layer below it is spilled into segment objs that the commit names
-(``spill``). The embedded entry wins. A key that is removed from a layer above another one is marked ``GONE`` there
-instead. ``paths`` makes keys from names.
+The embedded layer is in the commit obj; the layer below it is spilled into segment objs that the
+commit names (``spill``). The embedded entry wins. A key that is removed from a layer above another
+one is marked ``GONE`` there instead. ``paths`` makes keys from names.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ Item = tuple[str, IndexEntry]
 
 
 _KNOWN_ROWS: Final = 1024
-"""Rows of an index that are remembered at most: an embedded layer has some hundreds, and segments seldom change."""
+"""Rows of an index that are remembered at most: an embedded layer has some hundreds, and segments
+seldom change."""
 
 
 class Index:
@@ -174,7 +176,8 @@ def _packed(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[s
 
 
 def unpack(packed: bytes) -> Index:
-    """Returns the index that ``pack`` was given. Raises ValueError for a format this version does not know."""
+    """Returns the index that ``pack`` was given. Raises ValueError for a format this version does
+    not know."""
     format, kinds, rows = _DECODER.decode(packed)
     if format != _FORMAT:
         raise ValueError(f"index format {format} is not known here")
@@ -192,10 +195,11 @@ def unpack(packed: bytes) -> Index:
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One range of keys of the spilled layer, from the key ``first`` to before that of the next range, and the segment
-    ``obj`` that holds it (empty if nothing lies there), with about ``weight`` packed bytes. Segment objs are written
-    once, and trees of many commits share them. One may hold keys outside the range, remains of a range that was wider
-    once; they are ignored."""
+    """One range of keys of the spilled layer, from the key ``first`` to before that of the next
+    range, and the segment ``obj`` that holds it (empty if nothing lies there), with about
+    ``weight`` packed bytes. Segment objs are written once, and trees of many commits share them.
+    One may hold keys outside the range, remains of a range that was wider once; they are ignored.
+    """
 
     first: str
     obj: str
@@ -203,8 +207,8 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 Directory = tuple[Segment, ...]
-"""A partition of all keys into ranges, in key order; the first range begins at the empty key. An empty directory:
-nothing was ever spilled."""
+"""A partition of all keys into ranges, in key order; the first range begins at the empty key. An
+empty directory: nothing was ever spilled."""
 
 
 class Segments(Protocol):
@@ -254,8 +258,8 @@ def pack_directory(directory: Directory) -> bytes:
 
 
 def unpack_directory(packed: bytes) -> Directory:
-    """Returns the directory that ``pack_directory`` was given. Raises ValueError for a format this version does not
-    know."""
+    """Returns the directory that ``pack_directory`` was given. Raises ValueError for a format this
+    version does not know."""
     if not packed:
         return ()
     format, rows = _DIRECTORY_DECODER.decode(packed)
@@ -314,13 +318,15 @@ class LayeredIndex:
         return next(self.iterate(stop=stop, reverse=True), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
-        """Returns the embedded layer after ``put`` and then ``remove``; keys to remove need not be there."""
+        """Returns the embedded layer after ``put`` and then ``remove``; keys to remove need not be
+        there."""
         removed = list(remove)
         marked = {key: IndexEntry(GONE, "") for key in removed if segment_of(self.directory, key)}
         return self.embedded.with_changes({**put, **marked}, [key for key in removed if key not in marked])
 
     def _ranges(self, start: str, stop: str | None) -> Iterator[tuple[str, str | None, str]]:
-        """Yields the parts of ``[start, stop)`` by the segment they lie in: start, stop, and the segment's id."""
+        """Yields the parts of ``[start, stop)`` by the segment they lie in: start, stop, and the
+        segment's id."""
         if not self.directory:
             yield start, stop, ""
             return

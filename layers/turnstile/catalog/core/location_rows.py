@@ -58,7 +58,8 @@ from turnstile.store.core.writes import (
 )
 
 MAX_CLONES: Final = 200
-"""Clones that may need one location: 8 kB of its owner's row, which each of them writes once and gc reads."""
+"""Clones that may need one location: 8 kB of its owner's row, which each of them writes once and gc
+reads."""
 
 _APART: Final = "use a location that neither contains nor lies in that of another table"
 _FINISH: Final = "run that import again, which finishes it, or use another location"
@@ -74,8 +75,8 @@ class HeldLocation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Reader(msgspec.Struct, frozen=True, array_like=True):
-    """Versions ``first`` to ``last`` (-1: and all that follow) that ``principal`` needs until ``until`` (ms), under a name of
-    its own choice, ``holder``."""
+    """Versions ``first`` to ``last`` (-1: and all that follow) that ``principal`` needs until
+    ``until`` (ms), under a name of its own choice, ``holder``."""
 
     holder: str
     principal: str
@@ -122,7 +123,8 @@ class Location(StoredRow, frozen=True):
         return super().from_row({"below": 0, **row})
 
     def keeps(self, held: HeldLocation) -> bool:
-        """Whether the files of ``held`` are still there and their removal has not begun: a clone may need them."""
+        """Whether the files of ``held`` are still there and their removal has not begun: a clone
+        may need them."""
         return self.table_id == held.owner and not self.purging
 
     def readable(self, version: int) -> bool:
@@ -141,8 +143,8 @@ class Location(StoredRow, frozen=True):
 def owner_row(
     space: Space, location: str, table_id: str, catalog: str, now: int, *, importing: str = "", first_life: bool = False
 ) -> Insert:
-    """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import run ``importing``; of one that was
-    chosen for this owner, ``first_life``."""
+    """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import
+    run ``importing``; of one that was chosen for this owner, ``first_life``."""
     row = Location(space.location(location), now, 0, table_id, catalog, importing=importing, first_life=first_life)
     return Insert(row.to_row(), (new_row("I10"),))
 
@@ -153,7 +155,8 @@ def keys_above(space: Space, location: str) -> list[str]:
 
 
 def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConflict | None:
-    """Returns why ``location`` cannot be claimed, from the rows under ``keys_above``; None if it is free."""
+    """Returns why ``location`` cannot be claimed, from the rows under ``keys_above``; None if it is
+    free."""
     row = rows.get(space.location(location))
     if row is not None:
         own = Location.from_row(row)
@@ -197,10 +200,13 @@ def claim(
 
 
 def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that give a location up if ``table_id`` still owns it: the reverse of ``claim``, and for a managed
-    table, which has no markers, of ``owner_row``. A marker that counts only this claim is erased too.
+    """The writes that give a location up if ``table_id`` still owns it: the reverse of ``claim``,
+    and for a managed table, which has no markers, of ``owner_row``. A marker that counts only this
+    claim is erased too.
 
-    Raises StateConflict ``TableHasClones``: the next owner of the location could remove the files that they need."""
+    Raises StateConflict ``TableHasClones``: the next owner of the location could remove the files
+    that they need.
+    """
     clones = rows.get(space.location(location), {}).get("clones")
     if clones:
         problem = f"{len(clones)} clones need the files of table {table_id}"
@@ -260,8 +266,8 @@ def vacate(space: Space, location: str, row: Row, rows: Mapping[str, Row]) -> li
 
 
 def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -> Change:
-    """``run`` continues the import that makes ``table_id`` and that ``stored`` was seen to run; empty: a claim of a
-    version that did not store the run."""
+    """``run`` continues the import that makes ``table_id`` and that ``stored`` was seen to run;
+    empty: a claim of a version that did not store the run."""
     unmoved = Equals(_IMPORTING, stored) if stored else Absent(_IMPORTING)
     own = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))
     same = Clause("same run", "I10", "it was not finished or taken up since it was read", unmoved)
@@ -269,8 +275,8 @@ def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -
 
 
 def take_over(space: Space, location: str, dropped: TableHead, table_id: str, run: str) -> tuple[Change, Check]:
-    """The location of a dropped table goes to the import that brings it back as ``table_id``; markers stay as they
-    are."""
+    """The location of a dropped table goes to the import that brings it back as ``table_id``;
+    markers stay as they are."""
     theirs = Clause("still theirs", "I10", "it was not taken over", Equals(("table_id",), dropped.table_id))
     still_dropped = (
         Clause("dropped", "I10", "the earlier table takes no commits", Equals(("state",), "dropped")),
@@ -314,8 +320,10 @@ def uncloned() -> Clause:
 
 
 def hold(space: Space, held: HeldLocation, clones: Iterable[str], revision: int | None = None) -> Change:
-    """Keeps the location for ``clones``, if its purge has not begun. ``revision``: of the row that says that the versions which they
-    show are whole (``Location.readable``); None where there are no versions. May be repeated."""
+    """Keeps the location for ``clones``, if its purge has not begun. ``revision``: of the row that
+    says that the versions which they show are whole (``Location.readable``); None where there are
+    no versions. May be repeated.
+    """
     same = () if revision is None else (same_marks(revision),)
     return Change(space.location(held.location), (*holdable(held), *same), (Include(_CLONES, frozenset(clones)),))
 
@@ -327,8 +335,8 @@ def let_go(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
 
 
 def exchange(space: Space, held: HeldLocation, stored: Location, *, come: Iterable[str], go: Iterable[str]) -> Change:
-    """Some clones need the location again, others no longer; ``stored`` is the row that was read. One write, because a write
-    changes a set only once."""
+    """Some clones need the location again, others no longer; ``stored`` is the row that was read.
+    One write, because a write changes a set only once."""
     clones = stored.clones.difference(go).union(come)
     action = Set(_CLONES, clones) if clones else Drop(_CLONES)
     clauses = (*holdable(held), same_clones(stored.clones), same_marks(stored.revision))
@@ -336,8 +344,8 @@ def exchange(space: Space, held: HeldLocation, stored: Location, *, come: Iterab
 
 
 def begin_purge(space: Space, held: HeldLocation, revision: int) -> Change:
-    """From now on no clone can be made of the location, and no reader can register. ``revision``: of the row in which no reader was
-    left. May be repeated."""
+    """From now on no clone can be made of the location, and no reader can register. ``revision``:
+    of the row in which no reader was left. May be repeated."""
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), held.owner))
     return Change(space.location(held.location), (own, uncloned(), same_marks(revision)), (Set(("purging",), True),))
 

@@ -16,8 +16,8 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import LONG_MAX
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
-"""As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other
-scripts."""
+"""As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and
+digits of other scripts."""
 
 _OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {"add": add, "min": min, "max": max}
 

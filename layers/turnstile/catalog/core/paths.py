@@ -1,8 +1,9 @@
 """Full names in a catalog, and the index keys made of them.
 
-A key is the full name with its levels folded to one case and joined by NUL, which sorts before every character of a
-name. So a subtree is one contiguous range that directly follows its root. Names are compared by their keys, and
-entities keep them as written; two names that differ only in case are one name (I9).
+A key is the full name with its levels folded to one case and joined by NUL, which sorts before
+every character of a name. So a subtree is one contiguous range that directly follows its root.
+Names are compared by their keys, and entities keep them as written; two names that differ only in
+case are one name (I9).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def fold(name: str) -> str:
 
 
 def key_of(path: Iterable[str]) -> str:
-    """Returns the index key of a full name; the empty path is the catalog's root and has the empty key."""
+    """Returns the index key of a full name; the empty path is the catalog's root and has the empty
+    key."""
     return _NUL.join(fold(level) for level in path)
 
 
@@ -68,14 +70,16 @@ def dotted(*levels: str) -> str:
 
 
 def stored_name(*levels: str) -> str:
-    """Returns a full name that can be taken apart at its dots: as ``dotted``, with levels that are no identifiers in a form that
-    names nothing else."""
+    """Returns a full name that can be taken apart at its dots: as ``dotted``, with levels that are
+    no identifiers in a form that names nothing else."""
     return ".".join(plain(level) for level in levels)
 
 
 def check_path(path: Path, field: str = "namespace") -> Path:
-    """Returns ``path`` with its levels in their normal form if it can name a namespace; raises InvalidRequest. Levels may be all
-    that Iceberg's clients can name: the other APIs check theirs when they read a request."""
+    """Returns ``path`` with its levels in their normal form if it can name a namespace; raises
+    InvalidRequest. Levels may be all that Iceberg's clients can name: the other APIs check theirs
+    when they read a request.
+    """
     if not 1 <= len(path) <= MAX_LEVELS:
         raise InvalidRequest(
             f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
@@ -84,8 +88,9 @@ def check_path(path: Path, field: str = "namespace") -> Path:
 
 
 def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
-    """Returns ``<root>/<catalog>/<namespace>/<uuid>``. The namespace is one component (``a.b``; every character that no
-    identifier has is ``_``), so every managed table of a root lies at the same depth under a uuid of its own: no two are
-    equal, none lies below another (I10)."""
+    """Returns ``<root>/<catalog>/<namespace>/<uuid>``. The namespace is one component (``a.b``;
+    every character that no identifier has is ``_``), so every managed table of a root lies at the
+    same depth under a uuid of its own: no two are equal, none lies below another (I10).
+    """
     folder = dotted(*(_OTHER.sub("_", level) for level in namespace))
     return f"{normalise(root)}/{catalog}/{folder}/{table_id}"

@@ -82,7 +82,8 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class EffectiveValue(msgspec.Struct, frozen=True):
-    """A value that holds, as it is written, and where it comes from; ``set_on`` is empty for a default."""
+    """A value that holds, as it is written, and where it comes from; ``set_on`` is empty for a
+    default."""
 
     name: str
     value: str

@@ -1,9 +1,10 @@
 """Rows of requests that carry an idempotency key: the outcome of each.
 
-The row of an accepted request is written in the transaction of its change, so it exists if and only if the change was
-made; that of a refused request when the refusal is final. The same request, sent again, gets the same response (I3), as
-far as a small row holds it: texts are cut, contents of winning commits are left out where they are too long, and then
-other details. A client that rebases a transaction after a lost answer needs its members.
+The row of an accepted request is written in the transaction of its change, so it exists if and only
+if the change was made; that of a refused request when the refusal is final. The same request, sent
+again, gets the same response (I3), as far as a small row holds it: texts are cut, contents of
+winning commits are left out where they are too long, and then other details. A client that rebases
+a transaction after a lost answer needs its members.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Insert, new_row
 
 REQUEST_KEPT_S: Final = 86_400
-"""How long a request is remembered after its first response, in seconds: much longer than another sandbox can be
-working on the same request (``catalog.commit.OUTLIVED_MS``, and the time that a swap is on its way)."""
+"""How long a request is remembered after its first response, in seconds: much longer than another
+sandbox can be working on the same request (``catalog.commit.OUTLIVED_MS``, and the time that a swap
+is on its way).
+"""
 
 DONE: Final = 200
 
 _TEXT_MAX: Final = 1_100
-"""Characters that are kept of a refusal's message, field and remedy: more than a response has (``api.http.errors``), so
-that a text which was cut here is cut there again."""
+"""Characters that are kept of a refusal's message, field and remedy: more than a response has
+(``api.http.errors``), so that a text which was cut here is cut there again."""
 
 _DETAILS_BYTES: Final = 8_000
 """The limit of its details in bytes, as JSON: of all members that a refusal names, without winners."""

@@ -1,5 +1,5 @@
-"""Rows of catalogs, staging tables and external tables, and the conditional writes on them. The rows of storage
-locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``."""
+"""Rows of catalogs, staging tables and external tables, and the conditional writes on them. The
+rows of storage locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ COLLECTING: Final = "collecting"
 
 
 class CatalogHead(StoredRow, frozen=True):
-    """A catalog row. ``recent``: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``. ``spilled``: the
-    packed segment directory of the HEAD, as in its commit obj, so that a look-up can read commit and segment in one
-    request; empty if there is none, or if it is too large for the row. ``turn``: the priority claim of a change that
-    has lost often: others let it go first until ``turn_until`` (ms). ``swept``: where the kept history of the last gc run
-    began (``begin_sweep``); ``taken_back``: how many such marks were taken back, because they were ahead (``end_sweep``)."""
+    """A catalog row. ``recent``: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``.
+    ``spilled``: the packed segment directory of the HEAD, as in its commit obj, so that a look-up
+    can read commit and segment in one request; empty if there is none, or if it is too large for
+    the row. ``turn``: the priority claim of a change that has lost often: others let it go first
+    until ``turn_until`` (ms). ``swept``: where the kept history of the last gc run began
+    (``begin_sweep``); ``taken_back``: how many such marks were taken back, because they were ahead
+    (``end_sweep``).
+    """
 
     kind: ClassVar[str] = "catalog"
 
@@ -113,12 +116,14 @@ def swap_head(
     replaced: int | None = None,
     before: tuple[str, ...] = (),
 ) -> Change:
-    """Makes ``head`` the catalog's HEAD if the HEAD is still ``at``. ``before``: the commits that lie between the two, newest
-    first, which the same write makes part of the history. HEAD ids are never used twice, so once the row has
-    moved on this write can never apply any more. It ends the priority claim ``turn`` of this change. Everything that a
-    new HEAD leads to is in the present tree, was written at ``now``, or as ``commit.Edit.replaced`` says; so a swap
-    that was delayed until gc removed it is refused; and so is one that was computed before a mark of gc was taken back
-    (``end_sweep``)."""
+    """Makes ``head`` the catalog's HEAD if the HEAD is still ``at``. ``before``: the commits that
+    lie between the two, newest first, which the same write makes part of the history. HEAD ids are
+    never used twice, so once the row has moved on this write can never apply any more. It ends the
+    priority claim ``turn`` of this change. Everything that a new HEAD leads to is in the present
+    tree, was written at ``now``, or as ``commit.Edit.replaced`` says; so a swap that was delayed
+    until gc removed it is refused; and so is one that was computed before a mark of gc was taken
+    back (``end_sweep``).
+    """
     unswept = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
     clauses = (
         Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),
@@ -141,7 +146,8 @@ def swap_head(
 
 
 def head_after(at: CatalogHead, heads: Sequence[str], spilled: bytes, now: int, turn: str = "") -> Row:
-    """Returns the catalog's row as ``swap_head`` leaves it, for ``heads`` from the oldest to the newest."""
+    """Returns the catalog's row as ``swap_head`` leaves it, for ``heads`` from the oldest to the
+    newest."""
     ended = bool(turn) and turn == at.turn
     after = msgspec.structs.replace(
         at,
@@ -192,15 +198,19 @@ def end_sweep(at: CatalogHead, now: int) -> Change:
 
 
 def swept_ahead(row: Row | None, now: int) -> int:
-    """Returns by how much (ms) the row's sweep mark is ahead of the clock ``now``; 0: it is not. The mark of a right clock is
-    hours behind it: where the kept history began (``gc.core.Grace.history_ms``)."""
+    """Returns by how much (ms) the row's sweep mark is ahead of the clock ``now``; 0: it is not.
+    The mark of a right clock is hours behind it: where the kept history began
+    (``gc.core.Grace.history_ms``).
+    """
     swept = None if row is None else row.get("swept")
     return 0 if swept is None else max(0, int(swept) - now)
 
 
 def is_swept(row: Row, replaced: int, now: int) -> bool:
-    """Returns whether gc may have removed objs of a tree that was replaced at ``replaced`` (ms): no swap brings it back,
-    as ``swap_head`` says. A mark that is ahead of the clock ``now`` does not count: a change takes it back first."""
+    """Returns whether gc may have removed objs of a tree that was replaced at ``replaced`` (ms): no
+    swap brings it back, as ``swap_head`` says. A mark that is ahead of the clock ``now`` does not
+    count: a change takes it back first.
+    """
     swept = row.get("swept")
     return swept is not None and replaced <= int(swept) <= now
 
@@ -267,8 +277,8 @@ def give_up_staging(key: str) -> Change:
 
 
 def mark_collecting(row: Row) -> Change:
-    """Announces that gc removes a staging table: from now on it cannot be registered, and a crash of gc is found by the
-    next run (I10). May be repeated."""
+    """Announces that gc removes a staging table: from now on it cannot be registered, and a crash
+    of gc is found by the next run (I10). May be repeated."""
     untouched = Either(tuple(Equals(("state",), state) for state in (OPEN, AWAITED, COLLECTING)))
     unregistered = Clause("not registered", "I10", "the staging table has no version 0 that is a table's", untouched)
     same = Clause("same table", "I10", "it is the row that was read", Equals(("created",), row["created"]))

@@ -1,9 +1,11 @@
-"""Keeps the embedded layer of an index small by moving parts of it into segments (Polaris, "Object Indexes").
+"""Keeps the embedded layer of an index small by moving parts of it into segments (Polaris, "Object
+Indexes").
 
-When the embedded layer exceeds its limit, its fullest range moves into the segment of that range. A change ordinarily
-writes at most one segment, however large the index is: one range moves, the others wait. If the range has outgrown a
-segment, only its fuller part is written, and the old segment still serves the rest. Small neighbours are joined.
-Segments are never changed, so trees of older commits keep reading theirs (I9).
+When the embedded layer exceeds its limit, its fullest range moves into the segment of that range. A
+change ordinarily writes at most one segment, however large the index is: one range moves, the
+others wait. If the range has outgrown a segment, only its fuller part is written, and the old
+segment still serves the rest. Small neighbours are joined. Segments are never changed, so trees of
+older commits keep reading theirs (I9).
 """
 
 from __future__ import annotations
@@ -47,9 +49,11 @@ NewId = Callable[[], str]
 def spill(
     embedded: Index, directory: Directory, limits: SpillLimits, *, load: Load, new_id: NewId, patience: float = 0.0
 ) -> Spilled:
-    """Returns ``embedded`` over ``directory`` after as much spilling as is due. ``patience``, in [0, 1), is the part of
-    the limit by which it may be exceeded before: if all concurrent writers spilled at once, all but one would have
-    written a segment for nothing; different values prevent that."""
+    """Returns ``embedded`` over ``directory`` after as much spilling as is due. ``patience``, in
+    [0, 1), is the part of the limit by which it may be exceeded before: if all concurrent writers
+    spilled at once, all but one would have written a segment for nothing; different values prevent
+    that.
+    """
     work = _Spilling(embedded, directory, limits, load, new_id)
     bulk = len(work.embedded.packed) > _BULK * work.limit
     while len(work.embedded.packed) > _BULK * work.limit:
@@ -99,8 +103,8 @@ class _Spilling:
         return index.between(segment.first, stop_of(ranges, at))
 
     def _joined(self, ranges: Directory, at: int, merged: Index) -> tuple[int, int, Index]:
-        """Joins a range with a neighbour if both are small. Returns the first and the last position covered, and the
-        index."""
+        """Joins a range with a neighbour if both are small. Returns the first and the last position
+        covered, and the index."""
         size = len(merged.packed)
         if merged and size * _SMALL <= self._limits.segment:
             for other in (at - 1, at + 1):
@@ -112,7 +116,8 @@ class _Spilling:
     def _cut(
         self, old: Segment, base: Index, part: Index, merged: Index, *, whole: bool
     ) -> tuple[list[Segment], set[str]]:
-        """Returns the ranges that replace one that has outgrown its segment, and the embedded keys that moved."""
+        """Returns the ranges that replace one that has outgrown its segment, and the embedded keys
+        that moved."""
         pieces = list(_pieces(old.first, base, part, merged, self._limits.segment))
         firsts = tuple(Segment(first, "") for first, _ in pieces)
         inside: list[set[str]] = [set() for _ in pieces]
@@ -144,9 +149,11 @@ def _over(base: Index, part: Index) -> Index:
 
 
 def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> Iterator[tuple[str, Index]]:
-    """Cuts an index that has outgrown a segment into pieces that have not, each with the first key of its range.
+    """Cuts an index that has outgrown a segment into pieces that have not, each with the first key
+    of its range.
 
-    Where new names always sort last (dates, numbers), the full segment stays as it is and is never written again.
+    Where new names always sort last (dates, numbers), the full segment stays as it is and is never
+    written again.
     """
     if base and base.keys[-1] < part.keys[0] and len(base.packed) * 2 > limit:
         yield first, base

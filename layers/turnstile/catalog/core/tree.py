@@ -27,7 +27,8 @@ _STEP: Final = 8
 
 
 def parents_after(seq: int, id: str, parents: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the ``parents`` of the commit that follows commit ``id``, which has number ``seq`` and these parents."""
+    """Returns the ``parents`` of the commit that follows commit ``id``, which has number ``seq``
+    and these parents."""
     following, level, distance = [id], 1, _STEP
     while distance <= seq:
         if seq % distance == 0:
@@ -39,8 +40,8 @@ def parents_after(seq: int, id: str, parents: tuple[str, ...]) -> tuple[str, ...
 
 
 def ancestors(seq: int, parents: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yields number and id of the ancestors that commit ``seq`` names, farthest first. Commits of versions without
-    bookmarks name only the direct one, and later ones may have gaps."""
+    """Yields number and id of the ancestors that commit ``seq`` names, farthest first. Commits of
+    versions without bookmarks name only the direct one, and later ones may have gaps."""
     for level in reversed(range(1, len(parents))):
         if parents[level]:
             yield (seq - 1) // _STEP**level * _STEP**level, parents[level]
@@ -90,7 +91,8 @@ class Tree:
 
     @classmethod
     def of(cls, catalog: str, head: str, commit: CatalogCommit, segments: Segments) -> Tree:
-        """Returns the tree of a commit obj. Raises ValueError if it has a format this version does not know."""
+        """Returns the tree of a commit obj. Raises ValueError if it has a format this version does
+        not know."""
         index = LayeredIndex(unpack(commit.embedded), unpack_directory(commit.segments), segments)
         return cls(catalog, head, commit, index)
 
@@ -117,7 +119,8 @@ class Tree:
         return self.namespace(path, field, "create it first, or check the name")
 
     def table(self, namespace: Path, name: str) -> IndexEntry:
-        """Returns the table ``name`` in ``namespace``. Raises NotFound, for the one of the two that is missing."""
+        """Returns the table ``name`` in ``namespace``. Raises NotFound, for the one of the two that
+        is missing."""
         entry = self.find((*namespace, name))
         if entry is None or entry.kind != TABLE:
             self.namespace(namespace)
@@ -129,9 +132,10 @@ class Tree:
         return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
     def children(self, path: Path, kind: str, after: str = "", *, reverse: bool = False) -> Iterator[Item]:
-        """Yields the direct children of a kind in key order, with their keys, from the first key greater than
-        ``after``; in ``reverse`` from the last key less than ``after``, if given. Does not read subtrees of
-        children."""
+        """Yields the direct children of a kind in key order, with their keys, from the first key
+        greater than ``after``; in ``reverse`` from the last key less than ``after``, if given. Does
+        not read subtrees of children.
+        """
         if reverse:
             yield from self._children_backwards(path, kind, after)
             return

@@ -1,5 +1,5 @@
-"""Windows of time in which work may be done: ``mon-fri 22:00-06:00, sat-sun``. All of it is UTC; a window belongs to the day on
-which it begins."""
+"""Windows of time in which work may be done: ``mon-fri 22:00-06:00, sat-sun``. All of it is UTC; a
+window belongs to the day on which it begins."""
 
 from __future__ import annotations
 

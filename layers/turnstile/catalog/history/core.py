@@ -1,10 +1,11 @@
 """Moments of a catalog's past as text, and named snapshots.
 
-A moment is written in one way, in queries, in warehouses and on the command line (``GRAMMAR``). No name of a catalog holds a
-colon, so ``lake@snapshot:month_end`` is not ambiguous.
+A moment is written in one way, in queries, in warehouses and on the command line (``GRAMMAR``). No
+name of a catalog holds a colon, so ``lake@snapshot:month_end`` is not ambiguous.
 
-A named snapshot is a HEAD that keeps its tree for as long as it has a name (TreeCat, "snapshot"). It is an entry of the tree
-itself, under a key that no name can have and that sorts before all of them. So naming one is a change like every other.
+A named snapshot is a HEAD that keeps its tree for as long as it has a name (TreeCat, "snapshot").
+It is an entry of the tree itself, under a key that no name can have and that sorts before all of
+them. So naming one is a change like every other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """A moment: exactly one of a HEAD, a number, a time (ms; the newest commit not after it), or the name of a snapshot."""
+    """A moment: exactly one of a HEAD, a number, a time (ms; the newest commit not after it), or
+    the name of a snapshot."""
 
     head: str | None = None
     seq: int | None = None
@@ -78,7 +80,8 @@ def report_field(field: str) -> Iterator[None]:
 
 
 def as_of_text(as_of: AsOf) -> str:
-    """Returns the moment as ``parse_as_of`` reads it: one text for each, without characters that a path would escape."""
+    """Returns the moment as ``parse_as_of`` reads it: one text for each, without characters that a
+    path would escape."""
     if as_of.head is not None:
         return f"head:{as_of.head.removeprefix(_HEAD)}"
     if as_of.seq is not None:
@@ -101,7 +104,8 @@ def _number(value: str, field: str) -> int:
 
 
 def _time(value: str, field: str) -> int:
-    """Milliseconds since 1970. Fractions are cut off: commits are looked for up to the end of the millisecond."""
+    """Milliseconds since 1970. Fractions are cut off: commits are looked for up to the end of the
+    millisecond."""
     if value.isascii() and value.isdigit():
         return _number(value, field)
     with suppress(ValueError):

@@ -1,8 +1,9 @@
 """Finds a dropped table or view in the catalog's past: the last tree in which its name led to it.
 
-The search goes back from the present, a commit at a time, so the newest drop of a name is found, and a table that got another
-name before it was dropped is found under that one. Each commit is one read; a search that begins at a moment at which the
-table was there takes a few reads, however long ago that is.
+The search goes back from the present, a commit at a time, so the newest drop of a name is found,
+and a table that got another name before it was dropped is found under that one. Each commit is one
+read; a search that begins at a moment at which the table was there takes a few reads, however long
+ago that is.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ Droppable = Table | IcebergTable | IcebergView
 
 
 class PastTable(msgspec.Struct, frozen=True):
-    """A table or view as it was in ``tree``, the last one in which ``path`` led to it. ``head``: of a Delta table, or of an Iceberg
-    table that was dropped with its files; None where a drop leaves no row."""
+    """A table or view as it was in ``tree``, the last one in which ``path`` led to it. ``head``: of
+    a Delta table, or of an Iceberg table that was dropped with its files; None where a drop leaves
+    no row.
+    """
 
     tree: Tree
     path: Path
@@ -99,7 +102,8 @@ class DroppedTables:
         raise NotFound("catalog commit", problem, field="at", remedy=remedy)
 
     def _end(self, now: Tree, path: Path, begin: Tree, entity: Droppable) -> _Step:
-        """Returns an end of the time in which ``path`` led to ``entity``, which it did in ``begin`` and does not ``now``."""
+        """Returns an end of the time in which ``path`` led to ``entity``, which it did in ``begin``
+        and does not ``now``."""
         first, end = begin, now
         while end.commit.seq - first.commit.seq > 1:
             middle = self._history.tree(now.catalog, AsOf(seq=(first.commit.seq + end.commit.seq) // 2))
@@ -152,8 +156,8 @@ class DroppedTables:
         return any(id_of(other) == id_of(entity) for other in found.values())
 
     def _require_last(self, found: PastTable) -> None:
-        """Raises StateConflict where an Iceberg table has newer metadata than it had at the moment that was named: it was
-        dropped, restored and dropped again."""
+        """Raises StateConflict where an Iceberg table has newer metadata than it had at the moment
+        that was named: it was dropped, restored and dropped again."""
         entity = found.entity
         if isinstance(entity, Table):
             return

@@ -1,7 +1,8 @@
 """A catalog's past: the log of its commits, and the tree as of any of them (TreeCat, "Versioning").
 
-Every HEAD that a catalog ever had is a complete tree for as long as gc leaves it (``Grace.history``); going back to one is
-a matter of finding its id. A thousand commits back that takes a dozen reads, without an index of its own.
+Every HEAD that a catalog ever had is a complete tree for as long as gc leaves it
+(``Grace.history``); going back to one is a matter of finding its id. A thousand commits back that
+takes a dozen reads, without an index of its own.
 """
 
 from __future__ import annotations
@@ -45,15 +46,18 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """Some commits in order; ``next_seq`` is where to go on, None at the end (or where gc has ended the past)."""
+    """Some commits in order; ``next_seq`` is where to go on, None at the end (or where gc has ended
+    the past)."""
 
     commits: tuple[LogEntry, ...]
     next_seq: int | None
 
 
 class KeptTree(msgspec.Struct, frozen=True):
-    """A tree that gc leaves alone: it is the present one; or it has a name in the present one, which keeps it for as long as
-    that is the HEAD; or, for a while, it was ``replaced`` (ms) within the kept history."""
+    """A tree that gc leaves alone: it is the present one; or it has a name in the present one,
+    which keeps it for as long as that is the HEAD; or, for a while, it was ``replaced`` (ms) within
+    the kept history.
+    """
 
     tree: Tree
     replaced: int | None = None
@@ -77,8 +81,10 @@ class History:
     def log(
         self, catalog: str, *, start: int | None = None, oldest_first: bool = False, max_results: int | None = None
     ) -> LogPage:
-        """Returns commits from number ``start`` on (by default the newest, or with ``oldest_first`` the oldest that still
-        exists): one read a commit, and a few to get to the first. Raises NotFound, also for a ``start`` that is gone."""
+        """Returns commits from number ``start`` on (by default the newest, or with ``oldest_first``
+        the oldest that still exists): one read a commit, and a few to get to the first. Raises
+        NotFound, also for a ``start`` that is gone.
+        """
         now, size = self._reader.current(catalog), min(page_size(max_results), 100)
         newest = now.commit.seq
         if start is not None and not 0 <= start <= newest:
@@ -113,7 +119,8 @@ class History:
         return KeptTree(past, replaced_us // 1000)
 
     def _replaced(self, now: Tree, past: Tree) -> int | None:
-        """When another HEAD replaced ``past`` (microseconds); None if it never was a HEAD, or its successor is gone."""
+        """When another HEAD replaced ``past`` (microseconds); None if it never was a HEAD, or its
+        successor is gone."""
         if past.commit.seq >= now.commit.seq:
             return None
         try:
@@ -159,7 +166,8 @@ class History:
         return at
 
     def _nearer(self, catalog: str, at: _Commit, later: Callable[[CatalogCommit], bool], least: int) -> _Commit:
-        """The farthest ancestor named by ``at`` that is still later, or is the least; its direct parent if none is."""
+        """The farthest ancestor named by ``at`` that is still later, or is the least; its direct
+        parent if none is."""
         for seq, id in ancestors(at[1].seq, at[1].parents):
             commit = self._passed(catalog, id) if seq >= least else None
             if commit is not None and (seq in (at[1].seq - 1, least) or later(commit)):
@@ -167,7 +175,8 @@ class History:
         raise _gone(catalog, f"anything before number {at[1].seq}")
 
     def _passed(self, catalog: str, id: str) -> CatalogCommit | None:
-        """A commit on the way, without its index. It is cached, since requests as of one moment all go the same way."""
+        """A commit on the way, without its index. It is cached, since requests as of one moment all
+        go the same way."""
         key = (fold(catalog), id)
         commit = self._reader.caches.commits.get(key)
         if commit is None and (commit := self._reader.store.find_commit(catalog, id)) is not None:

@@ -57,24 +57,30 @@ class PageStart(msgspec.Struct, frozen=True):
 
 
 class AsOfReader:
-    """Opens trees for requests. Cheap: one per request, or shared. ``reader`` has the request's authorizer, where rights are
-    to be checked; ``history_ms`` is for how long gc leaves a catalog's past."""
+    """Opens trees for requests. Cheap: one per request, or shared. ``reader`` has the request's
+    authorizer, where rights are to be checked; ``history_ms`` is for how long gc leaves a catalog's
+    past.
+    """
 
     def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int) -> None:
         self._reader, self._clock, self._history_ms = reader, clock, history_ms
         self._history = History(reader)
 
     def at(self, catalog: str, as_of: AsOf | None) -> TreeAsOf:
-        """Returns the catalog now, or as of a moment that gc leaves alone: one request warm. A moment that is new to the
-        sandbox also takes the reads of ``History``. Raises as ``History.tree``; PermissionDenied by the present rights."""
+        """Returns the catalog now, or as of a moment that gc leaves alone: one request warm. A
+        moment that is new to the sandbox also takes the reads of ``History``. Raises as
+        ``History.tree``; PermissionDenied by the present rights.
+        """
         present = self._reader.current(catalog)
         if as_of is None:
             return TreeAsOf(present, present)
         return TreeAsOf(self.kept(present, as_of).tree, present, self._versions(present, as_of))
 
     def kept(self, present: Tree, as_of: AsOf) -> KeptTree:
-        """Returns the tree as of a moment, for changes of ``present`` that bring something of the past back. They call it
-        again whenever they are computed again, since gc, or the end of a name, may have come first (I9). Raises as ``at``."""
+        """Returns the tree as of a moment, for changes of ``present`` that bring something of the
+        past back. They call it again whenever they are computed again, since gc, or the end of a
+        name, may have come first (I9). Raises as ``at``.
+        """
         return self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
 
     def page(
@@ -110,7 +116,8 @@ class AsOfReader:
         return PageStart(TreeAsOf(tree, present or tree, versions), token.after, token)
 
     def require(self, moment: TreeAsOf, path: Path, what: str = "namespace", member: str = "namespace") -> None:
-        """Raise NotFound unless ``shows``: with the same words whether it did not exist, or may not be seen."""
+        """Raise NotFound unless ``shows``: with the same words whether it did not exist, or may not
+        be seen."""
         if not self.shows(moment, path):
             remedy = "list the entities of that moment; only admins see those that have lost their names since"
             raise NotFound(what, dotted(moment.tree.catalog, *path), field=member, remedy=remedy)

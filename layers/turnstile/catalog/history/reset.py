@@ -46,7 +46,8 @@ _NamedTables = list[tuple[str, Table]]
 
 
 class ResetResult(msgspec.Struct, frozen=True):
-    """The HEAD gone back to, the new one, and the full names of tables that came back, were dropped, or got their old name."""
+    """The HEAD gone back to, the new one, and the full names of tables that came back, were
+    dropped, or got their old name."""
 
     to: str
     head: str
@@ -57,7 +58,8 @@ class ResetResult(msgspec.Struct, frozen=True):
 
 
 class _Reset(msgspec.Struct, frozen=True):
-    """Going back ``to`` a HEAD. The tables that come, go and move have the first of ``edit.writes``, in this order."""
+    """Going back ``to`` a HEAD. The tables that come, go and move have the first of
+    ``edit.writes``, in this order."""
 
     to: str
     edit: Edit
@@ -168,7 +170,8 @@ class Resetter:
         return _Reset(past.head, edit, coming, going, moving)
 
     def _require_same_iceberg(self, view: View, now: _Entries, then: _Entries) -> None:
-        """Iceberg's tables and views may change with a reset, not come or go: their locations have owners elsewhere."""
+        """Iceberg's tables and views may change with a reset, not come or go: their locations have
+        owners elsewhere."""
         here, there = ({key: entry for key, entry in one.items() if entry.kind in ICEBERG_KINDS} for one in (now, then))
         for key in sorted(here.keys() ^ there.keys()):
             raise _cannot_come_or_go(view.tree, key)
@@ -179,7 +182,8 @@ class Resetter:
                 raise _cannot_come_or_go(view.tree, key)
 
     def _named(self, view: View, index: _Entries, keys: list[str]) -> _NamedTables:
-        """Tables that come or go, with their full names. Raises StateConflict for one that has no HEAD of its own."""
+        """Tables that come or go, with their full names. Raises StateConflict for one that has no
+        HEAD of its own."""
         entities = view.entities([index[key].obj for key in keys])
         named = []
         for key in sorted(keys):
@@ -216,7 +220,8 @@ def _tables(index: _Entries) -> dict[str, str]:
 
 
 def _was_stuck(row: Row | None, reasons: dict[str, str]) -> bool:
-    """Whether a table was not restored only because it was stuck when it was dropped. If so, ``reasons`` says why then."""
+    """Whether a table was not restored only because it was stuck when it was dropped. If so,
+    ``reasons`` says why then."""
     head = TableHead.from_row(row) if row is not None else None
     if head is None or head.state != DROPPED or gone_for_good(head) or reasons.get(head.table_id, "") == head.reason:
         return False
@@ -230,8 +235,8 @@ def _cannot_come_or_go(tree: Tree, key: str) -> StateConflict:
 
 
 def held_again(world: World, coming: Sequence[Table], going: Sequence[Table], *, room: int) -> list[Write]:
-    """Returns the writes that hold, or release, the locations that clones among these tables need. One read where there
-    are any.
+    """Returns the writes that hold, or release, the locations that clones among these tables need.
+    One read where there are any.
 
     Raises:
         StateConflict: ``CannotReset``: the files that a clone shows are gone or being removed.
@@ -284,7 +289,8 @@ class LostHead:
         return newest is not None and newest.id == head
 
     def go_on(self, at: CatalogHead, to: AsOf) -> tuple[str, str, int]:
-        """Go on from a recent HEAD as if nothing had come after it. Returns that HEAD, the new one and its number.
+        """Go on from a recent HEAD as if nothing had come after it. Returns that HEAD, the new one
+        and its number.
 
         Raises:
             StateConflict: ``CannotReset``: not a recent HEAD, or not whole; ``ConcurrentChange``.

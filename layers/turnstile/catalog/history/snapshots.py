@@ -84,7 +84,8 @@ class NamedSnapshots:
         return next((snapshot.versions for snapshot in named), {})
 
     def _read(self, tree: Tree, versions: dict[str, int]) -> None:
-        """Add the versions of the tree's tables that are not in ``versions`` yet; tables without a HEAD have none."""
+        """Add the versions of the tree's tables that are not in ``versions`` yet; tables without a
+        HEAD have none."""
         ids = (entry.table_id for _, entry in tree.subtree(()) if entry.kind == TABLE)
         keys = {self._world.space.table(id): id for id in ids if id not in versions}
         rows = self._world.refs.read_many(list(keys))

@@ -134,7 +134,8 @@ class Undropper:
             raise
 
     def _require_files(self, past: PastTable) -> None:
-        """Raises StateConflict ``CannotUndrop`` where gc, or another writer, has come between: at once, before anything waits."""
+        """Raises StateConflict ``CannotUndrop`` where gc, or another writer, has come between: at
+        once, before anything waits."""
         entity, head = past.entity, past.head
         if isinstance(entity, Table):
             if entity.external is None and (head is None or gone_for_good(head)):

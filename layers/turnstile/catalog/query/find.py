@@ -42,10 +42,12 @@ from turnstile.store.core.limits import PageBudget
 from turnstile.store.ports import BATCH_GET_MAX, World
 
 MAX_VISITS: Final = 10_000
-"""A page ends when so many entries were visited, however few of them matched: a request has seconds, not minutes."""
+"""A page ends when so many entries were visited, however few of them matched: a request has
+seconds, not minutes."""
 
 CHARACTERS_PER_VISIT: Final = 1_000
-"""Text of an entry that counts as one visit more: it has to be read, and compared with every part of the query."""
+"""Text of an entry that counts as one visit more: it has to be read, and compared with every part
+of the query."""
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -69,7 +71,8 @@ class MatchPage(msgspec.Struct, frozen=True):
 
 
 class Finder:
-    """Answers path queries. One per sandbox, or per request with an authorized reader; safe for threads."""
+    """Answers path queries. One per sandbox, or per request with an authorized reader; safe for
+    threads."""
 
     def __init__(self, world: World, reader: CatalogReader, as_of_reader: AsOfReader, metadata: MetadataStore) -> None:
         self._reader, self._as_of_reader = reader, as_of_reader
@@ -167,8 +170,10 @@ class _Walk:
         return stream
 
     def _level(self, above: _Stream, step: Step, *, last: bool) -> _Stream:
-        """The children of the hits of the level above that pass this one, evaluated a hundred at a time, across parents. A
-        ``_Progress`` of the level above stays behind the children that came before it."""
+        """The children of the hits of the level above that pass this one, evaluated a hundred at a
+        time, across parents. A ``_Progress`` of the level above stays behind the children that came
+        before it.
+        """
         reach = reach_of(step)
         waiting: list[Child] = []
         for event in above:
@@ -335,8 +340,8 @@ class TableProperties:
         self._world, self._refs, self._space, self._metadata = world, world.refs, world.space, metadata
 
     def read(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
-        """Returns properties by table uuid: one request per hundred HEADs, and one per hundred objs of metadata that are not
-        cached. Tables that are gone are left out."""
+        """Returns properties by table uuid: one request per hundred HEADs, and one per hundred objs
+        of metadata that are not cached. Tables that are gone are left out."""
         keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
         if not keys:
             return {}

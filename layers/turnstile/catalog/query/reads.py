@@ -88,10 +88,13 @@ class CatalogReads:
         return len(self._reads)
 
     def require_same(self, tree: Tree) -> None:
-        """Requires that all reads hold in ``tree``, the one that is about to be changed. Called again for every tree.
+        """Requires that all reads hold in ``tree``, the one that is about to be changed. Called
+        again for every tree.
 
-        Raises StateConflict ``RequirementFailed`` for the first that does not; NotFound: its HEAD is none, or its history is gone;
-        InvalidRequest: it takes too long, or depends on properties of Delta tables. The ``field`` begins with the read."""
+        Raises StateConflict ``RequirementFailed`` for the first that does not; NotFound: its HEAD
+        is none, or its history is gone; InvalidRequest: it takes too long, or depends on properties
+        of Delta tables. The ``field`` begins with the read.
+        """
         self._visits = 0
         for index, read in enumerate(self._reads):
             try:

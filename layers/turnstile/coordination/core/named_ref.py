@@ -1,15 +1,18 @@
-"""Named references: the primitive that tables and catalogs stand on, for other systems (a pointer per application).
+"""Named references: the primitive that tables and catalogs stand on, for other systems (a pointer
+per application).
 
-A reference has a value and a *token* that no other write makes, so a swap under "the token is still t" cannot be misled
-by a value that came back. A token is the version and a hash of the request id and of the token that was replaced; for
-the first one of a life, of the time of creation instead. So a refused request finds in the row that refused it whether
-it was applied before, and gets its first answer again (I3).
+A reference has a value and a *token* that no other write makes, so a swap under "the token is still
+t" cannot be misled by a value that came back. A token is the version and a hash of the request id
+and of the token that was replaced; for the first one of a life, of the time of creation instead. So
+a refused request finds in the row that refused it whether it was applied before, and gets its first
+answer again (I3).
 
-``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one member. A deleted
-reference stays as a tombstone: it answers late repetitions of requests, and a reference that is created again continues
-its versions. After gc has removed it (``Grace.refs_ms``) versions begin at 0. No token comes back all the same: every
-token of a life follows from the time at which the life began, even if the very request that created the earlier
-reference is sent once more.
+``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one
+member. A deleted reference stays as a tombstone: it answers late repetitions of requests, and a
+reference that is created again continues its versions. After gc has removed it (``Grace.refs_ms``)
+versions begin at 0. No token comes back all the same: every token of a life follows from the time
+at which the life began, even if the very request that created the earlier reference is sent once
+more.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ _TOKEN: Final = re.compile(r"(0|[1-9][0-9]{0,15})\.[0-9a-f]{24}")
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One value: its version (from 0), its token, the value (None: the reference was deleted), when (ms)."""
+    """One value: its version (from 0), its token, the value (None: the reference was deleted), when
+    (ms)."""
 
     version: int
     token: str
@@ -56,8 +60,8 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class NamedRef(StoredRow, frozen=True):
-    """A reference as it is stored. ``made`` is the token of the value that it was created with, ``created`` when that was
-    (ms); ``rights`` as in ``ref_rights``."""
+    """A reference as it is stored. ``made`` is the token of the value that it was created with,
+    ``created`` when that was (ms); ``rights`` as in ``ref_rights``."""
 
     kind: ClassVar[str] = "ref"
 
@@ -72,7 +76,8 @@ class NamedRef(StoredRow, frozen=True):
     rights: dict[str, int] = msgspec.field(default_factory=dict)
 
     def to_row(self) -> Row:
-        """Returns the row to be inserted; without ``rights`` where there are none, as ``ref_rights.unchanged`` requires."""
+        """Returns the row to be inserted; without ``rights`` where there are none, as
+        ``ref_rights.unchanged`` requires."""
         row = super().to_row()
         if not self.rights:
             del row["rights"]
@@ -93,7 +98,8 @@ class NamedRef(StoredRow, frozen=True):
 
 
 def token_of(version: int, request_id: str, after: str) -> str:
-    """The token of the value that a request wrote as ``version``, in place of the value of the token ``after``."""
+    """The token of the value that a request wrote as ``version``, in place of the value of the
+    token ``after``."""
     return f"{version}.{hashlib.sha256(f'{after}/{request_id}'.encode()).hexdigest()[:24]}"
 
 
@@ -129,12 +135,14 @@ def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int,
 
 
 def swap(key: str, token: str, value: str, request_id: str, now: int, *, authorized: tuple[Clause, ...] = ()) -> Change:
-    """Make ``value`` the next one, if the present one is still that of ``token`` and the ``authorized`` clauses hold."""
+    """Make ``value`` the next one, if the present one is still that of ``token`` and the
+    ``authorized`` clauses hold."""
     return Change(key, (_same(token), *authorized), _next(token, value, request_id, now))
 
 
 def delete(key: str, token: str, request_id: str, now: int, *, authorized: tuple[Clause, ...] = ()) -> Change:
-    """Leave a tombstone, if the present value is still that of ``token``; ``authorized`` as for ``swap``."""
+    """Leave a tombstone, if the present value is still that of ``token``; ``authorized`` as for
+    ``swap``."""
     return Change(key, (_same(token), *authorized), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
 
 
@@ -187,8 +195,8 @@ def creation(ref: NamedRef, value: str, request_id: str) -> Entry | None:
 
 
 def moved_on(ref: NamedRef, token: str) -> bool:
-    """Whether ``ref`` still remembers that another value came after ``token``. If not, it is unknown whether a request
-    to replace it was applied."""
+    """Whether ``ref`` still remembers that another value came after ``token``. If not, it is
+    unknown whether a request to replace it was applied."""
     version = version_of(token)
     entry = ref.at(version)
     return entry is not None and entry.token == token and ref.at(version + 1) is not None

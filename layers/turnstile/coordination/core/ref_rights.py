@@ -62,7 +62,8 @@ def access_of(rights: Rights) -> Access:
 
 
 def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | None) -> dict[str, int]:
-    """``rights`` after ``changes``, and with another ``owner`` if one is given (empty: admins only). Raises TooLarge."""
+    """``rights`` after ``changes``, and with another ``owner`` if one is given (empty: admins
+    only). Raises TooLarge."""
     access = changed(access_of(rights), changes, owner)
     after = owned_by(access.owner)
     for grant in access.grants:

@@ -1,4 +1,5 @@
-"""Rows of leases, updateable objects and coordinated tasks, and the writes that change them. Times in ms."""
+"""Rows of leases, updateable objects and coordinated tasks, and the writes that change them. Times
+in ms."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def take_over_lease(last: LeaseRow, holder: str, until: int) -> Change:
 
 
 def renew_lease(lease: Lease, holder: str, until: int) -> Change:
-    """A later end, and another token. Possible also after the end, as long as no other process took the lease over."""
+    """A later end, and another token. Possible also after the end, as long as no other process took
+    the lease over."""
     return Change(lease.key, (_held(lease),), (Set(("holder",), holder), Set(("until",), max(until, lease.until))))
 
 
@@ -117,7 +119,8 @@ def _same_version(token: str) -> Clause:
 
 
 def check_name(type: str, id: str) -> None:
-    """Raises InvalidRequest unless both can be part of a key, and the type is not one of immutable objs."""
+    """Raises InvalidRequest unless both can be part of a key, and the type is not one of immutable
+    objs."""
     if not _TYPE.fullmatch(type) or not _ID.fullmatch(id):
         raise InvalidRequest(
             f"{type[:60]}/{id[:60]} cannot name an object",
@@ -179,7 +182,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         return _ENCODER.encode(self)
 
     def running(self, now: int) -> bool:
-        """Whether an attempt may be at work: not where the end of its lease is one that a clock which was ahead has written."""
+        """Whether an attempt may be at work: not where the end of its lease is one that a clock
+        which was ahead has written."""
         return not is_over(self.until, now, TERM_MOST_MS)
 
     def begin(self, now: int, until: int) -> Task:

@@ -37,7 +37,8 @@ class IdParts(msgspec.Struct, frozen=True):
 
 
 def compose(at: int, node: int, sequence: int) -> int:
-    """The id; ``at`` in ms since 1970. Raises ValueError for a part out of range: in 2094 the times end."""
+    """The id; ``at`` in ms since 1970. Raises ValueError for a part out of range: in 2094 the times
+    end."""
     if not EPOCH_MS + RESERVED_MS <= at <= _LAST_MS:
         raise ValueError(f"{at} ms is outside the times that an id can carry")
     if not 0 <= node < NODES or not 0 <= sequence < PER_MS:
@@ -67,9 +68,11 @@ class IdRange(msgspec.Struct, frozen=True):
     sequence: int = 0
 
     def next(self, now: int) -> tuple[int, IdRange] | None:
-        """Returns the next id, greater than all before, and the range after it; None when the range is used up. The id
-        carries the time ``now`` (ms). Where the clock stepped back or the sequence is exhausted, its time runs ahead of the
-        clock; it lies in the range, so no other holder uses it."""
+        """Returns the next id, greater than all before, and the range after it; None when the range
+        is used up. The id carries the time ``now`` (ms). Where the clock stepped back or the
+        sequence is exhausted, its time runs ahead of the clock; it lies in the range, so no other
+        holder uses it.
+        """
         at, sequence = max(now, self.last, self.start), 0
         if at == self.last:
             sequence = self.sequence + 1

@@ -1,1 +1,2 @@
-"""Pure: the HEAD of a table, the decision on a proposal, the content of commits, and the writes on a HEAD."""
+"""Pure: the HEAD of a table, the decision on a proposal, the content of commits, and the writes on
+a HEAD."""

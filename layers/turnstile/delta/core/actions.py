@@ -1,7 +1,7 @@
 """The actions of a commit, line by line: required members, their types and their ranges.
 
-Members and actions that the protocol does not name pass, as it says: readers ignore them.
-Source: Delta protocol, "Actions" and "Deletion Vectors"; numbers are Java's, because Delta's readers are.
+Members and actions that the protocol does not name pass, as it says: readers ignore them. Source:
+Delta protocol, "Actions" and "Deletion Vectors"; numbers are Java's, because Delta's readers are.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Participant(msgspec.Struct):
 
 
 class TransactionGroup(msgspec.Struct):
-    """The tables that were committed together, in each of their commits. Of a proposal that is not settled
-    (delta-io/delta 7437, 7438); nothing is decided by it here."""
+    """The tables that were committed together, in each of their commits. Of a proposal that is not
+    settled (delta-io/delta 7437, 7438); nothing is decided by it here."""
 
     transactionId: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
     participants: Annotated[list[Participant], msgspec.Meta(min_length=1)]
@@ -175,7 +175,8 @@ class Protocol(msgspec.Struct):
 
 
 class CommitInfo(msgspec.Struct):
-    """Provenance. Any JSON may be in it, but Delta's readers need members of these names in these types."""
+    """Provenance. Any JSON may be in it, but Delta's readers need members of these names in these
+    types."""
 
     txnId: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
     inCommitTimestamp: Annotated[int, msgspec.Meta(gt=0, le=MAX_VERSION)]
@@ -237,10 +238,12 @@ _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 
 
 def lines_of(raw: bytes, *, whole: bool) -> list[bytes]:
-    """The lines of a commit, as Delta's readers split it; without the last one, which may be cut, unless ``whole``.
+    """The lines of a commit, as Delta's readers split it; without the last one, which may be cut,
+    unless ``whole``.
 
     Raises:
-        InvalidCommit: there is none; or a carriage return is not before a line feed. To JSON it is white space, to Spark's
+        InvalidCommit: there is none; or a carriage return is not before a line feed. To JSON it is
+            white space, to Spark's
             and Java's readers the end of a line, in the middle of an action.
     """
     lines = raw.split(b"\n")

@@ -39,12 +39,14 @@ class Attention(StoredRow, frozen=True):
 
     Attributes:
         noted: tables to try again, each as ``note_of``.
-        after: the key up to which parts have been looked at; empty: the next one begins at the first row.
+        after: the key up to which parts have been looked at; empty: the next one begins at the
+            first row.
         wanted: how often a full pass was asked for.
         done: up to which of these requests a full pass has been through.
         pass_for: the request that the full pass serves that was begun last.
         pass_after: the key up to which it has come.
-        releases: versions of the code that swept this store, in the order of their first sweep, each
+        releases: versions of the code that swept this store, in the order of their first sweep,
+            each
             as ``<version> <day>``. Of the sweeper's row only.
     """
 
@@ -100,7 +102,8 @@ def first(key: str) -> Insert:
 
 
 def note(attention: Attention, notes: Iterable[str]) -> Change | None:
-    """Adds notes to the row that was read as ``attention``; asks for a full pass where they are too many. None: it has them."""
+    """Adds notes to the row that was read as ``attention``; asks for a full pass where they are too
+    many. None: it has them."""
     new = frozenset(notes) - attention.noted
     if not new:
         return None
@@ -115,8 +118,8 @@ def want(key: str) -> Change:
 
 
 def add_release(attention: Attention, version: str, day: str) -> Change | None:
-    """Adds the version of the code that sweeps, with the day of its first sweep; None where the row has
-    it. Of two that are added at once one may be lost; its next process adds it again."""
+    """Adds the version of the code that sweeps, with the day of its first sweep; None where the row
+    has it. Of two that are added at once one may be lost; its next process adds it again."""
     if any(one.partition(" ")[0] == version for one in attention.releases):
         return None
     releases = (*attention.releases, f"{version} {day}")[-RELEASES_MAX:]
@@ -124,9 +127,11 @@ def add_release(attention: Attention, version: str, day: str) -> Change | None:
 
 
 def next_part(attention: Attention, after: str | None) -> Part:
-    """Decides where a sweep looks. ``after``: up to where this process has looked; None if it has not.
+    """Decides where a sweep looks. ``after``: up to where this process has looked; None if it has
+    not.
 
-    A request that comes while a full pass is under way gets one of its own: the rows it is about may be behind it.
+    A request that comes while a full pass is under way gets one of its own: the rows it is about
+    may be behind it.
     """
     if attention.pass_for > attention.done:
         return Part(attention.pass_after, attention.pass_for)
@@ -138,8 +143,9 @@ def next_part(attention: Attention, after: str | None) -> Part:
 def settle(attention: Attention, part: Part, seen: Seen, *, keep_place: bool) -> tuple[Change, ...]:
     """Returns the changes of the row after a sweep that began with ``attention``, in their order.
 
-    A note goes only if it was read before its table was published, so that one of a later failure stays; of several of a table
-    that is unsettled one stays. ``keep_place``: whether the place of a part is worth a write.
+    A note goes only if it was read before its table was published, so that one of a later failure
+    stays; of several of a table that is unsettled one stays. ``keep_place``: whether the place of a
+    part is worth a write.
     """
     unsettled = {each.partition(" ")[0]: each for each in seen.unsettled}
     added, removed = set[str](), set[str]()

@@ -99,7 +99,8 @@ def _name_in_actions(field: Field, configuration: dict[str, str]) -> str:
 
 
 def check_uses(uses: Uses, rules: TableRules, *, ticket: bool = False) -> None:
-    """Checks a commit against the rules of its table; the row ids of a ``ticket`` are assigned here. Raises InvalidCommit."""
+    """Checks a commit against the rules of its table; the row ids of a ``ticket`` are assigned
+    here. Raises InvalidCommit."""
     for names in uses.partitions:
         if names != rules.partitions.keys():
             problem = f"partitionValues must have {_listed(rules.partitions)}, not {_listed(names)}"
@@ -154,7 +155,8 @@ class Content(msgspec.Struct, frozen=True):
 
     @property
     def changes_metadata(self) -> bool:
-        """Whether catalog-visible metadata changes: protocol, metadata, or a domain other than row tracking."""
+        """Whether catalog-visible metadata changes: protocol, metadata, or a domain other than row
+        tracking."""
         others = (domain for domain in self.domains if domain["domain"] != ROW_TRACKING_DOMAIN)
         return self.protocol is not None or self.metadata is not None or any(others)
 
@@ -169,7 +171,8 @@ class Content(msgspec.Struct, frozen=True):
 
 
 def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False) -> Content:
-    """Reads and validates a commit's newline-delimited JSON; raises InvalidCommit, naming the line and member.
+    """Reads and validates a commit's newline-delimited JSON; raises InvalidCommit, naming the line
+    and member.
 
     Args:
         raw: the bytes; with ``whole=False`` a prefix that may end in the middle of a line.
@@ -321,7 +324,8 @@ def _partitions(adds: list[Add], cdcs: list[Cdc]) -> frozenset[frozenset[str]]:
 
 
 def _values(adds: list[Add], cdcs: list[Cdc]) -> frozenset[tuple[str, str]]:
-    """The partition values of new files, each once with its column; null and the empty text, which means null, are left out."""
+    """The partition values of new files, each once with its column; null and the empty text, which
+    means null, are left out."""
     values = {value for file in adds if file.partitionValues for value in file.partitionValues.items()}
     values |= {value for file in cdcs for value in file.partitionValues.items()}
     return frozenset((name, text) for name, text in values if text)

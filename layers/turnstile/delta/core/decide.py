@@ -65,20 +65,24 @@ class Proposal(msgspec.Struct, frozen=True):
 
     @property
     def oldest_needed(self) -> int:
-        """The tail must still carry everything from this version on (I3). The identity index can stand in for evicted
-        transaction ids, but nothing remembers evicted streaming applications: a ticket with a ``txn`` needs every entry
-        since its base."""
+        """The tail must still carry everything from this version on (I3). The identity index can
+        stand in for evicted transaction ids, but nothing remembers evicted streaming applications:
+        a ticket with a ``txn`` needs every entry since its base.
+        """
         return self.base + 1 if self.version is None and self.apps else self.identities_needed
 
     @property
     def identities_needed(self) -> int:
-        """The tail must still carry identities from this version on; older ones were looked up in the index (I3)."""
+        """The tail must still carry identities from this version on; older ones were looked up in
+        the index (I3)."""
         return max(self.base + 1, self.recalled or 0)
 
 
 class Ratified(msgspec.Struct, frozen=True, tag=True):
-    """The proposal is version ``version`` now; ``replayed`` when it already was (I3). ``place`` is its entry, while the tail
-    has it. ``head`` is the row after the write (None where the caller has the row that decided)."""
+    """The proposal is version ``version`` now; ``replayed`` when it already was (I3). ``place`` is
+    its entry, while the tail has it. ``head`` is the row after the write (None where the caller has
+    the row that decided).
+    """
 
     place: Positioned | None
     version: int
@@ -95,8 +99,8 @@ Because = Literal["version", "metadata", "application", "read"]
 
 
 class Conflict(msgspec.Struct, frozen=True, tag=True):
-    """Another commit is that version. ``winners`` are the commits since the proposal's base that the tail still has, newest
-    first; versions up to ``published`` are in ``_delta_log``."""
+    """Another commit is that version. ``winners`` are the commits since the proposal's base that
+    the tail still has, newest first; versions up to ``published`` are in ``_delta_log``."""
 
     latest: int
     published: int
@@ -115,21 +119,25 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 class Recall(msgspec.Struct, frozen=True, tag=True):
-    """The row no longer has all identities among which this one may be: look in the identity index, then decide again."""
+    """The row no longer has all identities among which this one may be: look in the identity index,
+    then decide again."""
 
     tail_from: int
 
 
 class Spill(msgspec.Struct, frozen=True, tag=True):
-    """The row has no room for the inline bytes: write them as an obj, then decide again with a reference."""
+    """The row has no room for the inline bytes: write them as an obj, then decide again with a
+    reference."""
 
 
 Decision = Ratified | Conflict | Refused | Recall | Spill
 
 
 def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
-    """Returns the entry with this txn id or this staged name; neither is ever empty in a tail. The name counts only where the
-    txn id is not known: a file may be written anew, with another transaction, under the same name."""
+    """Returns the entry with this txn id or this staged name; neither is ever empty in a tail. The
+    name counts only where the txn id is not known: a file may be written anew, with another
+    transaction, under the same name.
+    """
     for place in tail:
         if place.entry.txn == txn or (name and place.name == name):  # a name is computed: only where one is looked for
             return place
@@ -139,8 +147,8 @@ def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Pos
 def decide(head: TableHead, proposal: Proposal) -> Decision:
     """Decides ``proposal`` from ``head`` alone. A fresh Ratified: the write would be accepted.
 
-    The order of the questions is part of the contract: identity, memory, state, an undecided group, version, a reservation,
-    metadata, timestamp, rows, room.
+    The order of the questions is part of the contract: identity, memory, state, an undecided group,
+    version, a reservation, metadata, timestamp, rows, room.
     """
     tail = positioned(head)
     place = find_identity(tail, proposal.entry.txn)
@@ -224,7 +232,8 @@ def _is_reserved(head: TableHead, holder: str, now: int) -> bool:
 
 
 def _reserved(head: TableHead, now: int) -> Refused:
-    """The refusal while another transaction has reserved the table: it passes when that is over, or with its lease (I18)."""
+    """The refusal while another transaction has reserved the table: it passes when that is over, or
+    with its lease (I18)."""
     left_ms = head.reserved_until - now
     why = f"a transaction has reserved the table, for {left_ms} ms more if it does not end before"
     remedy = "send the same request again, or append without naming a version"
@@ -240,8 +249,8 @@ def undecided(head: TableHead) -> Refused:
 
 
 def changed_since(head: TableHead, version: int, slack: int = 0) -> Conflict | Refused:
-    """The decision of a HEAD that is not at ``version``, nor at most ``slack`` versions further, on a group which read that
-    version, and does not write the table (I8)."""
+    """The decision of a HEAD that is not at ``version``, nor at most ``slack`` versions further, on
+    a group which read that version, and does not write the table (I8)."""
     if version <= head.latest <= version + slack and head.undecided:
         return undecided(head)
     if version <= head.latest:
@@ -283,8 +292,10 @@ _FOR_EVER: Final = {ErrorType.RELOAD_REQUIRED}
 """``remembered`` fails: ``tail_from`` never falls."""
 
 _WHILE_NEXT: Final = {ErrorType.TIMESTAMP_NOT_INCREASING, ErrorType.INVALID_COMMIT}
-"""Of a named commit: ``later`` fails, and ``last_ict`` never falls; or ``fresh rows`` fails. ``row_hwm`` can change by a
-commit only, which takes the version that was named: then ``next`` fails for ever."""
+"""Of a named commit: ``later`` fails, and ``last_ict`` never falls; or ``fresh rows`` fails.
+``row_hwm`` can change by a commit only, which takes the version that was named: then ``next`` fails
+for ever.
+"""
 
 
 def excludes_earlier(decision: Decision, *, is_named: bool) -> bool:

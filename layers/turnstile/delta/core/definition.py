@@ -1,7 +1,9 @@
-"""The definition of a table: its ``protocol`` and ``metaData`` actions, each by itself and both together.
+"""The definition of a table: its ``protocol`` and ``metaData`` actions, each by itself and both
+together.
 
-Source: Delta protocol, "Table Features", "Change Metadata", "Catalog-managed tables" and the sections of the features named
-here. Values of properties are judged where Delta's readers fail on them.
+Source: Delta protocol, "Table Features", "Change Metadata", "Catalog-managed tables" and the
+sections of the features named here. Values of properties are judged where Delta's readers fail on
+them.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ _FLAG_FEATURES: Final = {
     "delta.enableIcebergCompatV3": frozenset({"icebergCompatV3"}),
     _ROW_TRACKING: frozenset({"rowTracking"}),
 }
-"""Properties that are carried out where they are true, and the features without which Delta does not open a table that has one."""
+"""Properties that are carried out where they are true, and the features without which Delta does
+not open a table that has one."""
 _CHOICES: Final = {
     MAPPING_MODE: frozenset({"none", "id", "name"}),
     _POLICY: frozenset({"classic", "v2"}),
@@ -161,8 +164,8 @@ def _check_partitions(partitions: list[str], types: dict[str, Any]) -> None:
 
 
 def check_definition(protocol: Definition, metadata: Definition) -> None:
-    """Checks that ``metadata`` uses nothing that ``protocol`` does not support, and that columns are mapped where mapping is
-    on. Both have been checked each by itself. Raises InvalidCommit."""
+    """Checks that ``metadata`` uses nothing that ``protocol`` does not support, and that columns
+    are mapped where mapping is on. Both have been checked each by itself. Raises InvalidCommit."""
     configuration, writers = metadata["configuration"], supported(protocol, "writerFeatures")
     fields = columns_of(metadata["schemaString"])
     for what, features in used_features(configuration, fields):

@@ -30,7 +30,8 @@ _ADDED: Final = frozenset({
     "icebergCompatV1", "icebergCompatV2", "identityColumns", "invariants", "timestampNtz", "typeWidening", "v2Checkpoint",
     "variantType",
 })  # fmt: skip
-"""Features that mean no more than that the metadata is carried out: row tracking, for example, also needs columns with names."""
+"""Features that mean no more than that the metadata is carried out: row tracking, for example, also
+needs columns with names."""
 
 _PASSED_OVER: Final = frozenset({"allowColumnDefaults", "typeWidening"})
 """Features that a column's metadata may use although a protocol that lists features does not list
@@ -40,16 +41,18 @@ _REQUIRES: Final = {"icebergCompatV1": ("columnMapping",), "icebergCompatV2": ("
 
 
 def unknown_features(protocol: Protocol) -> list[str]:
-    """The features that ``protocol`` names for readers or writers and that are not known here. Raises UnsupportedTable as
-    ``as_features``."""
+    """The features that ``protocol`` names for readers or writers and that are not known here.
+    Raises UnsupportedTable as ``as_features``."""
     for_readers, for_writers = as_features(protocol)
     return sorted({*for_readers, *for_writers} - KNOWN_FEATURES)
 
 
 def check_protocol_known(protocol: Protocol) -> None:
-    """Checks that each feature of a table is known here by its name, and that the protocol lists features if its versions say so, and only
-    then: Delta opens no other. Features by which others decide about commits are not looked at. Raises UnsupportedTable, which names
-    all that are not known."""
+    """Checks that each feature of a table is known here by its name, and that the protocol lists
+    features if its versions say so, and only then: Delta opens no other. Features by which others
+    decide about commits are not looked at. Raises UnsupportedTable, which names all that are not
+    known.
+    """
     unknown = [feature for feature in unknown_features(protocol) if feature not in OTHER_COORDINATORS]
     if unknown:
         many = len(unknown) > 1

@@ -21,7 +21,8 @@ DROPPED: Final[State] = "dropped"
 STUCK: Final[State] = "stuck"
 RECOVERING: Final[State] = "recovering"
 PINNED: Final[State] = "pinned"
-"""Of a clone: one version of another table's log. Read like every table, and never written (``catalog.clone.core``)."""
+"""Of a clone: one version of another table's log. Read like every table, and never written
+(``catalog.clone.core``)."""
 
 READ_ONLY: Final = (
     "a clone of a Delta table is read-only: write to its source, or copy it with CREATE TABLE ... AS SELECT"
@@ -31,13 +32,16 @@ READ_ONLY: Final = (
 EXPORTED: Final = "exported"
 PURGING: Final = "purging"
 PURGED: Final = "purged"
-"""``reason`` of a dropped table that cannot come back: it left with its files, or gc removes or removed them."""
+"""``reason`` of a dropped table that cannot come back: it left with its files, or gc removes or
+removed them."""
 
 KEEP_PUBLISHED: Final = 3
-"""How many published entries stay in the tail, without bytes, so that early replays need no second look-up."""
+"""How many published entries stay in the tail, without bytes, so that early replays need no second
+look-up."""
 
 INLINE_IN_ROW: Final = 4_096
-"""Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
+"""Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj
+written first."""
 
 ROWS_KEPT: Final = -2
 """``Entry.hwm`` of a commit that leaves the row-id high-water mark alone."""
@@ -46,22 +50,25 @@ ROWS_OFF: Final = -3
 """``Entry.hwm`` of a commit that ends row tracking."""
 
 ROWS_UNREAD: Final = MAX_ROW_ID + 1
-"""The mark after a commit that was too large to be read whole: no ticket may assign row ids until one names them."""
+"""The mark after a commit that was too large to be read whole: no ticket may assign row ids until
+one names them."""
 
 MAX_APPS: Final = 2
-"""Streaming applications one commit may name in the row; a commit with more counts as unread. Few enough that every
-floor write forgets at least as many as the commits it covers brought (I11)."""
+"""Streaming applications one commit may name in the row; a commit with more counts as unread. Few
+enough that every floor write forgets at least as many as the commits it covers brought (I11)."""
 
 APP_BYTES: Final = 32
-"""Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and DynamoDB's overhead."""
+"""Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and
+DynamoDB's overhead."""
 
 _DIGEST_BYTES: Final = 8
-"""Long enough that no other content has the same digest by mistake or by design; short, because every byte of every entry
-is paid for with every write."""
+"""Long enough that no other content has the same digest by mistake or by design; short, because
+every byte of every entry is paid for with every write."""
 
 
 class ContentDigest:
-    """The digest of a staged commit's bytes that the row keeps: BLAKE2b, 64 bits; nine bytes as a number of msgpack."""
+    """The digest of a staged commit's bytes that the row keeps: BLAKE2b, 64 bits; nine bytes as a
+    number of msgpack."""
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
@@ -91,13 +98,15 @@ def digest_of_pieces(pieces: Iterable[bytes]) -> int:
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One ratified commit as the row keeps it, packed to a few dozen bytes.
 
-    ``unique`` is the unique part of the staged name (empty: derived from the txn id); ``data`` compressed inline
-    content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
-    in-commit timestamp (ms); ``modified_ms`` the staged file's modification time (0: the in-commit timestamp);
-    ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
-    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``group`` id of the group it was ratified in
-    (empty: alone); ``ratified_ms`` server clock; ``apps`` how many streaming applications it names; ``digest`` of a staged commit's bytes as they were validated (0: they were
-    not read whole, or are in ``_delta_log``).
+    ``unique`` is the unique part of the staged name (empty: derived from the txn id); ``data``
+    compressed inline content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the
+    proposed content; ``ict`` proposed in-commit timestamp (ms); ``modified_ms`` the staged file's
+    modification time (0: the in-commit timestamp); ``ticket`` version and timestamp follow from the
+    position; ``rows`` row ids a ticket needs; ``hwm`` the row-id high-water mark a named commit
+    sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``group`` id of the group it was ratified in (empty:
+    alone); ``ratified_ms`` server clock; ``apps`` how many streaming applications it names;
+    ``digest`` of a staged commit's bytes as they were validated (0: they were not read whole, or
+    are in ``_delta_log``).
     """
 
     txn: str
@@ -120,7 +129,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     digest: int = 0
 
     def pack(self) -> bytes:
-        """The bytes stored in the row's tail. Without a digest as if there were no such member: most entries have none."""
+        """The bytes stored in the row's tail. Without a digest as if there were no such member:
+        most entries have none."""
         packed = _ENCODER.encode(self)
         return packed if self.digest else _UNDIGESTED + packed[len(_UNDIGESTED) : -1]
 
@@ -168,8 +178,10 @@ class LaterEntry(Entry, frozen=True, array_like=True):
 
 
 def cost(entry: Entry) -> int:
-    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, DynamoDB's overhead, and the
-    streaming applications it names, which the row may forget when the entry leaves the tail."""
+    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, DynamoDB's
+    overhead, and the streaming applications it names, which the row may forget when the entry
+    leaves the tail.
+    """
     return len(entry.pack()) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
 
 
@@ -245,8 +257,8 @@ class TableHead(StoredRow, frozen=True):
 
 
 def gone_for_good(head: TableHead) -> bool:
-    """Whether a table was dropped and cannot be restored: its files are another's, or being removed. Any other reason is
-    that of a table which was stuck when it was dropped."""
+    """Whether a table was dropped and cannot be restored: its files are another's, or being
+    removed. Any other reason is that of a table which was stuck when it was dropped."""
     return head.state == DROPPED and head.reason in (PURGING, PURGED, EXPORTED)
 
 

@@ -52,16 +52,21 @@ class JournalRow(StoredRow, frozen=True):
 
     Attributes:
         id: the group's, a uuid.
-        attempt: rises with every other set of commits that the client announces under this id, as after a rebase.
-        obj: id of the obj that holds the commits; it names their content, so equal ids are equal groups.
+        attempt: rises with every other set of commits that the client announces under this id, as
+            after a rebase.
+        obj: id of the obj that holds the commits; it names their content, so equal ids are equal
+            groups.
         written, read: tables, with the version that each is to become, or was read at.
-        slack: of the tables in ``read``, by how many versions each may be behind, where it may; for people.
+        slack: of the tables in ``read``, by how many versions each may be behind, where it may; for
+            people.
         isolation: as the client names it; for people.
         owner: the principal that announced it; for people.
         until: the end (ms), after which gc aborts it.
         settled: when it was committed or aborted (ms); 0 while it is open.
-        catalog: the catalog that is changed, or was read, as well; empty where it is about commits alone.
-        freed: staged files of an aborted transaction that gc may remove at once, as ``<table id>/<name>``.
+        catalog: the catalog that is changed, or was read, as well; empty where it is about commits
+            alone.
+        freed: staged files of an aborted transaction that gc may remove at once, as ``<table
+            id>/<name>``.
     """
 
     kind: ClassVar[str] = "transaction"
@@ -88,7 +93,8 @@ def announce(row: JournalRow) -> Insert:
 
 
 def announce_again(row: JournalRow) -> Change:
-    """Other commits under the same id, of a later attempt; a late copy of an earlier one changes nothing."""
+    """Other commits under the same id, of a later attempt; a late copy of an earlier one changes
+    nothing."""
     actions = (
         Set(("attempt",), row.attempt),
         Set(("obj",), row.obj),

@@ -1,4 +1,5 @@
-"""Table metadata: protocol, metadata and domains of a Delta table at one version, as one obj; its id is the etag."""
+"""Table metadata: protocol, metadata and domains of a Delta table at one version, as one obj; its
+id is the etag."""
 
 from __future__ import annotations
 
@@ -31,8 +32,10 @@ class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DeltaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Protocol and metaData actions as last committed, domains by name, and the version that changed them last with
-    its in-commit timestamp (ms; 0: written by a release that did not keep it)."""
+    """Protocol and metaData actions as last committed, domains by name, and the version that
+    changed them last with its in-commit timestamp (ms; 0: written by a release that did not keep
+    it).
+    """
 
     version: int
     protocol: dict[str, Any]
@@ -57,8 +60,8 @@ def first_metadata(content: Content, version: int = 0) -> DeltaMetadata:
 
 
 def apply(before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
-    """The metadata after ``content`` became ``version``; ``before`` itself where the commit repeats it. Row tracking's
-    high-water mark lives in the HEAD, not here."""
+    """The metadata after ``content`` became ``version``; ``before`` itself where the commit repeats
+    it. Row tracking's high-water mark lives in the HEAD, not here."""
     domains = dict(before.domains)
     for domain in content.domains:
         name = domain["domain"]
@@ -97,7 +100,8 @@ def etag_of(id: str, metadata: DeltaMetadata) -> str:
 # older API has every column twice, once in words and once as JSON in a string.
 
 MAX_SHOWN: Final = 4_500_000
-"""Bytes of an answer about metadata alone; ``RESPONSE_BYTES_MAX`` leaves the rest to commits that are not published."""
+"""Bytes of an answer about metadata alone; ``RESPONSE_BYTES_MAX`` leaves the rest to commits that
+are not published."""
 
 _COLUMN: Final = 250
 """Bytes of a column's members in the older API, values apart, as Lambda has them."""

@@ -30,8 +30,8 @@ _ID_CHARACTERS: Final = 20
 
 
 class NamedFile(msgspec.Struct, frozen=True):
-    """A file that a table names: its path, relative to the table's location or absolute, and its bytes; ``least``: others may be in the
-    same file."""
+    """A file that a table names: its path, relative to the table's location or absolute, and its
+    bytes; ``least``: others may be in the same file."""
 
     path: str
     size: int
@@ -59,7 +59,8 @@ def fault_of(file: NamedFile, size: int | None) -> FileFault | None:
 
 
 def files_of(add: Add) -> Iterator[NamedFile]:
-    """Yields the data file of an action, and the file of its deletion vector if it is none inside the log."""
+    """Yields the data file of an action, and the file of its deletion vector if it is none inside
+    the log."""
     yield NamedFile(unquote(add.path), add.size)
     vector = add.deletionVector
     if vector is not None and (path := vector_file(vector)) is not None:
@@ -72,7 +73,8 @@ def is_absolute(path: str) -> bool:
 
 
 def vector_file(vector: DeletionVector) -> str | None:
-    """Returns the path of a deletion vector's file, relative unless it is absolute; None for a vector inside the log."""
+    """Returns the path of a deletion vector's file, relative unless it is absolute; None for a
+    vector inside the log."""
     text = vector.pathOrInlineDv
     if vector.storageType == "i":
         return None

@@ -73,8 +73,8 @@ _READABLE: Final[Mapping[str, Callable[[str], bool]]] = {
 
 
 def is_value(type: object, text: str) -> bool:
-    """Returns whether ``text``, which is not empty, is a value of a column with this ``type`` of a Delta schema. Of types that are not
-    known here, and of texts, everything is."""
+    """Returns whether ``text``, which is not empty, is a value of a column with this ``type`` of a
+    Delta schema. Of types that are not known here, and of texts, everything is."""
     if not isinstance(type, str):
         return True
     if match := _DECIMAL_TYPE.fullmatch(type):
@@ -85,7 +85,8 @@ def is_value(type: object, text: str) -> bool:
 
 
 def _fits(number: Decimal, precision: int, scale: int) -> bool:
-    """Whether the number has room in ``decimal(precision,scale)``, when digits beyond the scale are rounded away."""
+    """Whether the number has room in ``decimal(precision,scale)``, when digits beyond the scale are
+    rounded away."""
     room = precision - scale
     if number == 0 or number.adjusted() >= room:
         return number == 0

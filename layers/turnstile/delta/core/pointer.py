@@ -52,8 +52,8 @@ def pointer_of(written: WrittenCheckpoint) -> bytes:
 
 
 class Pointed(msgspec.Struct, frozen=True):
-    """The checkpoint that a ``_last_checkpoint`` leads to: its ``version``, how many ``add`` it has, and its file, if it has a unique name; None: it
-    does not say."""
+    """The checkpoint that a ``_last_checkpoint`` leads to: its ``version``, how many ``add`` it
+    has, and its file, if it has a unique name; None: it does not say."""
 
     version: int
     adds: int | None = None
@@ -89,7 +89,8 @@ def checksum_of(members: dict[str, Any]) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Returns the canonical form of JSON: paths and scalars, ``"a"+0="v"``, in the order of the paths' bytes."""
+    """Returns the canonical form of JSON: paths and scalars, ``"a"+0="v"``, in the order of the
+    paths' bytes."""
     return ",".join(f"{path}={scalar}" for path, scalar in sorted(_paths(value, ""), key=lambda pair: pair[0].encode()))
 
 

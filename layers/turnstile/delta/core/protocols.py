@@ -1,5 +1,5 @@
-"""Table features at the border of the catalog. Source: Delta protocol, "Table Features", "Supported Features for
-Legacy Versions", "Catalog-managed tables"."""
+"""Table features at the border of the catalog. Source: Delta protocol, "Table Features", "Supported
+Features for Legacy Versions", "Catalog-managed tables"."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def is_managed(protocol: Protocol) -> bool:
 
 
 def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
-    """Returns ``(readerFeatures, writerFeatures)``, listed in full also for a legacy protocol. Raises UnsupportedTable for
-    versions that no released protocol has."""
+    """Returns ``(readerFeatures, writerFeatures)``, listed in full also for a legacy protocol.
+    Raises UnsupportedTable for versions that no released protocol has."""
     reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
     if not isinstance(reader, int) or not isinstance(writer, int) or not 1 <= reader <= 3 or not 1 <= writer <= 7:
         raise UnsupportedTable(
@@ -53,7 +53,8 @@ def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
 
 
 def upgraded(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
-    """The protocol with the catalog-managed contract, everything that it supported before, and the features ``more``."""
+    """The protocol with the catalog-managed contract, everything that it supported before, and the
+    features ``more``."""
     for_readers, for_writers = as_features(protocol)
     more = tuple(more)
     for_writers = _with(for_writers, (*for_readers, *more))
@@ -67,7 +68,8 @@ def upgraded(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
 
 
 def released(protocol: Protocol) -> Protocol:
-    """The protocol without ``catalogManaged``; in-commit timestamps stay, they do no harm and history has them."""
+    """The protocol without ``catalogManaged``; in-commit timestamps stay, they do no harm and
+    history has them."""
     return {
         **protocol,
         "readerFeatures": _without(features(protocol, "readerFeatures")),

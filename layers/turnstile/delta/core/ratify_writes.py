@@ -105,8 +105,10 @@ def _common(proposal: Proposal) -> tuple[Clause, ...]:
 
 
 def unreserved(proposal: Proposal) -> Clause:
-    """Not of tickets: an append that names no version takes nothing from the one that has reserved the table. A lease that ends
-    later than any can was written by a clock that was ahead, and is over."""
+    """Not of tickets: an append that names no version takes nothing from the one that has reserved
+    the table. A lease that ends later than any can was written by a clock that was ahead, and is
+    over.
+    """
     now = proposal.entry.ratified_ms
     free: list[Test] = [
         Absent(("reserved_by",)),
@@ -157,9 +159,10 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
 def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool) -> Change:
     """Ratify the next version, whichever it is (design 2.2).
 
-    The in-commit timestamp is max(own, predecessor + 1). An update expression has no max, so there are two forms:
-    the entry's own timestamp is later than the last (``clock_behind=False``), or it is not and the last plus one
-    counts. ``last_ict`` never falls, so a refusal of the first form makes the second one certain to fit.
+    The in-commit timestamp is max(own, predecessor + 1). An update expression has no max, so there
+    are two forms: the entry's own timestamp is later than the last (``clock_behind=False``), or it
+    is not and the last plus one counts. ``last_ict`` never falls, so a refusal of the first form
+    makes the second one certain to fit.
     """
     entry = proposal.entry
     clauses = [
@@ -194,8 +197,10 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
 
 
 def unchanged(key: str, version: int, slack: int = 0) -> Check:
-    """Nothing was ratified since ``version``, which a group of commits read, of a table that it does not write; or no more than
-    ``slack`` commits, by which the group has declared that the read may be behind."""
+    """Nothing was ratified since ``version``, which a group of commits read, of a table that it
+    does not write; or no more than ``slack`` commits, by which the group has declared that the read
+    may be behind.
+    """
     if slack == 0:
         clause = Clause("unchanged", "I8", "what the group read is still the latest", Equals(("latest",), version))
         return Check(key, (clause, settled()))
@@ -233,8 +238,8 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 def evicted(head: TableHead, published: int, keep: int | None = None) -> int:
-    """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``, and the last ``keep`` of it
-    stay (by default ``KEEP_PUBLISHED``)."""
+    """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``, and
+    the last ``keep`` of it stay (by default ``KEEP_PUBLISHED``)."""
     return max(0, published - (KEEP_PUBLISHED if keep is None else keep) - head.tail_from + 1)
 
 
@@ -290,14 +295,17 @@ def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None
 
 
 def _forgettable(head: TableHead, since: int) -> dict[str, int]:
-    """Streaming applications last seen before ``since``. They are not needed, since a ticket with a ``txn`` needs the tail
-    from its base on. When there are many, the oldest ones: the next writes forget the rest."""
+    """Streaming applications last seen before ``since``. They are not needed, since a ticket with a
+    ``txn`` needs the tail from its base on. When there are many, the oldest ones: the next writes
+    forget the rest.
+    """
     old = sorted((version, app) for app, version in head.apps.items() if version < since)
     return {app: version for version, app in old[:FORGOTTEN_MAX]}
 
 
 def hwm_after(head: TableHead, count: int) -> int | None:
-    """Row-id high-water mark after the first ``count`` entries of the tail (None without row tracking)."""
+    """Row-id high-water mark after the first ``count`` entries of the tail (None without row
+    tracking)."""
     mark = head.tail_hwm
     for entry in head.tail[:count]:
         mark = mark_after(mark, entry)

@@ -39,8 +39,8 @@ RESERVATIONS_MAX: Final = 64
 register's row."""
 
 SHARE_MAX: Final = 16
-"""Reservations of one principal, once half of all places are taken: no principal can take all places. Administrators have no
-such limit."""
+"""Reservations of one principal, once half of all places are taken: no principal can take all
+places. Administrators have no such limit."""
 
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 120_000
@@ -146,8 +146,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def ask(register: Register, reservation: Reservation, now: int) -> Answer:
-    """Decides a request of ``reservation.holder`` for ``reservation.wanted``, with a lease until ``reservation.until``. Tables that it
-    has already it keeps."""
+    """Decides a request of ``reservation.holder`` for ``reservation.wanted``, with a lease until
+    ``reservation.until``. Tables that it has already it keeps."""
     live = [each for each in register.reservations if each.is_live(now)]
     before = next((each for each in live if each.holder == reservation.holder), None)
     others = [each for each in live if each is not before]
@@ -195,8 +195,10 @@ def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[
 
 
 def blocking(mine: Reservation, others: Sequence[Reservation]) -> Iterator[Reservation]:
-    """Yields the reservations that ``mine`` waits for: each that has a table which ``mine`` wants, and each before it in line for
-    one. A reservation that waits for a table of ``mine`` is not before it, since it could not go on first."""
+    """Yields the reservations that ``mine`` waits for: each that has a table which ``mine`` wants,
+    and each before it in line for one. A reservation that waits for a table of ``mine`` is not
+    before it, since it could not go on first.
+    """
     wanted, held = set(mine.wanted), set(mine.held)
     for other in others:
         is_before = other.place and other.place < mine.place and not held.intersection(other.wanted)

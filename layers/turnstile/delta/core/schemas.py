@@ -137,7 +137,8 @@ def _check_flag(value: Any, member: str, of: str) -> None:
 
 
 def _check_metadata(metadata: Any, of: str) -> None:
-    """Checks a column's metadata as Spark reads it: an object of values, objects, and lists of values of one type."""
+    """Checks a column's metadata as Spark reads it: an object of values, objects, and lists of
+    values of one type."""
     if not isinstance(metadata, dict):
         raise Unreadable(f"the metadata of {of} must be an object")
     for key, value in metadata.items():
@@ -161,7 +162,8 @@ def _short(value: Any) -> str:
 
 
 def walk(fields: list[Field], parents: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Yields every field of ``columns_of``, nested ones too, with the physical path of the struct that it is in."""
+    """Yields every field of ``columns_of``, nested ones too, with the physical path of the struct
+    that it is in."""
     for field in fields:
         yield parents, field
         physical = (field.get("metadata") or {}).get(PHYSICAL_NAME)
@@ -202,8 +204,8 @@ def _primitives(type: Any) -> Iterator[str]:
 
 
 def check_mapping(fields: list[Field], max_id: int | None) -> None:
-    """Checks the ids and physical names of columns where column mapping is on, and ``max_id``, the greatest id ever given.
-    Raises Unreadable."""
+    """Checks the ids and physical names of columns where column mapping is on, and ``max_id``, the
+    greatest id ever given. Raises Unreadable."""
     ids, paths = set(), set()
     for parents, field in walk(fields):
         metadata, column = field.get("metadata") or {}, f"column {_short(field['name'])}"

@@ -1,7 +1,8 @@
-"""Which files of a log make the state of a version: a complete checkpoint, and the commits after it.
+"""Which files of a log make the state of a version: a complete checkpoint, and the commits after
+it.
 
-Sources: Delta protocol, "Checkpoints", "Checkpoint Naming Scheme", "Action Reconciliation", "Deletion Vectors" (derived
-fields).
+Sources: Delta protocol, "Checkpoints", "Checkpoint Naming Scheme", "Action Reconciliation",
+"Deletion Vectors" (derived fields).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import msgspec
 from turnstile.delta.core.actions import DeletionVector
 
 KEY_BYTES: Final = 16
-"""Bytes of a digest that stands for a logical file: among 2**40 files, two have the same one with a chance of 2**-49."""
+"""Bytes of a digest that stands for a logical file: among 2**40 files, two have the same one with a
+chance of 2**-49."""
 
 _CLASSIC: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART: Final = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
@@ -24,8 +26,8 @@ _UNIQUE: Final = re.compile(r"(\d{20})\.checkpoint\.[0-9A-Za-z-]{1,100}\.(?:json
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A checkpoint of ``version``: the names in ``_delta_log`` of its files; several if it is a multi-part one. Sidecars
-    are named inside."""
+    """A checkpoint of ``version``: the names in ``_delta_log`` of its files; several if it is a
+    multi-part one. Sidecars are named inside."""
 
     version: int
     names: tuple[str, ...]
@@ -52,7 +54,8 @@ def complete_checkpoints(sizes: Mapping[str, int]) -> list[Checkpoint]:
 
 
 def parts_with(name: str) -> list[str]:
-    """Returns the names of all parts of the checkpoint of which ``name`` is a part; none if it is no part."""
+    """Returns the names of all parts of the checkpoint of which ``name`` is a part; none if it is
+    no part."""
     part = _PART.fullmatch(name)
     if part is None or int(part[3]) > 10_000:
         return []
@@ -60,8 +63,10 @@ def parts_with(name: str) -> list[str]:
 
 
 def starts(checkpoints: Iterable[int], commits: Collection[int], version: int) -> Iterator[int]:
-    """Yields the versions of checkpoints that a state of ``version`` can start with, the newest first: every commit after it
-    is there. -1 at last, the empty table before version 0, if all commits are there."""
+    """Yields the versions of checkpoints that a state of ``version`` can start with, the newest
+    first: every commit after it is there. -1 at last, the empty table before version 0, if all
+    commits are there.
+    """
     tried, first = sorted({at for at in checkpoints if 0 <= at <= version}, reverse=True), version + 1
     while first - 1 in commits:
         first -= 1
@@ -79,5 +84,6 @@ def vector_id(vector: DeletionVector | None) -> str:
 
 
 def file_key(path: str, vector: str) -> bytes:
-    """Returns the key of a logical file, ``(path, deletionVector.uniqueId)``, as a digest of fixed size."""
+    """Returns the key of a logical file, ``(path, deletionVector.uniqueId)``, as a digest of fixed
+    size."""
     return blake2b(f"{path}\0{vector}".encode(errors="surrogatepass"), digest_size=KEY_BYTES).digest()

@@ -33,7 +33,8 @@ from turnstile.store.core.evaluate import accepts, applied
 from turnstile.store.core.writes import Absent, Action, Append, Change, Clause, Drop, Equals, Include, Row, Set, SetSum
 
 GROUP_COMMITS: Final = 48
-"""Commits that share a write at most. Each is named in its condition, and DynamoDB takes 4 kB and 300 operators of that."""
+"""Commits that share a write at most. Each is named in its condition, and DynamoDB takes 4 kB and
+300 operators of that."""
 
 GROUP_APPS: Final = 8
 """Streaming applications that they name at most, for the same reason."""
@@ -51,9 +52,11 @@ class SharedWrite(msgspec.Struct, frozen=True):
 
 
 def share(row: Row, proposals: Sequence[Proposal], now: int) -> SharedWrite | None:
-    """Returns the write that ratifies as many of ``proposals`` as fit together on ``row``; None where it would accept none of them.
+    """Returns the write that ratifies as many of ``proposals`` as fit together on ``row``; None
+    where it would accept none of them.
 
-    A commit that names its version comes first: tickets fit behind it, unless it changes metadata, and behind a ticket it would be refused.
+    A commit that names its version comes first: tickets fit behind it, unless it changes metadata,
+    and behind a ticket it would be refused.
     """
     key: str = row["key"]
     after, members, chosen = row, list[int](), list[Proposal]()

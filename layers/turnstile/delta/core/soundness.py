@@ -66,7 +66,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A log as it was listed: sizes in bytes of its commits by version, and of the files of its checkpoints by version and name."""
+    """A log as it was listed: sizes in bytes of its commits by version, and of the files of its
+    checkpoints by version and name."""
 
     commits: Mapping[int, int]
     checkpoints: Mapping[int, Mapping[str, int]]
@@ -144,8 +145,8 @@ def size_fault(version: int, size: int, ratified: int | None) -> Fault | None:
 
 
 def begins_late(listing: Listing, upto: int) -> bool:
-    """Whether no version of the log can be derived as far as the listing shows: it does not begin at 0, and has no complete checkpoint at or
-    after its first commit."""
+    """Whether no version of the log can be derived as far as the listing shows: it does not begin
+    at 0, and has no complete checkpoint at or after its first commit."""
     complete = [version for version, sizes in listing.checkpoints.items() if complete_checkpoints(sizes)]
     first = min(listing.commits, default=0)
     return first > 0 and not any(first <= version <= upto for version in complete)
@@ -179,7 +180,8 @@ def late(first: int) -> Fault:
 
 
 def checkpoint_file_faults(version: int, sizes: Mapping[str, int]) -> list[Fault]:
-    """Returns the faults of a version's checkpoints that names and sizes show: empty files, and parts without the other ones."""
+    """Returns the faults of a version's checkpoints that names and sizes show: empty files, and
+    parts without the other ones."""
     used = {name for checkpoint in complete_checkpoints(sizes) for name in checkpoint.names}
     faults = list[Fault]()
     for name, size in sorted(sizes.items()):
@@ -201,8 +203,10 @@ def checkpoint_file_faults(version: int, sizes: Mapping[str, int]) -> list[Fault
 
 
 def first_gap(listing: Listing, upto: int) -> int | None:
-    """Returns the newest version up to ``upto`` that is missing although a state of ``upto`` needs it, whichever start is taken; None if no
-    version is missing after the newest complete checkpoint."""
+    """Returns the newest version up to ``upto`` that is missing although a state of ``upto`` needs
+    it, whichever start is taken; None if no version is missing after the newest complete
+    checkpoint.
+    """
     complete = [version for version, sizes in listing.checkpoints.items() if complete_checkpoints(sizes)]
     newest = max((version for version in complete if version <= upto), default=-1)
     return next((version for version in range(upto, newest, -1) if version not in listing.commits), None)
@@ -223,8 +227,10 @@ _FIRST: Final = msgspec.json.Decoder(_First)
 
 
 def demanded_from(protocol: Mapping[str, Any], configuration: Mapping[str, Any]) -> int | None:
-    """Returns the version from which on each commit must begin with a commitInfo that has an in-commit timestamp, by the protocol and the
-    properties of a table; None if none must: it is not catalog-managed, and some writers of others put theirs last."""
+    """Returns the version from which on each commit must begin with a commitInfo that has an
+    in-commit timestamp, by the protocol and the properties of a table; None if none must: it is not
+    catalog-managed, and some writers of others put theirs last.
+    """
     if (
         "catalogManaged" not in features(dict(protocol), "writerFeatures")
         or str(configuration.get(ENABLED)).lower() != "true"

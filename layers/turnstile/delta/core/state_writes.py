@@ -59,7 +59,8 @@ _REASON: Final = re.compile(r"version (\d+): ")
 
 
 def stuck_at(head: TableHead) -> int | None:
-    """The version that could not be published, or None when the table is not stuck (or not by the publisher)."""
+    """The version that could not be published, or None when the table is not stuck (or not by the
+    publisher)."""
     match = _REASON.match(head.reason) if head.state == STUCK else None
     return int(match[1]) if match else None
 
@@ -70,7 +71,8 @@ def reason_of(version: int, why: str) -> str:
 
 
 def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
-    """Active to stuck: ``version``, the first above the floor, cannot be published; ``why`` in one sentence."""
+    """Active to stuck: ``version``, the first above the floor, cannot be published; ``why`` in one
+    sentence."""
     usable = Either((Equals(("state",), ACTIVE), Equals(("state",), STUCK)))
     clauses = (
         Clause("taking commits", "I11", "nobody dropped the table or lets it leave", usable),
@@ -99,7 +101,8 @@ _RECOVERING: Final = Clause("recovering", "I10", "only recovery extends the tabl
 
 
 def may_recover(head: TableHead) -> bool:
-    """Whether recovery can begin: all that the HEAD knows is published, and the table was not stopped on purpose."""
+    """Whether recovery can begin: all that the HEAD knows is published, and the table was not
+    stopped on purpose."""
     return head.floor == head.latest and may_be_restored(head)
 
 
@@ -122,8 +125,8 @@ def may_be_restored(head: TableHead) -> bool:
 
 
 def begin_recovery(head: TableHead, now: int) -> Change:
-    """Active or stuck to recovering, until the published versions after ``latest`` are adopted. Raises ValueError if the
-    HEAD may not recover."""
+    """Active or stuck to recovering, until the published versions after ``latest`` are adopted.
+    Raises ValueError if the HEAD may not recover."""
     if not may_recover(head):
         raise ValueError(f"{head.key} is {head.state} at {head.floor} of {head.latest}")
     clauses = (
@@ -137,8 +140,8 @@ def begin_recovery(head: TableHead, now: int) -> Change:
 
 
 def adopt(key: str, proposal: Proposal, now: int) -> Change:
-    """Makes ``proposal``, read from ``_delta_log``, the version after the latest: with every clause of ``named_change`` but
-    the state's, and published in the same write."""
+    """Makes ``proposal``, read from ``_delta_log``, the version after the latest: with every clause
+    of ``named_change`` but the state's, and published in the same write."""
     ratify, version = named_change(key, proposal, now), proposal.version or 0
     clauses = (
         *(clause for clause in ratify.clauses if clause.name != "active"),
@@ -195,7 +198,8 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
 
 
 def give_up_recovery(head: TableHead, why: str, now: int) -> Change:
-    """Recovering to stuck: the version after ``latest`` is published and cannot be adopted; ``why`` in one sentence."""
+    """Recovering to stuck: the version after ``latest`` is published and cannot be adopted; ``why``
+    in one sentence."""
     same = Clause("same latest", "I11", "nobody adopted that version meanwhile", _at(head))
     actions = (Set(("state",), STUCK), Set(("reason",), reason_of(head.latest + 1, why)), Set(("changed_at",), now))
     return Change(head.key, (_RECOVERING, same), actions)
@@ -217,17 +221,19 @@ _SHOWN: Final = Either((Equals(("state",), ACTIVE), Equals(("state",), PINNED)))
 
 
 def drop_head(key: str, now: int) -> Change:
-    """Active, stuck or pinned to dropped: nothing is ratified any more. ``changed_at`` starts the grace period (I10)."""
+    """Active, stuck or pinned to dropped: nothing is ratified any more. ``changed_at`` starts the
+    grace period (I10)."""
     usable = Either((_SHOWN, Equals(("state",), STUCK)))
     droppable = Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable)
     return Change(key, (droppable, settled()), (Set(("state",), DROPPED), Set(("changed_at",), now)))
 
 
 def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason: str = "") -> Change:
-    """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to purge the table (I10).
+    """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to
+    purge the table (I10).
 
-    ``reason`` is the HEAD's, if the table was stuck when it was dropped: it is stuck again, since nothing has been published
-    meanwhile. Empty where the HEAD has none.
+    ``reason`` is the HEAD's, if the table was stuck when it was dropped: it is stuck again, since
+    nothing has been published meanwhile. Empty where the HEAD has none.
     """
     same = Equals(("reason",), reason) if reason else Absent(("reason",))
     clauses = (
@@ -265,7 +271,8 @@ def leave_head(head: TableHead, reason: str, now: int) -> Change:
 def stay_head(head: TableHead, reason: str, now: int) -> Change:
     """Leaving to active again: the table cannot be published now, and is not left in between (I11).
 
-    Not once everything is published: then another run of the export may have written the release commit (I2).
+    Not once everything is published: then another run of the export may have written the release
+    commit (I2).
     """
     clauses = (
         Clause("leaving", "I10", "the table is on its way out", Equals(("state",), LEAVING)),
@@ -277,7 +284,8 @@ def stay_head(head: TableHead, reason: str, now: int) -> Change:
 
 
 def left_head(head: TableHead, reason: str, now: int) -> Change:
-    """Leaving to dropped, as a tombstone that owns no files: ``managed`` False, so nothing is ever purged (I10)."""
+    """Leaving to dropped, as a tombstone that owns no files: ``managed`` False, so nothing is ever
+    purged (I10)."""
     clauses = (
         Clause("leaving", "I10", "the table takes no commits", Equals(("state",), LEAVING)),
         Clause("same latest", "I4", "the release commit follows the last ratified one", _at(head)),
@@ -317,7 +325,8 @@ def mark_purged(head: TableHead) -> Change:
 
 
 def forget_head(head: TableHead) -> Erase:
-    """Erases the HEAD of a table of which nothing else is left, a grace period after all late questions about it."""
+    """Erases the HEAD of a table of which nothing else is left, a grace period after all late
+    questions about it."""
     same = Equals(("reason",), head.reason) if head.reason else Absent(("reason",))
     ended = Clause("same reason", "I10", "it was purged, exported, or never had files of its own", same)
     return Erase(head.key, (*_still_dropped(head), ended))

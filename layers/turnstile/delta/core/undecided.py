@@ -108,8 +108,8 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_behind: bool) -> Change:
-    """Adds the undecided entry of ``proposal`` where ``change``, its single-table write (``ratify_writes``), would be
-    accepted."""
+    """Adds the undecided entry of ``proposal`` where ``change``, its single-table write
+    (``ratify_writes``), would be accepted."""
     undecided = Undecided(
         beginning.id,
         beginning.ref,
@@ -125,7 +125,8 @@ def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_b
 
 
 def hold(beginning: Beginning, key: str, version: int, slack: int = 0) -> Change:
-    """Keeps a table that the group read at ``version``, with this slack, as it is until the group is decided."""
+    """Keeps a table that the group read at ``version``, with this slack, as it is until the group
+    is decided."""
     undecided = Undecided(beginning.id, beginning.ref, beginning.token, version)
     return Change(key, unchanged(key, version, slack).clauses, (Set(("undecided",), undecided.pack()),))
 
@@ -146,7 +147,8 @@ def fold(key: str, packed: bytes, now: int) -> Change:
 
 
 def remove(key: str, packed: bytes) -> Change:
-    """Removes an undecided entry, of a group that is aborted or of a table that was only read. Again is refused."""
+    """Removes an undecided entry, of a group that is aborted or of a table that was only read.
+    Again is refused."""
     return Change(key, (_same_entry(packed),), (Drop(("undecided",)),))
 
 
@@ -155,7 +157,8 @@ def _same_entry(packed: bytes) -> Clause:
 
 
 def as_folded(head: TableHead) -> TableHead:
-    """Returns ``head`` as it is once its undecided entry, of a group that is committed, is folded. For readers."""
+    """Returns ``head`` as it is once its undecided entry, of a group that is committed, is folded.
+    For readers."""
     change = fold(head.key, head.undecided, head.changed_at)
     return TableHead.from_row(applied(head.to_row(), change.actions))
 
@@ -166,8 +169,8 @@ def without_entry(head: TableHead) -> TableHead:
 
 
 def has_changed(head: TableHead, version: int, slack: int = 0) -> bool:
-    """Whether a table is no more as it was read at ``version``, or is further on than ``slack`` versions, or another group holds
-    it: then the read refuses."""
+    """Whether a table is no more as it was read at ``version``, or is further on than ``slack``
+    versions, or another group holds it: then the read refuses."""
     return bool(head.undecided) or not version <= head.latest <= version + slack
 
 
@@ -178,10 +181,12 @@ class GroupRow(StoredRow, frozen=True):
     """The row that decides a large group.
 
     Attributes:
-        state: open until it is committed or aborted, which is final for the beginning of this ``token``.
+        state: open until it is committed or aborted, which is final for the beginning of this
+            ``token``.
         token: of its last beginning.
         tables: uuids of the tables that it writes or read, sixteen bytes each, ascending.
-        created: when it was begun first; ``deadline`` when others may abort it; ``changed_at`` its last change. Server
+        created: when it was begun first; ``deadline`` when others may abort it; ``changed_at`` its
+            last change. Server
             clocks, in ms.
     """
 
@@ -231,13 +236,15 @@ def begin_anew(row: GroupRow, token: str, now: int) -> Change:
 
 
 def decided(key: str, token: str, state: GroupState, now: int) -> Change:
-    """Open to committed, when every table is prepared by the beginning of ``token``; or open to aborted."""
+    """Open to committed, when every table is prepared by the beginning of ``token``; or open to
+    aborted."""
     is_open = Clause("open group", "I8", "the group is not decided yet", Equals(("state",), OPEN))
     return Change(key, (_same_beginning(token), is_open), (Set(("state",), state), Set(("changed_at",), now)))
 
 
 def forget_group(row: GroupRow) -> Erase:
-    """Removes the row of a group that is aborted, or of one that is committed and has an entry in no HEAD any more."""
+    """Removes the row of a group that is aborted, or of one that is committed and has an entry in
+    no HEAD any more."""
     same = Clause("still decided", "I8", "the group was not begun anew", Equals(("state",), row.state))
     return Erase(row.key, (_same_beginning(row.token), same))
 
@@ -247,7 +254,8 @@ def _same_beginning(token: str) -> Clause:
 
 
 def is_late(row: GroupRow, now: int) -> bool:
-    """Whether the deadline of an open group is past, or lies further away than a right clock can have put it."""
+    """Whether the deadline of an open group is past, or lies further away than a right clock can
+    have put it."""
     return now > row.deadline or row.deadline > latest_ms(now, OPEN_MS)
 
 

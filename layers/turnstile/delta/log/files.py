@@ -77,7 +77,8 @@ def sizes_of(files: LogFiles) -> Listing:
 
 
 def read_commit(storage: LogStorage, version: int) -> Commit:
-    """One commit of the log, however it was written. Raises UnsupportedTable if its file is missing or no Delta commit."""
+    """One commit of the log, however it was written. Raises UnsupportedTable if its file is missing
+    or no Delta commit."""
     path = published_path(version)
     file = storage.read(path, PIECE_BYTES)
     if file is None:

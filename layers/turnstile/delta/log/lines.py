@@ -41,7 +41,8 @@ def where_of(version: int) -> str:
 
 
 def lines(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
-    """Lines of a log's file, one after the other; raises UnsupportedTable for one that is too long to hold."""
+    """Lines of a log's file, one after the other; raises UnsupportedTable for one that is too long
+    to hold."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

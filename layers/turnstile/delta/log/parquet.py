@@ -34,8 +34,8 @@ def has_parquet() -> bool:
 def table_actions(
     storage: LogStorage, path: str, names: Iterable[str] = ("protocol", "metaData", "domainMetadata")
 ) -> list[tuple[str, dict[str, Any]]] | None:
-    """The actions of these ``names`` in a checkpoint's file, none of them about files; None if it is gone, or cannot be read
-    here."""
+    """The actions of these ``names`` in a checkpoint's file, none of them about files; None if it
+    is gone, or cannot be read here."""
     if path.endswith(".json"):
         file = storage.read(path, PIECE_BYTES)
         if file is None:
@@ -60,7 +60,8 @@ def table_actions(
 
 
 class Ranges(io.RawIOBase):
-    """A file of a storage that is read where it is asked to be: Parquet's readers skip the columns that they do not need."""
+    """A file of a storage that is read where it is asked to be: Parquet's readers skip the columns
+    that they do not need."""
 
     def __init__(self, storage: LogStorage, stat: Stat) -> None:
         self._storage, self._stat, self._at = storage, stat, 0

@@ -1,5 +1,5 @@
-"""The state of a table at a version: protocol, metadata, domains and timestamps. File actions are not
-read.
+"""The state of a table at a version: protocol, metadata, domains and timestamps. File actions are
+not read.
 
 A state is built from the newest start that can be read, and the commits after it:
 
@@ -59,8 +59,10 @@ class LogState(msgspec.Struct, frozen=True):
 
 
 def read_state(storage: LogStorage, location: str, upto: int | None = None) -> LogState:
-    """The state of the table at ``location``: the latest, or that of version ``upto``. Raises UnsupportedTable for no Delta
-    table, a gap in its log, or only Parquet checkpoints that cannot be read here."""
+    """The state of the table at ``location``: the latest, or that of version ``upto``. Raises
+    UnsupportedTable for no Delta table, a gap in its log, or only Parquet checkpoints that cannot
+    be read here.
+    """
     files = listed(storage) if upto is None else listed(storage).upto(upto)
     if not files.commits:
         problem = f"there is no Delta table at {location}"
@@ -80,7 +82,8 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
 
 
 def _starts(storage: LogStorage, files: LogFiles, newest: Commit, latest: int) -> Iterator[Start | None]:
-    """Starts to try, the one with the least to read after it first; None is the empty table before version 0."""
+    """Starts to try, the one with the least to read after it first; None is the empty table before
+    version 0."""
     for version in sorted(files.checksums, reverse=True)[:CHECKSUMS_TRIED]:
         if version <= latest and version in files.commits:
             commit = newest if version == latest else read_commit(storage, version)
@@ -96,7 +99,8 @@ def _starts(storage: LogStorage, files: LogFiles, newest: Commit, latest: int) -
 
 
 def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None:
-    """The state in ``<version>.crc``. One left behind by a commit that lost would name another transaction."""
+    """The state in ``<version>.crc``. One left behind by a commit that lost would name another
+    transaction."""
     file = storage.read(f"{LOG}{version:020d}.crc", LINE_BYTES)
     try:
         checksum = msgspec.json.decode(file[0], type=dict[str, Any]) if file else {}
@@ -138,7 +142,8 @@ def _replayed(storage: LogStorage, start: Start | None, after: range, commits: d
 
 
 def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
-    """Why no state of ``latest`` can be read: the versions that it needs are not there, or its checkpoint cannot be read."""
+    """Why no state of ``latest`` can be read: the versions that it needs are not there, or its
+    checkpoint cannot be read."""
     listing = sizes_of(files)
     gap, first = first_gap(listing, latest), min(files.commits)
     if gap is not None:

@@ -1,4 +1,5 @@
-"""Judges a checkpoint of a log, which is read whole: all files, all columns, all pages, ``CHECKPOINT_BYTES`` at most (``soundness.judge``)."""
+"""Judges a checkpoint of a log, which is read whole: all files, all columns, all pages,
+``CHECKPOINT_BYTES`` at most (``soundness.judge``)."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def line_fault(line: bytes, force: InForce | None = None, where: str = "the line
 def judge_checkpoint(
     storage: LogStorage, version: int, files: LogFiles, *, upto_bytes: int = CHECKPOINT_BYTES
 ) -> Judgement:
-    """Judges the checkpoints of a version, which are read whole: all columns and pages of every complete one. Raises StorageFault."""
+    """Judges the checkpoints of a version, which are read whole: all columns and pages of every
+    complete one. Raises StorageFault."""
     found = Judgement()
     sizes = sizes_of(files).checkpoints.get(version, {})
     expected = expected_adds(storage, version, files)
@@ -112,7 +114,8 @@ def expected_adds(storage: LogStorage, version: int, files: LogFiles) -> dict[st
 
 
 def _files_by_checksum(storage: LogStorage, path: str, version: int) -> int | None:
-    """How many files a version has by its checksum; None where it does not say, or is of a commit that lost: it names another transaction."""
+    """How many files a version has by its checksum; None where it does not say, or is of a commit
+    that lost: it names another transaction."""
     file, commit = storage.read(path, LINE_BYTES), storage.read(published_path(version), PIECE_BYTES)
     if file is None or commit is None:
         return None
@@ -176,7 +179,8 @@ def sidecar_name(body: Mapping[str, Any]) -> str:
 
 
 def sidecar_fault(storage: LogStorage, version: int, path: str, size: object) -> Fault | None:
-    """The fault of a sidecar that is gone, or has another size than its checkpoint says. Raises StorageFault."""
+    """The fault of a sidecar that is gone, or has another size than its checkpoint says. Raises
+    StorageFault."""
     stat = storage.stat(path)
     if stat is None:
         return checkpoint_fault(version, path, "is missing, and the checkpoint names it")

@@ -28,7 +28,8 @@ _LOOKS: Final = 5
 
 
 class FirstLook:
-    """Which tables' logs this process has looked at. Safe for threads: two that look at one table at once find the same.
+    """Which tables' logs this process has looked at. Safe for threads: two that look at one table
+    at once find the same.
 
     Args:
         storages: where the logs are.
@@ -40,8 +41,10 @@ class FirstLook:
         self._seen = Lru[str, bool](_TABLES)
 
     def refusal(self, table_id: str) -> Refused | None:
-        """Why the table takes no commits; None once its log was seen to end where the HEAD says. One HEAD and one look for a file
-        at the first call for a table, nothing at later ones. Raises NotFound, and OutcomeUnknown if the storage does not say."""
+        """Why the table takes no commits; None once its log was seen to end where the HEAD says.
+        One HEAD and one look for a file at the first call for a table, nothing at later ones.
+        Raises NotFound, and OutcomeUnknown if the storage does not say.
+        """
         if self._seen.get(table_id):
             return None
         head = self._read(table_id)

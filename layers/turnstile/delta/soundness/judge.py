@@ -47,7 +47,8 @@ from turnstile.store.ports import PIECE_BYTES, LogStorage, World
 COMMIT_BYTES: Final = 1024 * 1024 * 1024
 """Bytes of the commits after a start that are read to be judged."""
 READABLE_FROM: Final = "readable_from"
-"""Member of a location's row: the version from which on a clean-up leaves the log (``catalog.core.location_rows.Location``)."""
+"""Member of a location's row: the version from which on a clean-up leaves the log
+(``catalog.core.location_rows.Location``)."""
 
 
 def folder_fault(storage: LogStorage, upto: int = 0) -> Fault | None:
@@ -60,7 +61,8 @@ def folder_fault(storage: LogStorage, upto: int = 0) -> Fault | None:
 
 
 def ratified_sizes(head: TableHead) -> dict[int, int]:
-    """The bytes that published versions were ratified with, as far as the HEAD knows; of a ticket it does not know them."""
+    """The bytes that published versions were ratified with, as far as the HEAD knows; of a ticket
+    it does not know them."""
     return {
         place.version: place.entry.size
         for place in positioned(head)
@@ -69,8 +71,8 @@ def ratified_sizes(head: TableHead) -> dict[int, int]:
 
 
 def expired_upto(world: World, head: TableHead) -> int:
-    """The version before which commits may be gone from the log of ``head``: a clean-up was announced, or the table was imported, and its log
-    was let expire before. Two reads at most."""
+    """The version before which commits may be gone from the log of ``head``: a clean-up was
+    announced, or the table was imported, and its log was let expire before. Two reads at most."""
     space, first = world.space, head.first
     if head.source:
         row = world.refs.read(space.table(head.source))
@@ -140,7 +142,8 @@ def _start(storage: LogStorage, files: LogFiles, floor: int) -> tuple[Judgement,
 
 
 def _described(storage: LogStorage, files: LogFiles, start: int) -> dict[str, dict[str, Any]]:
-    """Protocol and metadata as the checkpoint of version ``start`` has them; none where it cannot be read."""
+    """Protocol and metadata as the checkpoint of version ``start`` has them; none where it cannot
+    be read."""
     for checkpoint in complete_checkpoints(sizes_of(files).checkpoints.get(start, {})):
         try:
             actions = [
@@ -166,8 +169,8 @@ class CommitFacts(msgspec.Struct, frozen=True):
 
 
 def judge_commit(storage: LogStorage, version: int, *, info: bool) -> Fault | None:
-    """The fault of a published commit, of which every line is read; None for none. ``info``: it must begin with a commitInfo that has an in-commit
-    timestamp. Raises StorageFault."""
+    """The fault of a published commit, of which every line is read; None for none. ``info``: it
+    must begin with a commitInfo that has an in-commit timestamp. Raises StorageFault."""
     return fault_of(read_facts(storage, version), info=info)
 
 
@@ -179,8 +182,8 @@ def fault_of(facts: CommitFacts, *, info: bool) -> Fault | None:
 
 
 def read_facts(storage: LogStorage, version: int, force: InForce | None = None) -> CommitFacts:
-    """Reads a commit whole. With ``force`` actions about the table as a whole are applied to it, and their members are not judged: a later
-    commit may supersede them. Raises StorageFault."""
+    """Reads a commit whole. With ``force`` actions about the table as a whole are applied to it,
+    and their members are not judged: a later commit may supersede them. Raises StorageFault."""
     path, has_info, described = published_path(version), None, dict[str, dict[str, Any]]()
     file = storage.read(path, PIECE_BYTES)
     if file is None:

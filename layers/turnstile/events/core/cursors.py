@@ -1,4 +1,5 @@
-"""Cursors: places in a log, opaque to clients. A cursor opens nothing that its bearer could not read anyway (I12)."""
+"""Cursors: places in a log, opaque to clients. A cursor opens nothing that its bearer could not
+read anyway (I12)."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ NOW: Final = "now"
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """The place behind ``index`` events of chunk ``chunk`` of ``catalog``'s log with the id ``log`` (empty: before its first
-    event, whichever it will be)."""
+    """The place behind ``index`` events of chunk ``chunk`` of ``catalog``'s log with the id ``log``
+    (empty: before its first event, whichever it will be)."""
 
     catalog: str
     log: str
@@ -28,8 +29,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(Place)
 
 
 def decode_cursor(text: str, catalog: str) -> Place:
-    """Returns the place of a cursor that a client sent back. Raises InvalidRequest: it is none of ours, was changed, or is of
-    another catalog."""
+    """Returns the place of a cursor that a client sent back. Raises InvalidRequest: it is none of
+    ours, was changed, or is of another catalog."""
     try:
         place = unseal(text, _DECODER, "cursor")
     except Damaged as damaged:

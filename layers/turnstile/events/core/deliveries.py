@@ -1,6 +1,7 @@
 """Deliveries: up to where a target has got the events of a catalog. Pure.
 
-held      one deliverer at a time sends to a target, for as long as it is known to be at it; a clock that is wrong makes
+held      one deliverer at a time sends to a target, for as long as it is known to be at it; a clock
+that is wrong makes
           duplicates, and no hole
 moved     behind the events that the target acknowledged
 failed    the target is left alone for a while, twice as long after each failure

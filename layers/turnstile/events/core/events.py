@@ -43,12 +43,15 @@ NEW_MS: Final = 24 * 3_600_000
 """For how long a table that the log has not seen counts as new: as long as a stream keeps its records."""
 
 NEW_VERSIONS: Final = 10_000
-"""Versions that a new table may have left behind: more were made by an import of a release that did not say so."""
+"""Versions that a new table may have left behind: more were made by an import of a release that did
+not say so."""
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One event as the log keeps it. ``subject`` is the table's uuid, or empty: the catalog. ``name`` is the full name at
-    that time, ``time`` server clock or the in-commit timestamp (ms; 0: not known any more)."""
+    """One event as the log keeps it. ``subject`` is the table's uuid, or empty: the catalog.
+    ``name`` is the full name at that time, ``time`` server clock or the in-commit timestamp (ms; 0:
+    not known any more).
+    """
 
     id: str
     type: str
@@ -190,7 +193,8 @@ def _state_event(before: str, head: TableHead) -> str | None:
 def catalog_changes(
     key: str, mark: EventMark | None, name: str, head: CatalogHead | None, now: int, *, most: int = MOST
 ) -> Changes:
-    """Returns the events between ``mark`` and the catalog's row, of ``most`` HEADs at most; one for every HEAD.
+    """Returns the events between ``mark`` and the catalog's row, of ``most`` HEADs at most; one for
+    every HEAD.
 
     Args:
         key: of the mark.

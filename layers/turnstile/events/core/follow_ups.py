@@ -35,7 +35,8 @@ class ActionState(msgspec.Struct, frozen=True, omit_defaults=True):
         version: up to where it was asked for, and acknowledged that.
         pending: up to where it is being asked for; 0: it is not.
         done_ms: when it last acknowledged.
-        failures: how often it did not, in a row; ``reason`` why the last time, ``again_ms`` when it is asked again.
+        failures: how often it did not, in a row; ``reason`` why the last time, ``again_ms`` when it
+            is asked again.
     """
 
     version: int

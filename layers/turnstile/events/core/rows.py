@@ -3,8 +3,9 @@
     event-log     one for each catalog: where the log ends, and the chunk that is being filled
     event-mark    one for each table and catalog: up to where its changes have events
 
-An append is one transaction: the log's row and the marks of all that the events are about. So an event is in the log exactly
-if its mark says so, however often a change is delivered and however many append at once (I13).
+An append is one transaction: the log's row and the marks of all that the events are about. So an
+event is in the log exactly if its mark says so, however often a change is delivered and however
+many append at once (I13).
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, new_row
 
 CHUNK_BYTES: Final = 1_024
-"""A chunk of at least this size is full. The row is paid for with every append, twice because it is a transaction, so it is small;
-readers get a hundred full chunks by one request, each of some events."""
+"""A chunk of at least this size is full. The row is paid for with every append, twice because it is
+a transaction, so it is small; readers get a hundred full chunks by one request, each of some
+events.
+"""
 
 APPEND_BYTES: Final = 64 * 1024
-"""Packed events that one append adds at most, so that row and chunk stay far under the limits of a row."""
+"""Packed events that one append adds at most, so that row and chunk stay far under the limits of a
+row."""
 
 
 class EventLog(StoredRow, frozen=True):
@@ -30,7 +34,8 @@ class EventLog(StoredRow, frozen=True):
         log: id of this log; cursors of another one lead nowhere.
         end: how many events were appended so far.
         chunk: number of the chunk that is being filled.
-        tail: its events, packed. A full chunk is not appended to: it is an obj before the next one begins.
+        tail: its events, packed. A full chunk is not appended to: it is an obj before the next one
+            begins.
         changed_at: server clock of the last append (ms).
     """
 

@@ -23,7 +23,8 @@ RUNNING: Final = "running"
 IDLE: Final = "idle"
 
 ATTEMPTS_MAX: Final = 50
-"""Attempts that get events at once, the newest: more of them between two looks were begun and ended within moments."""
+"""Attempts that get events at once, the newest: more of them between two looks were begun and ended
+within moments."""
 
 
 def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -> Changes:

@@ -111,7 +111,8 @@ def asking(request: bytes) -> Generator[Step, bytes, AskedResponse]:
 
 
 def answering() -> Generator[Step, bytes, None]:
-    """The owner's side of one request. Raises OSError, DecodeError: the connection is of no use any more."""
+    """The owner's side of one request. Raises OSError, DecodeError: the connection is of no use any
+    more."""
     request = _request((yield Receive(IDLE_S, framed=True)))
     yield Send(TAKEN, ANSWER_S)
     _require((yield Receive(ANSWER_S)), BEGIN)

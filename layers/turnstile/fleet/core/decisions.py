@@ -46,11 +46,13 @@ RUN_MOST: Final = 90
 """How many neighbours are given to one member at a time at most."""
 
 RUNS_EACH: Final = 8
-"""How many times as many granules are so given to each at least, where there are as many: so loads are as even as without."""
+"""How many times as many granules are so given to each at least, where there are as many: so loads
+are as even as without."""
 
 
 def granule_of(role: str, subject: str, granules: int) -> str:
-    """Returns the granule of a role that ``subject`` (a table's id, a catalog's name) is in: a range of hashes."""
+    """Returns the granule of a role that ``subject`` (a table's id, a catalog's name) is in: a
+    range of hashes."""
     return granule_name(role, hash_of(subject, granules))
 
 
@@ -112,8 +114,10 @@ def looked(
 
 
 def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[str]:
-    """Returns the members that ``me`` looks at on every beat: the ``WATCHED`` that follow it in the ring of ids, and as many more as
-    of these are ``silent``. So every member has observers, however many there are, and each costs them little."""
+    """Returns the members that ``me`` looks at on every beat: the ``WATCHED`` that follow it in the
+    ring of ids, and as many more as of these are ``silent``. So every member has observers, however
+    many there are, and each costs them little.
+    """
     ring = sorted(members)
     following = [id for id in ring if id > me] + [id for id in ring if id < me]
     chosen, well = list[str](), 0
@@ -134,8 +138,10 @@ def unseen(me: str, members: Collection[str], sights: Mapping[str, Sight]) -> li
 
 
 def is_whole_look(me: str, beats: int, others: int) -> bool:
-    """Returns whether ``me`` looks at all ``others`` in the beat after so many. In a large fleet each does so more rarely, and not all in the same beat, so that a
-    beat costs the same in fleets of any size."""
+    """Returns whether ``me`` looks at all ``others`` in the beat after so many. In a large fleet
+    each does so more rarely, and not all in the same beat, so that a beat costs the same in fleets
+    of any size.
+    """
     every = max(WHOLE_LOOK_BEATS, others // LOOKED_AT)
     shift = hash_of(me, every) if every > WHOLE_LOOK_BEATS else 0
     return (beats + shift) % every == every - 1

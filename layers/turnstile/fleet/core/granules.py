@@ -57,7 +57,8 @@ class Granules:
         self._begun = False
 
     def get(self, name: str) -> GranuleRow | None:
-        """Returns a granule as it was read last; None for one that was never read, or is being given away."""
+        """Returns a granule as it was read last; None for one that was never read, or is being
+        given away."""
         return self._rows.get(name)
 
     def all(self) -> list[GranuleRow]:

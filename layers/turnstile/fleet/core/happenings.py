@@ -21,7 +21,8 @@ JOINED: Final = "turnstile.fleet.joined"
 LEFT: Final = "turnstile.fleet.left"
 REMOVED: Final = "turnstile.fleet.removed"
 REFUSED: Final = "turnstile.fleet.refused"
-"""A member that was frozen found that it had been removed. It is the only one that no transaction says."""
+"""A member that was frozen found that it had been removed. It is the only one that no transaction
+says."""
 
 CLAIMED: Final = "turnstile.fleet.claimed"
 HANDED_OVER: Final = "turnstile.fleet.handed-over"

@@ -20,26 +20,30 @@ CATALOGS: Final = "catalogs"
 """The role of owners that apply changes of catalogs, and commits of hot tables."""
 
 HOT_PER_S: Final = 16
-"""Commits of one table in one second and one process that make it hot: fewer do not meet often enough to be worth a hop."""
+"""Commits of one table in one second and one process that make it hot: fewer do not meet often
+enough to be worth a hop."""
 
 RATES_MOST: Final = 10_000
 """The number of tables for which commit rates are kept."""
 
 
 def table_subject(name: str) -> str:
-    """Returns the subject under which a table's owner is looked up, by its id or full name; that of a catalog is its name."""
+    """Returns the subject under which a table's owner is looked up, by its id or full name; that of
+    a catalog is its name."""
     return f"table/{name}"
 
 
 class Rates:
-    """How often each subject was asked for in this second and in the one before it, by one process. For one thread."""
+    """How often each subject was asked for in this second and in the one before it, by one process.
+    For one thread."""
 
     def __init__(self, hot_per_s: int = HOT_PER_S, most: int = RATES_MOST) -> None:
         self._hot_per_s, self._most = hot_per_s, most
         self._counts: dict[str, tuple[int, int, int]] = {}
 
     def note(self, subject: str, now_ms: int) -> bool:
-        """Counts a request; returns whether the subject is hot. ``now_ms``: by a clock that never steps back."""
+        """Counts a request; returns whether the subject is hot. ``now_ms``: by a clock that never
+        steps back."""
         second = now_ms // 1000
         at, count, before = self._counts.pop(subject, (second, 0, 0))
         if at != second:
@@ -51,7 +55,8 @@ class Rates:
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a member can be asked. ``secret``: by which both sides know that they read the same row; of this process only."""
+    """Where a member can be asked. ``secret``: by which both sides know that they read the same
+    row; of this process only."""
 
     host: str
     port: int

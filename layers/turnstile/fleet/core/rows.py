@@ -271,7 +271,8 @@ def _given(granules: Sequence[GranuleRow], to: MemberRow | None, now: int) -> tu
 
 
 def _less(source: MemberRow, count: int) -> tuple[Action, ...]:
-    """``moves`` is set and not summed, since rows of an older release have none; the entry of that number, which has to be new, is its guard."""
+    """``moves`` is set and not summed, since rows of an older release have none; the entry of that
+    number, which has to be new, is its guard."""
     counted = SetSum(("changes",), ("changes",), 1), Set(("moves",), source.moves + 1)
     return SetSum(("owned",), ("owned",), -count), *counted
 

@@ -32,11 +32,15 @@ the tables."""
 class DroppedTableScanner(Scanner):
     """Kind ``dropped``.
 
-    - Collects: all files of dropped tables, then the owner of the location. The HEAD stays as a tombstone, for a month
-      (``tombstones``). Imported tables are left out unless their ids were given: their files were there before the catalog.
+    - Collects: all files of dropped tables, then the owner of the location. The HEAD stays as a
+      tombstone, for a month
+      (``tombstones``). Imported tables are left out unless their ids were given: their files were
+      there before the catalog.
     - Unreachable since: the drop.
-    - Announced by: the HEAD, in one transaction with the location's owner row, which must name this table and no clone
-      or reader that needs the files. Named snapshots that show it are looked for before: none can come that does.
+    - Announced by: the HEAD, in one transaction with the location's owner row, which must name this
+      table and no clone
+      or reader that needs the files. Named snapshots that show it are looked for before: none can
+      come that does.
     - A crash leaves: the announced HEAD, which the next run takes up without waiting.
     """
 
@@ -111,9 +115,11 @@ class DroppedTableScanner(Scanner):
 class DroppedCatalogScanner(Scanner):
     """Kind ``catalogs``.
 
-    - Collects: commits, entities and segments of dropped catalogs, and lost parts, then the row (kind ``gone``) that
+    - Collects: commits, entities and segments of dropped catalogs, and lost parts, then the row
+      (kind ``gone``) that
       says that they are there.
-    - Unreachable since: the drop, which wrote that row. If there is a catalog of the name again it has the partition,
+    - Unreachable since: the drop, which wrote that row. If there is a catalog of the name again it
+      has the partition,
       and kind ``history`` decides; only the row goes.
     - Announced by: nothing; the name leads nowhere.
     - A crash leaves: the row, and fewer objs.
@@ -158,9 +164,12 @@ class DeletedRefScanner(Scanner):
     """Kind ``refs``.
 
     - Collects: tombstones of deleted references.
-    - Unreachable since: the deletion. Until the grace is over a tombstone answers repetitions of requests (I3).
-      Afterwards a late swap or delete is answered that there is no such reference, and the name can be created anew. No
-      token of before is valid then (``coordination/core/named_ref.py``): that does not depend on the grace period.
+    - Unreachable since: the deletion. Until the grace is over a tombstone answers repetitions of
+      requests (I3).
+      Afterwards a late swap or delete is answered that there is no such reference, and the name can
+      be created anew. No
+      token of before is valid then (``coordination/core/named_ref.py``): that does not depend on
+      the grace period.
     - Announced by: nothing; one conditional write removes the row.
     - A crash leaves: the row or none.
     """

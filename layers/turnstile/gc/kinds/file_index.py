@@ -17,11 +17,15 @@ from turnstile.store.ports import Obj
 class FileIndexScanner(Scanner):
     """Kind ``file-index``.
 
-    - Collects: roots that the newest one does not keep for questions about the past, all roots of a table that is gone; leaves that no root
-      names: of roots that went, and of workers that died. Leaves of a table that is gone go with its files.
-    - Unreachable since: a root since the next one was written; a leaf since it was written, as nothing more exact is known. A worker has fewer
+    - Collects: roots that the newest one does not keep for questions about the past, all roots of a
+      table that is gone; leaves that no root
+      names: of roots that went, and of workers that died. Leaves of a table that is gone go with
+          its files.
+    - Unreachable since: a root since the next one was written; a leaf since it was written, as
+      nothing more exact is known. A worker has fewer
       minutes from a leaf to its root than the grace has hours.
-    - Announced by: nothing. A planner that meets a missing leaf reads the log: an index decides nothing (I16).
+    - Announced by: nothing. A planner that meets a missing leaf reads the log: an index decides
+      nothing (I16).
     - A crash leaves: fewer roots; their leaves are found by the next run.
     """
 
@@ -50,7 +54,8 @@ class FileIndexScanner(Scanner):
         return [(obj, unpack_root(obj.payload)) for obj in objs]
 
     def _leaves(self, head: TableHead, roots: list[tuple[Obj, Root | None]], now: int) -> Iterator[Item | None]:
-        """Leaves that no root names. A root of a format that is not known here may name any: then none goes."""
+        """Leaves that no root names. A root of a format that is not known here may name any: then
+        none goes."""
         if any(root is None for _, root in roots):
             return
         names = {name for _, root in roots if root is not None for name in root.names}
@@ -94,7 +99,8 @@ def _kept(roots: list[tuple[Obj, Root | None]]) -> set[str]:
 
 
 def _ended(roots: list[tuple[Obj, Root | None]], gone_ms: int | None) -> dict[str, int]:
-    """By root when the next one was written, in ms; of a table that is gone, when it was written itself."""
+    """By root when the next one was written, in ms; of a table that is gone, when it was written
+    itself."""
     times = [obj.created_us // 1000 for obj, _ in roots]
     following = times if gone_ms is not None else [*times[1:], *times[-1:]]
     return {obj.id: max(own, after) for (obj, _), own, after in zip(roots, times, following, strict=True)}

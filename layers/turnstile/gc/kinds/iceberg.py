@@ -107,8 +107,8 @@ class _CatalogScan(IcebergScan):
 
     @property
     def _named(self) -> BloomFilter:
-        """The files that kept HEADs name, beside the present one. (No ``cached_property``: that of Python 3.11 makes all
-        scans of the process wait for the one that reads.)"""
+        """The files that kept HEADs name, beside the present one. (No ``cached_property``: that of
+        Python 3.11 makes all scans of the process wait for the one that reads.)"""
         if self.kept_files is None:
             named = BloomFilter(_BITS, self.now)
             for tree in (self.kept.edge, *self.kept.others()):

@@ -1,4 +1,5 @@
-"""Data, delete and statistics files, manifests and manifest lists of Iceberg tables that no metadata file names."""
+"""Data, delete and statistics files, manifests and manifest lists of Iceberg tables that no
+metadata file names."""
 
 from __future__ import annotations
 
@@ -121,7 +122,8 @@ class _CatalogScan(IcebergScan):
         return file.path.endswith(_KNOWN) and not hidden
 
     def _reached(self, table: IcebergTable, clones: frozenset[str]) -> _Reached:
-        """Everything that metadata files of the table and of its clones name. Raises NotKnown or TurnstileError."""
+        """Everything that metadata files of the table and of its clones name. Raises NotKnown or
+        TurnstileError."""
         clones_here = self._clones.get(table.location, {})
         if missing := clones - clones_here.keys():
             raise NotKnown(f"clone {min(missing)} of {table.location} is not in the catalog")
@@ -161,8 +163,8 @@ class _CatalogScan(IcebergScan):
 
     @property
     def _clones(self) -> dict[str, dict[str, IcebergTable]]:
-        """By location, the clones by uuid that need files there, of the present and of every kept tree; one of several HEADs
-        comes as the present has it."""
+        """By location, the clones by uuid that need files there, of the present and of every kept
+        tree; one of several HEADs comes as the present has it."""
         if self.kept_clones is None:
             clones: dict[str, dict[str, IcebergTable]] = {}
             trees = chain((self.kept.current, self.kept.edge), self.kept.others())

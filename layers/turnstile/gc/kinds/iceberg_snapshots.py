@@ -22,11 +22,16 @@ from turnstile.store.core.writes import Row
 class IcebergSnapshotScanner(Scanner):
     """Kind ``iceberg-snapshots``.
 
-    - Collects: snapshots, branches, tags, and schemas without a snapshot, of managed tables with ``turnstile.maintenance.expire-snapshots=true`` that have
-      expired by Iceberg's own rules (``iceberg/core/expiry.py``). An item is a snapshot; it has no bytes: its files are
-      for kind ``iceberg-files``, after the metadata files of the catalog's past that name them are gone.
-    - Unreachable since: they were made. How long they stay, the table's properties and references say.
-    - Announced by: the swap of the HEAD, a change like every other (I9). It is decided from the metadata that it replaces.
+    - Collects: snapshots, branches, tags, and schemas without a snapshot, of managed tables with
+      ``turnstile.maintenance.expire-snapshots=true`` that have
+      expired by Iceberg's own rules (``iceberg/core/expiry.py``). An item is a snapshot; it has no
+      bytes: its files are
+      for kind ``iceberg-files``, after the metadata files of the catalog's past that name them are
+      gone.
+    - Unreachable since: they were made. How long they stay, the table's properties and references
+      say.
+    - Announced by: the swap of the HEAD, a change like every other (I9). It is decided from the
+      metadata that it replaces.
     - A crash leaves: a metadata file that nothing names.
     """
 

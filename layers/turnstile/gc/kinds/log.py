@@ -40,8 +40,8 @@ from turnstile.store.ports import LogStorage, Stat
 BATCH: Final = 200
 """Files between two looks at the HEAD."""
 REMOVAL_MS: Final = 10 * 60_000
-"""For how long after a look at the HEAD files are removed: a process that was frozen looks again. A dropped table's folder is another
-table's later than that."""
+"""For how long after a look at the HEAD files are removed: a process that was frozen looks again. A
+dropped table's folder is another table's later than that."""
 
 
 class ExpiredLogScanner(Scanner):
@@ -118,8 +118,8 @@ class ExpiredLogScanner(Scanner):
     def _boundary(
         self, head: TableHead, storage: LogStorage, files: LogFiles, protected: int
     ) -> tuple[int, bool, list[Problem]]:
-        """The oldest version that stays, 0 if all do; whether more could go but for the HEAD with which the catalog's history begins; and which
-        checkpoints could not be relied on."""
+        """The oldest version that stays, 0 if all do; whether more could go but for the HEAD with
+        which the catalog's history begins; and which checkpoints could not be relied on."""
         upto = min(head.floor, head.tail_from)
         pointer = storage.read(POINTER, POINTER_BYTES)
         pointed = pointed_version(pointer[0]) if pointer is not None else None
@@ -151,7 +151,8 @@ class ExpiredLogScanner(Scanner):
         return 0, held, problems
 
     def _follow(self, catalog: str, now: int) -> Iterator[Batch]:
-        """A change without content, if the catalog had none for as long as its history is kept. Once a run."""
+        """A change without content, if the catalog had none for as long as its history is kept.
+        Once a run."""
         commit = self._reader.current(catalog).commit
         age_ms = now - commit.at // 1000
         if catalog in self._followed or age_ms <= self._context.grace.history_ms + MARGIN_MS:
@@ -175,7 +176,8 @@ class ExpiredLogScanner(Scanner):
         self._delete(head, ids_in(items, head.table_id))
 
     def _delete(self, head: TableHead, paths: Iterable[str]) -> None:
-        """Removes files one after the other, in this order. Raises StateConflict if that takes too long."""
+        """Removes files one after the other, in this order. Raises StateConflict if that takes too
+        long."""
         storage, clock = self._world.storages.open(head.location), self._world.clock
         until_ms = clock.now_ms() + REMOVAL_MS
         for path in paths:

@@ -21,8 +21,10 @@ class InlineObjScanner(Scanner):
     """Kind ``objs``.
 
     - Collects: inline content in objs: of published commits, and of proposals that were refused.
-    - Unreachable since: the commit left the tail, or the obj was written if that was later. Objs are listed before the
-      HEAD is read, because an obj is written before the row refers to it; one that is written and not yet referred to
+    - Unreachable since: the commit left the tail, or the obj was written if that was later. Objs
+      are listed before the
+      HEAD is read, because an obj is written before the row refers to it; one that is written and
+      not yet referred to
       is younger than the grace period (``keys.inline_obj``).
     - Announced by: nothing; the HEAD is read again.
     - A crash leaves: fewer objs.
@@ -49,7 +51,8 @@ class InlineObjScanner(Scanner):
         yield from batches(items, partial(self._remove, row["key"], catalog))
 
     def _kept(self, key: str) -> tuple[set[str], set[str]]:
-        """Objs that the HEAD refers to, and transactions it still carries; nothing once the table was purged."""
+        """Objs that the HEAD refers to, and transactions it still carries; nothing once the table
+        was purged."""
         row = self._world.refs.read(key)
         if row is None:
             raise NotNow("the HEAD is gone")
@@ -75,10 +78,13 @@ def _transaction(obj: Obj) -> str:
 class OldMetadataScanner(Scanner):
     """Kind ``metadata``.
 
-    - Collects: table metadata of versions before the present metadata's. A writer may put metadata of the present or of
-      a later version that lies there already, and refer to it a moment later; to metadata of an earlier version no
+    - Collects: table metadata of versions before the present metadata's. A writer may put metadata
+      of the present or of
+      a later version that lies there already, and refer to it a moment later; to metadata of an
+      earlier version no
       write can refer successfully (I2).
-    - Unreachable since: the version of the present metadata was ratified: at the latest when it was published.
+    - Unreachable since: the version of the present metadata was ratified: at the latest when it was
+      published.
     - Announced by: nothing; the HEAD is read again.
     - A crash leaves: fewer objs.
     """
@@ -105,8 +111,8 @@ class OldMetadataScanner(Scanner):
         yield from batches(items, partial(self._remove, head))
 
     def _published(self, head: TableHead) -> int | None:
-        """The time (ms) of the log file of the present metadata's version, or of the next one that is still there. None
-        if it is not published yet, or its log is gone."""
+        """The time (ms) of the log file of the present metadata's version, or of the next one that
+        is still there. None if it is not published yet, or its log is gone."""
         if head.floor < _version(head.metadata):
             return None
         storage, path = self._world.storages.open(head.location), published_path(_version(head.metadata))

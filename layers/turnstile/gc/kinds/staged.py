@@ -1,4 +1,5 @@
-"""Files of commits and of creates that came to nothing, and of commits that were published (design 2.6)."""
+"""Files of commits and of creates that came to nothing, and of commits that were published (design
+2.6)."""
 
 from __future__ import annotations
 

@@ -22,20 +22,26 @@ from turnstile.store.ports import Obj, SomeRejected
 
 
 def is_over(head: TableHead) -> bool:
-    """Whether nothing but the HEAD is left of a table: its files were removed, are another's, or were never its own. The files of an
-    imported table that was dropped are there, and an import brings it back."""
+    """Whether nothing but the HEAD is left of a table: its files were removed, are another's, or
+    were never its own. The files of an imported table that was dropped are there, and an import
+    brings it back.
+    """
     return head.state == DROPPED and (head.reason in (PURGED, EXPORTED) or bool(head.source))
 
 
 class TombstoneCollector:
     """The part of kind ``dropped`` that ends a table.
 
-    - Collects: the HEAD of a table that was purged or exported, or was a clone and was dropped; the objs that bear its uuid, its
+    - Collects: the HEAD of a table that was purged or exported, or was a clone and was dropped; the
+      objs that bear its uuid, its
       tasks, and its marks in the log of events.
-    - Unreachable since: the drop. ``Grace.tombstone_ms`` later no identity of its commits is remembered (I3), no HEAD of the kept
-      history names it, and no lease, token, credential or write of that time is valid. Its uuid was random, or consumed with
+    - Unreachable since: the drop. ``Grace.tombstone_ms`` later no identity of its commits is
+      remembered (I3), no HEAD of the kept
+      history names it, and no lease, token, credential or write of that time is valid. Its uuid was
+      random, or consumed with
       a staging row: none is used again. A clone that a named snapshot shows stays.
-    - Announced by: nothing; one transaction removes the HEAD, as it was read, and its marks. Until the log of events has the
+    - Announced by: nothing; one transaction removes the HEAD, as it was read, and its marks. Until
+      the log of events has the
       drop, the HEAD stays (I13).
     - A crash leaves: the HEAD, and fewer objs.
     """

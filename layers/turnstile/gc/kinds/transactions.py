@@ -81,7 +81,8 @@ class TransactionScanner(Scanner):
         self._context.delete_files(storage, [staged_path(name)])
 
     def _storage(self, table_id: str, name: str) -> LogStorage | None:
-        """Where a freed file is; None unless its version is still to come, in which nothing can have been ratified."""
+        """Where a freed file is; None unless its version is still to come, in which nothing can
+        have been ratified."""
         row = self._world.refs.read(self._world.space.table(table_id))
         head, version = (TableHead.from_row(row) if row is not None else None), version_of(StagedFile(name, 0, 0))
         if head is None or version is None or head.state in OTHERS_FILES or version <= head.latest:

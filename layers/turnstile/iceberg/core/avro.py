@@ -1,7 +1,9 @@
-"""Avro object container files, as far as manifest lists and manifests need them: read whole or by block, written whole.
+"""Avro object container files, as far as manifest lists and manifests need them: read whole or by
+block, written whole.
 
-Records are keyed by the ``field-id`` in Iceberg's Avro schemas: names of fields have changed over time, ids have not.
-Files come from clients, so no length and no count in them is trusted; ``fastavro`` limits neither.
+Records are keyed by the ``field-id`` in Iceberg's Avro schemas: names of fields have changed over
+time, ids have not. Files come from clients, so no length and no count in them is trusted;
+``fastavro`` limits neither.
 
 Source: Avro specification 1.11, "Object Container Files" and "Binary Encoding".
 """
@@ -25,13 +27,15 @@ MAX_CONTENT: Final = 32 * 1024 * 1024
 """Bytes of a file after decompression."""
 
 MAX_VALUES: Final = 1_000_000
-"""Values of a file, with records and their members; null and a record without fields take no byte at all."""
+"""Values of a file, with records and their members; null and a record without fields take no byte
+at all."""
 
 MAX_STREAMED: Final = 1024 * 1024 * 1024
 """Bytes of a file after decompression that is read by ``select``."""
 
 _VALUES_PER_BYTE: Final = 16
-"""Values that ``select`` takes from a block for each of its bytes: more than the schemas of manifests can make."""
+"""Values that ``select`` takes from a block for each of its bytes: more than the schemas of
+manifests can make."""
 
 Record = dict[int, Any]
 
@@ -48,14 +52,17 @@ class Unreadable(InvalidRequest):
 
 
 def read(raw: bytes) -> list[Record]:
-    """Returns the records of a file; raises Unreadable if it is damaged, of an unknown codec, or too large."""
+    """Returns the records of a file; raises Unreadable if it is damaged, of an unknown codec, or
+    too large."""
     with _judged():
         return [record for records in _blocks(raw, MAX_CONTENT, MAX_VALUES, _value) for record in records]
 
 
 def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
-    """Yields the records of a file with their members ``wanted`` only, also within records that are wanted; holds one block of
-    it in memory. Raises Unreadable as ``read``, perhaps after some records."""
+    """Yields the records of a file with their members ``wanted`` only, also within records that are
+    wanted; holds one block of it in memory. Raises Unreadable as ``read``, perhaps after some
+    records.
+    """
     select_some = partial(_selected, wanted=wanted)
     with _judged():
         for records in _blocks(raw, MAX_STREAMED, None, select_some):
@@ -63,7 +70,8 @@ def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
 
 
 def header(raw: bytes) -> dict[str, bytes]:
-    """Returns the metadata of a file, its schema among them (``avro.schema``). Raises Unreadable as ``read``."""
+    """Returns the metadata of a file, its schema among them (``avro.schema``). Raises Unreadable as
+    ``read``."""
     with _judged():
         source = _Source(raw)
         if source.take(4) != MAGIC:
@@ -72,8 +80,10 @@ def header(raw: bytes) -> dict[str, bytes]:
 
 
 def with_content(raw: bytes, wanted: Container[int], member: int) -> Iterator[tuple[Record, Encoded]]:
-    """Yields the records of a file as ``select`` does, each with the bytes of its ``member``, which ``write`` takes where the schema is
-    the same. Raises Unreadable as ``read``, perhaps after some records."""
+    """Yields the records of a file as ``select`` does, each with the bytes of its ``member``, which
+    ``write`` takes where the schema is the same. Raises Unreadable as ``read``, perhaps after some
+    records.
+    """
     decode = partial(_selected_with_content, wanted=wanted, member=member)
     with _judged():
         for records in _blocks(raw, MAX_STREAMED, None, decode):
@@ -94,7 +104,8 @@ def _judged() -> Iterator[None]:
 def _blocks(
     raw: bytes, most_bytes: int, most_values: int | None, decode: Callable[[_Source, Any], Any]
 ) -> Iterator[Iterator[Any]]:
-    """Yields the records of each block, to be taken before the next. ``most_values`` None: as many as the bytes may make."""
+    """Yields the records of each block, to be taken before the next. ``most_values`` None: as many
+    as the bytes may make."""
     source = _Source(raw)
     if source.take(4) != MAGIC:
         raise Unreadable("no magic number")

@@ -50,7 +50,8 @@ _READ_BY_MANIFESTS: Final = "let the client plan: scan-planning-mode=client"
 
 
 class ContentFile(msgspec.Struct, frozen=True):
-    """A file that a manifest names. ``sequence`` is its data sequence number, ``first_row_id`` that of its first row, inherited or its own."""
+    """A file that a manifest names. ``sequence`` is its data sequence number, ``first_row_id`` that
+    of its first row, inherited or its own."""
 
     record: dict[int, Any]
     spec_id: int
@@ -88,9 +89,11 @@ class ContentFile(msgspec.Struct, frozen=True):
 
 
 def files_of(manifest: Record, entries: Iterable[Record]) -> Iterator[ContentFile | None]:
-    """Yields for each entry of a manifest its file, None for one that was removed. ``manifest`` is its record in the manifest list.
+    """Yields for each entry of a manifest its file, None for one that was removed. ``manifest`` is
+    its record in the manifest list.
 
-    Raises UnsupportedTable for an entry that is encrypted, or has no sequence number where it cannot inherit one.
+    Raises UnsupportedTable for an entry that is encrypted, or has no sequence number where it
+    cannot inherit one.
     """
     next_row_id = manifest.get(manifests.LIST_FIRST_ROW_ID)
     inherited, spec_id = manifest.get(manifests.SEQUENCE) or 0, manifest.get(manifests.SPEC_ID) or 0
@@ -129,8 +132,8 @@ class DeleteFiles:
         self._vectors: dict[str, ContentFile] = {}
 
     def add(self, file: ContentFile) -> None:
-        """Adds a delete file. Raises TooLarge for more than ``MAX_DELETES``, and UnsupportedTable for a deletion vector that does not say
-        which file it is of, or a second one of a file."""
+        """Adds a delete file. Raises TooLarge for more than ``MAX_DELETES``, and UnsupportedTable
+        for a deletion vector that does not say which file it is of, or a second one of a file."""
         self._count += 1
         if self._count > MAX_DELETES:
             problem = f"the snapshot has more than {MAX_DELETES} delete files"
@@ -174,7 +177,8 @@ class FileTasks:
         self._types = {part.id: part.type for schema in schemas for part in parts(schema)}
 
     def tasks(self, files: Sequence[ContentFile], deletes: DeleteFiles) -> ScanTasks:
-        """Returns the tasks of these data files. Raises UnsupportedTable, naming the file, for one that JSON cannot describe."""
+        """Returns the tasks of these data files. Raises UnsupportedTable, naming the file, for one
+        that JSON cannot describe."""
         tasks: list[dict[str, Any]] = []
         positions: dict[int, int] = {}
         named: list[dict[str, Any]] = []
@@ -244,7 +248,8 @@ class FileTasks:
 
 
 def json_value(type: str, value: Any) -> Any:
-    """Returns a value that Avro has as the specification's JSON has it. Raises ValueError, TypeError or ArithmeticError for none of the type."""
+    """Returns a value that Avro has as the specification's JSON has it. Raises ValueError,
+    TypeError or ArithmeticError for none of the type."""
     match type.partition("(")[0].partition("[")[0]:
         case "date":
             return (date(1970, 1, 1) + timedelta(days=value)).isoformat()

@@ -61,7 +61,8 @@ _DIGITS: Final = Context(prec=38)
 _SIZED_TEXT: Final = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)")
 _WIDENED: Final = frozenset({("integer", "long"), ("short", "integer"), ("byte", "short"), ("byte", "integer"),
                              ("short", "long"), ("byte", "long"), ("float", "double")})  # fmt: skip
-"""Changes of a type that Iceberg's readers know as well, beside decimals of more digits: "Schema Evolution"."""
+"""Changes of a type that Iceberg's readers know as well, beside decimals of more digits: "Schema
+Evolution"."""
 _NO_VALUE: Final = "no value that Iceberg's JSON can carry"
 
 
@@ -95,7 +96,8 @@ class PartitionColumn(msgspec.Struct, frozen=True):
 
 
 def check_features(protocol: Mapping[str, Any]) -> None:
-    """Raises UnsupportedTable for a table feature with which data files would be read wrongly, naming it."""
+    """Raises UnsupportedTable for a table feature with which data files would be read wrongly,
+    naming it."""
     named = set(protocol.get("readerFeatures") or ())
     unknown = sorted(named - SERVED_FEATURES)
     if unknown:
@@ -108,7 +110,8 @@ def snapshot_id(version: int) -> int:
 
 
 def version_of(snapshot: int) -> int:
-    """Returns the version that a snapshot's id is of; -1 for the id 0, which stands for the current one."""
+    """Returns the version that a snapshot's id is of; -1 for the id 0, which stands for the current
+    one."""
     return snapshot - 1
 
 
@@ -202,14 +205,16 @@ def check_same_columns(past: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 def partition_columns(metadata: Mapping[str, Any]) -> list[PartitionColumn]:
-    """Returns the columns that files are partitioned by, in the order of the spec. Raises UnsupportedTable."""
+    """Returns the columns that files are partitioned by, in the order of the spec. Raises
+    UnsupportedTable."""
     columns = _Columns(metadata)
     columns.schema()
     return columns.partitions()
 
 
 def schema_of_fields(fields: str) -> Schema:
-    """Returns the schema of columns in Delta's JSON, with ids in their order. Raises UnsupportedTable for one that has no counterpart."""
+    """Returns the schema of columns in Delta's JSON, with ids in their order. Raises
+    UnsupportedTable for one that has no counterpart."""
     return _Columns({"schemaString": fields}).schema()
 
 
@@ -306,7 +311,8 @@ class _Columns:
         return self.last_id
 
     def _type(self, kind: Any, name: str, nested: Mapping[str, Any], path: str) -> Type:
-        """The type of a column; ``nested`` the ids of elements, keys and values in it, by their ``path`` in the file."""
+        """The type of a column; ``nested`` the ids of elements, keys and values in it, by their
+        ``path`` in the file."""
         if isinstance(kind, str):
             return _primitive(kind, name)
         match kind["type"]:
@@ -355,8 +361,10 @@ def _check_widened(changes: Any, name: str) -> None:
 
 
 def partition_value(text: str | None, column: PartitionColumn) -> Any:
-    """Returns a partition value as Iceberg's JSON has values of the column's type; None for null, which Spark also writes as an empty
-    text. Raises UnsupportedTable for one that is none of the type, or that leaves open which moment it is."""
+    """Returns a partition value as Iceberg's JSON has values of the column's type; None for null,
+    which Spark also writes as an empty text. Raises UnsupportedTable for one that is none of the
+    type, or that leaves open which moment it is.
+    """
     if not text:
         return None
     try:

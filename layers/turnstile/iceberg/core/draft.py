@@ -1,6 +1,7 @@
 """Table metadata while the updates of one commit are applied, and the metadata of a new table.
 
-Follows Java's ``TableMetadata.Builder``, including the ids that it assigns: clients compute them as well, and compare.
+Follows Java's ``TableMetadata.Builder``, including the ids that it assigns: clients compute them as
+well, and compare.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _PREVIOUS_DEFAULT: Final = 100
 
 NEW_TABLE_DEFAULTS: Final = {"write.parquet.compression-codec": "zstd"}
-"""Properties of new tables that do not choose others. Java's library adds them when it creates the metadata."""
+"""Properties of new tables that do not choose others. Java's library adds them when it creates the
+metadata."""
 
 FORMAT_VERSION: Final = "format-version"
 """The property that chooses the format; it is not stored with the others."""
@@ -113,8 +115,10 @@ class Draft:
         )
 
     def done(self, previous_file: str = "") -> TableMetadata:
-        """Returns the finished metadata, with ``previous_file`` (of ``base``) in its log; ``base`` itself when nothing was
-        changed. Raises InvalidRequest if a part is missing, or not every reader can read it."""
+        """Returns the finished metadata, with ``previous_file`` (of ``base``) in its log; ``base``
+        itself when nothing was changed. Raises InvalidRequest if a part is missing, or not every
+        reader can read it.
+        """
         if self.base is not None and self._finished(self.base.last_updated_ms, self.base.metadata_log) == self.base:
             return self.base
         self._check()
@@ -232,8 +236,10 @@ def new_table(
     properties: dict[str, str],
     now_ms: int,
 ) -> TableMetadata:
-    """Returns the metadata of a new table, with new ids of fields: from 1 for columns, from 1000 for partition fields. Raises
-    InvalidRequest if the schema is not valid, or cannot be partitioned or sorted so."""
+    """Returns the metadata of a new table, with new ids of fields: from 1 for columns, from 1000
+    for partition fields. Raises InvalidRequest if the schema is not valid, or cannot be partitioned
+    or sorted so.
+    """
     version = _version(properties)
     check(schema, version)
     columns, fresh = renumbered(schema, 0)
@@ -280,7 +286,8 @@ def _version(properties: dict[str, str]) -> int:
 
 
 def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
-    """Raises InvalidRequest if ids or counters are no ``int`` or ``long``: a client may have used the highest number."""
+    """Raises InvalidRequest if ids or counters are no ``int`` or ``long``: a client may have used
+    the highest number."""
     if max(ints) > INT_MAX or max(longs) > LONG_MAX:
         raise InvalidRequest(
             "the next id or sequence number would be too large for Iceberg",

@@ -49,7 +49,8 @@ DEFAULT_AGE_MS: Final = 5 * 24 * 3_600_000
 DEFAULT_SNAPSHOTS: Final = 1
 
 SPARE_SCHEMAS: Final = 10
-"""Schemas without a snapshot that stay: a writer may have loaded the table with one of the newest, and commit by it."""
+"""Schemas without a snapshot that stay: a writer may have loaded the table with one of the newest,
+and commit by it."""
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -106,7 +107,8 @@ def may_be_collected(age_ms: int, unnamed_ms: int) -> bool:
 
 
 def _asks(properties: Mapping[str, str], name: str) -> bool:
-    """As in Java, every other text than ``true`` means no; ``gc.enabled`` is true unless it says otherwise."""
+    """As in Java, every other text than ``true`` means no; ``gc.enabled`` is true unless it says
+    otherwise."""
     allowed = properties.get(GC_ENABLED, "true").lower() == "true"
     return allowed and properties.get(name, "false").lower() == "true"
 
@@ -130,7 +132,8 @@ def expired(metadata: TableMetadata, now_ms: int) -> Expired:
 
 
 def _unused_schemas(metadata: TableMetadata, kept: set[int]) -> tuple[int, ...]:
-    """Ids of schemas that nothing needs once only the snapshots ``kept`` are left. None where a snapshot does not say its schema."""
+    """Ids of schemas that nothing needs once only the snapshots ``kept`` are left. None where a
+    snapshot does not say its schema."""
     used = {one.schema_id for one in metadata.snapshots if one.snapshot_id in kept}
     if None in used:
         return ()
@@ -158,7 +161,8 @@ def _kept_of_branch(ref: SnapshotRef, snapshots: Mapping[int, Snapshot], retenti
 
 
 def _ancestors(id: int | None, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
-    """A snapshot and its ancestors, newest first. Metadata come from clients, so a circle of parents ends as well."""
+    """A snapshot and its ancestors, newest first. Metadata come from clients, so a circle of
+    parents ends as well."""
     visited = set[int]()
     while id is not None and id in snapshots and id not in visited:
         visited.add(id)
@@ -167,7 +171,8 @@ def _ancestors(id: int | None, snapshots: Mapping[int, Snapshot]) -> Iterator[Sn
 
 
 def number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
-    """The number that a table's property ``name`` is; raises InvalidRequest if it is no number from ``least`` on."""
+    """The number that a table's property ``name`` is; raises InvalidRequest if it is no number from
+    ``least`` on."""
     text = properties.get(name)
     if text is None:
         return default

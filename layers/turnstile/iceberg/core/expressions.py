@@ -179,7 +179,8 @@ _LEAVES: Final[dict[str, Callable[[TypedColumn, str, Any], Predicate]]] = {
 
 
 def _literal(value: Any) -> Any:
-    """A value, perhaps in an object of type ``literal``. Raises InvalidRequest for a list or another object."""
+    """A value, perhaps in an object of type ``literal``. Raises InvalidRequest for a list or
+    another object."""
     if isinstance(value, dict) and value.get("type") == "literal":
         value = value.get("value")
     if isinstance(value, dict | list):

@@ -69,8 +69,9 @@ class _Column(msgspec.Struct, frozen=True):
 class ScanColumns:
     """The columns that the filter of one scan may name, of ``schema``, one of the table's.
 
-    A name that another schema of the table gives to another column is left out, and excludes nothing: clients bind a filter to the
-    snapshot's schema or to the present one, and do not always say which.
+    A name that another schema of the table gives to another column is left out, and excludes
+    nothing: clients bind a filter to the snapshot's schema or to the present one, and do not always
+    say which.
     """
 
     def __init__(self, metadata: TableMetadata, schema: Schema) -> None:
@@ -91,7 +92,8 @@ class ScanColumns:
         self.table = TableColumns({"schemaString": msgspec.json.encode(shown).decode()})
 
     def ranges_of_file(self, file: Record, spec: PartitionSpec) -> Callable[[Column], Range]:
-        """The ranges of the columns in a data file, by its record in a manifest of partition spec ``spec``."""
+        """The ranges of the columns in a data file, by its record in a manifest of partition spec
+        ``spec``."""
         lower, upper = map_of(file, manifests.LOWER_BOUNDS), map_of(file, manifests.UPPER_BOUNDS)
         values, nulls = map_of(file, manifests.VALUE_COUNTS), map_of(file, manifests.NULL_COUNTS)
         nans = map_of(file, manifests.NAN_COUNTS)
@@ -140,8 +142,10 @@ def map_of(file: Record, member: int) -> dict[int, Any]:
 
 
 def single_value(type: str, raw: bytes) -> Any:
-    """Returns a value of a primitive type from its binary form, as Avro has it or longer: an integer that was widened since. None for
-    one of another form. Dates are days, times microseconds."""
+    """Returns a value of a primitive type from its binary form, as Avro has it or longer: an
+    integer that was widened since. None for one of another form. Dates are days, times
+    microseconds.
+    """
     base = type.partition("(")[0]
     match base:
         case "boolean" if len(raw) == 1:

@@ -102,8 +102,10 @@ class LiveFile(NamedTuple):
 
 
 def partition_fields(schema: Any, spec: PartitionSpec) -> tuple[Any, ...] | None:
-    """Returns the Avro types of the partition values in a manifest with the entries' ``schema``, in the order of ``spec``; None unless
-    such entries can be written again: with the members of format 2 and no other, and the partition of ``spec``."""
+    """Returns the Avro types of the partition values in a manifest with the entries' ``schema``, in
+    the order of ``spec``; None unless such entries can be written again: with the members of format
+    2 and no other, and the partition of ``spec``.
+    """
     try:
         members = {field["field-id"]: field["type"] for field in schema["fields"]}
         if set(members) != _ENTRY or members[manifests.STATUS] != "int":
@@ -128,8 +130,10 @@ def members_of(spec: PartitionSpec) -> frozenset[int]:
 
 
 def live_file(entry: avro.Record, content: avro.Encoded, manifest: avro.Record, spec: PartitionSpec) -> LiveFile | None:
-    """Returns the file of an entry of ``manifest`` (its record in the manifest list); None if the entry says that it was removed.
-    Raises InvalidRequest for an entry that the specification does not allow."""
+    """Returns the file of an entry of ``manifest`` (its record in the manifest list); None if the
+    entry says that it was removed. Raises InvalidRequest for an entry that the specification does
+    not allow.
+    """
     status, file = entry[manifests.STATUS], entry[manifests.DATA_FILE]
     if status == manifests.REMOVED:
         return None
@@ -145,7 +149,8 @@ def live_file(entry: avro.Record, content: avro.Encoded, manifest: avro.Record, 
 
 
 def in_order(files: Iterable[LiveFile], count: int) -> list[list[LiveFile]]:
-    """Returns the files in the order of their partitions, and within one as they came, in ``count`` parts of the same size."""
+    """Returns the files in the order of their partitions, and within one as they came, in ``count``
+    parts of the same size."""
     ordered = sorted(files, key=lambda file: [(value is not None, value) for value in file.partition])
     ends = [len(ordered) * part // count for part in range(count + 1)]
     return [ordered[start:end] for start, end in pairwise(ends) if end > start]
@@ -179,7 +184,8 @@ def manifest(
 def listed_manifest(
     files: Sequence[LiveFile], spec_id: int, types: Sequence[Any], *, path: str, size_bytes: int, snapshot_id: int
 ) -> avro.Record:
-    """Returns the record of a new manifest for the manifest list, without its sequence number, which the commit gives it."""
+    """Returns the record of a new manifest for the manifest list, without its sequence number,
+    which the commit gives it."""
     record: avro.Record = dict.fromkeys(manifests.REQUIRED, 0)
     return record | {
         manifests.PATH: path,

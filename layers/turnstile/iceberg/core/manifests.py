@@ -1,4 +1,5 @@
-"""Manifest lists of format version 2: the fields that are looked at, and the schema in which lists are written.
+"""Manifest lists of format version 2: the fields that are looked at, and the schema in which lists
+are written.
 
 Source: table specification, "Manifest Lists" and "Manifests".
 """
@@ -70,7 +71,8 @@ DELETED_PATH: Final = 2147483546
 """The column of position deletes that names the data file."""
 
 LIST_FIRST_ROW_ID: Final = 520
-"""Where row ids begin; a member of manifest lists, as ``PARTITIONS``, which has a summary of values for each partition field."""
+"""Where row ids begin; a member of manifest lists, as ``PARTITIONS``, which has a summary of values
+for each partition field."""
 
 CONTAINS_NULL: Final = 509
 LOWER_BOUND: Final = 510

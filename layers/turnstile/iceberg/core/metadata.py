@@ -56,7 +56,8 @@ _MAPS: Final = ("properties", "updates", "summary")
 
 
 class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
-    """Everything about a table but its data. Times in ms; ``next_row_id`` means something from version 3 on."""
+    """Everything about a table but its data. Times in ms; ``next_row_id`` means something from
+    version 3 on."""
 
     format_version: Int32
     table_uuid: str
@@ -130,7 +131,8 @@ def encode(metadata: TableMetadata) -> bytes:
 
 
 def parse(raw: bytes) -> TableMetadata:
-    """Returns the metadata in a file; raises InvalidRequest if it is none, of another version, or contradicts itself."""
+    """Returns the metadata in a file; raises InvalidRequest if it is none, of another version, or
+    contradicts itself."""
     try:
         members = msgspec.json.decode(raw, type=dict[str, Any])
         if b"null" in raw:
@@ -177,7 +179,8 @@ def _supply_snapshots(members: dict[str, Any]) -> None:
 
 
 def without_nulls(value: Any) -> Any:
-    """``value``, decoded JSON, without members that are null: clients of every language send null for a member left out."""
+    """``value``, decoded JSON, without members that are null: clients of every language send null
+    for a member left out."""
     if isinstance(value, dict):
         return {
             name: inner if name in _MAPS and isinstance(inner, dict) else without_nulls(inner)

@@ -36,7 +36,8 @@ _NOT_IDENTITY: Final = ("geometry", "geography")
 
 
 class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """A partition value; ``field_id`` -1 as long as none was assigned. Fields of several sources are of format 4."""
+    """A partition value; ``field_id`` -1 as long as none was assigned. Fields of several sources
+    are of format 4."""
 
     source_id: Int32
     name: str
@@ -76,8 +77,10 @@ def compatible(first: PartitionSpec, second: PartitionSpec) -> bool:
 def numbered(
     spec: PartitionSpec, spec_id: int, specs: tuple[PartitionSpec, ...], last_id: int, version: int
 ) -> PartitionSpec:
-    """Returns ``spec`` with an id for itself and for its fields: that of the same source and transform in an earlier spec,
-    or the next one after ``last_id``; in format 1 ids follow positions."""
+    """Returns ``spec`` with an id for itself and for its fields: that of the same source and
+    transform in an earlier spec, or the next one after ``last_id``; in format 1 ids follow
+    positions.
+    """
     before = {(f.source_id, f.transform): f.field_id for earlier in specs for f in earlier.fields}
     fields = []
     for position, field in enumerate(spec.fields):
@@ -107,8 +110,8 @@ def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
 
 
 def check_former_spec(spec: PartitionSpec, schema: Schema) -> None:
-    """Raises InvalidRequest unless a spec that writers do not use any more can be read with the current schema, which may
-    lack columns."""
+    """Raises InvalidRequest unless a spec that writers do not use any more can be read with the
+    current schema, which may lack columns."""
     by_id = {part.id: part for part in parts(schema)}
     for field in spec.fields:
         if field.transform != "void" and field.source_id in by_id:

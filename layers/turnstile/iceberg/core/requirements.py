@@ -71,7 +71,8 @@ TableRequirement = AssertCreate | AssertTableUuid | AssertRefSnapshotId | _LastI
 
 
 def creates(requirements: Sequence[TableRequirement]) -> bool:
-    """Whether a commit with these creates its table; raises InvalidRequest if others need the table to exist."""
+    """Whether a commit with these creates its table; raises InvalidRequest if others need the table
+    to exist."""
     kinds = {isinstance(requirement, AssertCreate) for requirement in requirements}
     if len(kinds) > 1:
         raise InvalidRequest("assert-create goes with no other requirement", field="requirements")

@@ -56,7 +56,8 @@ class TaskWriter:
         self._filters, self._expression = filters, expression
 
     def tasks(self, files: Sequence[PlannedFile]) -> ScanTasks:
-        """Returns the tasks of these files. Raises UnsupportedTable, naming the file, for one that Iceberg's JSON cannot describe."""
+        """Returns the tasks of these files. Raises UnsupportedTable, naming the file, for one that
+        Iceberg's JSON cannot describe."""
         tasks: list[dict[str, Any]] = []
         deletes: list[dict[str, Any]] = []
         for file in files:
@@ -110,13 +111,14 @@ class TaskWriter:
 
 
 def path_of(location: str, path: str) -> str:
-    """Returns the place of a file that a log names: below the table's location unless the path is absolute; without escapes, which
-    Iceberg's paths do not have (Delta protocol, "Add File")."""
+    """Returns the place of a file that a log names: below the table's location unless the path is
+    absolute; without escapes, which Iceberg's paths do not have (Delta protocol, "Add File")."""
     return _placed(location, unquote(path), absolute=is_absolute(path))
 
 
 def vector_path(location: str, vector: DeletionVector) -> str:
-    """Returns the file of a deletion vector (Delta protocol, "Derived Fields"). Raises UnsupportedTable for one inside the log."""
+    """Returns the file of a deletion vector (Delta protocol, "Derived Fields"). Raises
+    UnsupportedTable for one inside the log."""
     path = vector_file(vector)
     if path is None:
         raise _unserved("a deletion vector is in the log itself, where Iceberg's readers cannot find it", READ_BY_DELTA)

@@ -1,4 +1,5 @@
-"""Schemas: types, fields, their ids and default values (table specification, "Schemas and Data Types" and appendix D)."""
+"""Schemas: types, fields, their ids and default values (table specification, "Schemas and Data
+Types" and appendix D)."""
 
 from __future__ import annotations
 
@@ -63,8 +64,8 @@ class Schema(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, ta
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One node of a schema: with its full name; ``repeated`` inside a list or a map; ``certain`` if everything above it is
-    required, so that every row has it."""
+    """One node of a schema: with its full name; ``repeated`` inside a list or a map; ``certain`` if
+    everything above it is required, so that every row has it."""
 
     id: int
     name: str
@@ -101,7 +102,8 @@ _TIME_FORMATS: Final = {
 
 
 def parts(schema: Schema) -> Iterator[Part]:
-    """Yields every node of the schema, parents before children; raises InvalidRequest beyond ``MAX_DEPTH`` levels."""
+    """Yields every node of the schema, parents before children; raises InvalidRequest beyond
+    ``MAX_DEPTH`` levels."""
     yield from _members(schema.fields, None, depth=0)
 
 
@@ -224,8 +226,8 @@ def _renumbered(type: Type, next_id: Callable[[int], int]) -> Type:
 
 
 def fits(type: str, value: Any) -> bool:
-    """Whether ``value`` is a JSON value of this primitive type; none is if only null can be the default. Java's and
-    PyIceberg's readers refuse a whole table for another one."""
+    """Whether ``value`` is a JSON value of this primitive type; none is if only null can be the
+    default. Java's and PyIceberg's readers refuse a whole table for another one."""
     if type == "boolean":
         return isinstance(value, bool)
     if type in _HIGHEST:

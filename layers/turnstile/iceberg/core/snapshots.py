@@ -16,7 +16,8 @@ NONE: Final = -1
 
 
 class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """A state of the table; ``sequence_number`` 0 in format 1. Only format 1 knows ``manifests`` without a list."""
+    """A state of the table; ``sequence_number`` 0 in format 1. Only format 1 knows ``manifests``
+    without a list."""
 
     snapshot_id: Int64
     timestamp_ms: NonNegative64

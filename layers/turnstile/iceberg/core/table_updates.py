@@ -28,8 +28,10 @@ from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
 def applied(
     base: TableMetadata, updates: Sequence[u.TableUpdate], now_ms: int, previous_file: str = ""
 ) -> TableMetadata:
-    """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing. Raises InvalidRequest for
-    an update that cannot be applied, CommitFailed for one computed from an older state."""
+    """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
+    Raises InvalidRequest for an update that cannot be applied, CommitFailed for one computed from
+    an older state.
+    """
     draft = Draft.of(base, now_ms)
     for update in updates:
         _apply(update, draft)
@@ -37,7 +39,8 @@ def applied(
 
 
 def created(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
-    """Returns the metadata of a new table made of ``updates``, with ``uuid`` if they give none; raises InvalidRequest."""
+    """Returns the metadata of a new table made of ``updates``, with ``uuid`` if they give none;
+    raises InvalidRequest."""
     versions = [update.format_version for update in updates if isinstance(update, u.UpgradeFormatVersion)]
     draft = Draft(now_ms, uuid=uuid, format_version=versions[0] if versions else DEFAULT_FORMAT)
     for update in updates:

@@ -37,7 +37,8 @@ _TYPES: Final = {
 
 
 class UnityView(msgspec.Struct, frozen=True):
-    """A view as Unity's API has it; ``fields`` in Delta's JSON. ``definition`` None: it has none in a dialect that Unity's clients read."""
+    """A view as Unity's API has it; ``fields`` in Delta's JSON. ``definition`` None: it has none in
+    a dialect that Unity's clients read."""
 
     kind: str
     definition: str | None
@@ -48,7 +49,8 @@ class UnityView(msgspec.Struct, frozen=True):
 
 
 def new_version(view: UnityView, namespace: tuple[str, ...], now_ms: int) -> tuple[Schema, ViewVersion, dict[str, str]]:
-    """Returns schema, version and properties of a new view. Raises InvalidRequest for a column that Iceberg cannot have."""
+    """Returns schema, version and properties of a new view. Raises InvalidRequest for a column that
+    Iceberg cannot have."""
     fields = msgspec.json.encode({"type": "struct", "fields": view.fields}).decode()
     try:
         schema = schema_of_fields(fields)

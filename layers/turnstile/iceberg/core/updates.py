@@ -1,6 +1,8 @@
-"""The updates of a commit, one Struct for each action (REST specification, ``TableUpdate`` and ``ViewUpdate``).
+"""The updates of a commit, one Struct for each action (REST specification, ``TableUpdate`` and
+``ViewUpdate``).
 
-Other actions are refused, as the specification requires. The catalog chooses the ids of schemas, specs and orders.
+Other actions are refused, as the specification requires. The catalog chooses the ids of schemas,
+specs and orders.
 """
 
 from __future__ import annotations

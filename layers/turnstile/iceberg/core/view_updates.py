@@ -41,8 +41,10 @@ class _Draft:
 
 
 def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
-    """Returns ``base`` after ``updates``; ``base`` itself when they change nothing. Raises InvalidRequest for an update that
-    cannot be applied, or that removes a dialect without ``DROP_DIALECTS``."""
+    """Returns ``base`` after ``updates``; ``base`` itself when they change nothing. Raises
+    InvalidRequest for an update that cannot be applied, or that removes a dialect without
+    ``DROP_DIALECTS``.
+    """
     draft = _Draft(
         now_ms,
         base.view_uuid,

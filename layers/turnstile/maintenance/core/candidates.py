@@ -55,7 +55,8 @@ class Sums(msgspec.Struct):
 
 
 class Survey:
-    """Sums up the files of a table in bounded memory. ``target_bytes`` of a file; ``since_ms``: files with a later modification time are new."""
+    """Sums up the files of a table in bounded memory. ``target_bytes`` of a file; ``since_ms``:
+    files with a later modification time are new."""
 
     def __init__(self, target_bytes: int, since_ms: int) -> None:
         self.target_bytes, self.since_ms = target_bytes, since_ms
@@ -97,7 +98,8 @@ class Survey:
                 setattr(each, name, getattr(each, name) + getattr(sums, name))
 
     def _of(self, key: PartitionKey, files: int) -> Sums:
-        """The sums of a partition, to which so many files are added; of one with very long values they are forgotten."""
+        """The sums of a partition, to which so many files are added; of one with very long values
+        they are forgotten."""
         if sum(len(value or "") for value in key) > KEY_BYTES:
             self.left_out += files
             return Sums()
@@ -262,7 +264,8 @@ def held_up(policy: Policy, history: RunHistory, now_ms: int) -> str:
 
 
 def too_soon(policy: Policy, last: LastRun | None, version: int, new_bytes: int | None) -> str:
-    """Returns why a rewrite is too soon after the ``last`` one; empty if it is not. ``new_bytes`` None: not known yet."""
+    """Returns why a rewrite is too soon after the ``last`` one; empty if it is not. ``new_bytes``
+    None: not known yet."""
     commits = version + 1 if last is None else max(0, version - last.version)
     if commits >= policy.min_commits or (commits and (new_bytes is None or new_bytes >= policy.min_bytes)):
         return ""

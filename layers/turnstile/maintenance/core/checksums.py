@@ -13,8 +13,10 @@ import msgspec
 
 
 class Totals(msgspec.Struct):
-    """File actions of a state, added up: ``actions`` all of them, with tombstones; ``adds`` files of the table, ``size_bytes`` of
-    them; ``vectors`` deletion vectors, that delete ``deleted`` rows."""
+    """File actions of a state, added up: ``actions`` all of them, with tombstones; ``adds`` files
+    of the table, ``size_bytes`` of them; ``vectors`` deletion vectors, that delete ``deleted``
+    rows.
+    """
 
     actions: int = 0
     adds: int = 0

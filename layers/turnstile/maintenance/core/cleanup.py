@@ -25,14 +25,15 @@ PROTECTION: Final = "checkpointProtection"
 PROTECTED: Final = "delta.requireCheckpointProtectionBeforeVersion"
 
 ORPHAN_MS: Final = 7 * 24 * 3600 * 1000
-"""Age from which on a sidecar that no checkpoint names is of a writer that died: none works on a checkpoint for so long. Delta grants a
-day."""
+"""Age from which on a sidecar that no checkpoint names is of a writer that died: none works on a
+checkpoint for so long. Delta grants a day."""
 
 _RANKS: Final = {"checkpoint": 0, "checksum": 1, "compaction": 2, "commit": 3}
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """A file of a log: its ``path``, of which ``kind`` it is, and the ``last`` of the versions that it is about."""
+    """A file of a log: its ``path``, of which ``kind`` it is, and the ``last`` of the versions that
+    it is about."""
 
     path: str
     kind: str
@@ -47,8 +48,10 @@ def cleans(properties: Mapping[str, str]) -> bool:
 
 
 def protected_before(protocol: dict[str, Any], properties: Mapping[str, str]) -> int | None:
-    """The version that the boundary has to reach if anything is removed: with the feature ``checkpointProtection`` all history before
-    it goes together, or stays. 0 without the feature; None where the property cannot be read: nothing may be removed."""
+    """The version that the boundary has to reach if anything is removed: with the feature
+    ``checkpointProtection`` all history before it goes together, or stays. 0 without the feature;
+    None where the property cannot be read: nothing may be removed.
+    """
     if PROTECTION not in as_features(protocol)[1]:
         return 0
     text = properties.get(PROTECTED, "0").strip()
@@ -87,6 +90,6 @@ def expired(files: Iterable[LogFile], boundary: int) -> list[LogFile]:
 
 
 def orphans(sidecars: Mapping[str, int], named: Collection[str], now_ms: int) -> list[str]:
-    """Returns the names of sidecars that are not ``named`` by a checkpoint, and too old to be named yet. ``sidecars`` maps names to
-    modification times (ms)."""
+    """Returns the names of sidecars that are not ``named`` by a checkpoint, and too old to be named
+    yet. ``sidecars`` maps names to modification times (ms)."""
     return sorted(name for name, at_ms in sidecars.items() if name not in named and at_ms <= now_ms - ORPHAN_MS)

@@ -1,7 +1,9 @@
-"""Statistics and partition values in the types of their columns, as checkpoints have them beside text.
+"""Statistics and partition values in the types of their columns, as checkpoints have them beside
+text.
 
-Sources: Delta protocol, "Checkpoints" (``stats_parsed``, ``partitionValues_parsed``), "Per-file Statistics", "Partition Value
-Serialization", "Column Mapping" (physical names). Which columns have statistics: Delta's ``StatisticsCollection``.
+Sources: Delta protocol, "Checkpoints" (``stats_parsed``, ``partitionValues_parsed``), "Per-file
+Statistics", "Partition Value Serialization", "Column Mapping" (physical names). Which columns have
+statistics: Delta's ``StatisticsCollection``.
 """
 
 from __future__ import annotations
@@ -102,8 +104,8 @@ def _physical(column: dict[str, Any]) -> str:
 
 
 def parsed_stats(text: str | None, columns: Group) -> dict[str, Any] | None:
-    """Returns statistics in JSON as the struct of ``columns``; a value that its column cannot hold is left out, which says
-    nothing. None for none, and for text that is no JSON object."""
+    """Returns statistics in JSON as the struct of ``columns``; a value that its column cannot hold
+    is left out, which says nothing. None for none, and for text that is no JSON object."""
     if not text:
         return None
     try:
@@ -149,8 +151,8 @@ def parsed(value: Any, column: str) -> Any:
 
 
 def parsed_partition(text: str | None, column: str) -> Any:
-    """Returns a partition value in its column's type; None for null. A time without a zone is taken as UTC. Raises
-    UnsupportedTable."""
+    """Returns a partition value in its column's type; None for null. A time without a zone is taken
+    as UTC. Raises UnsupportedTable."""
     if text is None or text == "":
         return None
     kind = type_of(column)

@@ -72,8 +72,8 @@ def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Rea
 
 
 def is_live(reader: Reader, now: int, skew_ms: int) -> bool:
-    """Whether a reader's time is not over, by the clock of any server; one that ends later than a reader may ask for was
-    registered by a clock that was ahead, and is over."""
+    """Whether a reader's time is not over, by the clock of any server; one that ends later than a
+    reader may ask for was registered by a clock that was ahead, and is over."""
     return not is_over(reader.until + skew_ms + 1, now, MOST_TTL_MS)
 
 
@@ -108,6 +108,7 @@ def mark(held: HeldLocation, owner: Location, marks: Marks) -> Change:
 
 
 def in_use(head: TableHead) -> Check:
-    """Goes with ``mark``: nothing is removed from a table that is dropped, leaving, stuck or recovering."""
+    """Goes with ``mark``: nothing is removed from a table that is dropped, leaving, stuck or
+    recovering."""
     active = Clause("active", "I10", "the table is in ordinary use", Equals(("state",), ACTIVE))
     return Check(head.key, (active,))

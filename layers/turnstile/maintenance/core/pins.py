@@ -63,7 +63,8 @@ def lowest(pins: Iterable[Pin]) -> int:
 
 
 KEPT_MAX: Final = 200
-"""Versions below the mark that a location's row lists, about twenty bytes each. Where more are pinned the mark is lower."""
+"""Versions below the mark that a location's row lists, about twenty bytes each. Where more are
+pinned the mark is lower."""
 
 
 class Marks(msgspec.Struct, frozen=True):
@@ -98,6 +99,7 @@ def marks_of(pins: Iterable[Pin], before: Marks) -> Marks:
 
 
 def cut_at(before: Marks, boundary: int) -> Marks:
-    """Returns the marks of a clean-up of the log that leaves every version from the boundary on: below it none is whole any more."""
+    """Returns the marks of a clean-up of the log that leaves every version from the boundary on:
+    below it none is whole any more."""
     kept = frozenset(version for version in before.kept if version >= boundary)
     return Marks(max(before.readable_from, boundary), kept)

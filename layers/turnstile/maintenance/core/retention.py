@@ -62,7 +62,8 @@ def allowed_maintenance(
 
 
 def retention_ms(properties: Mapping[str, str], kept: Retention) -> int | None:
-    """Returns for how long a table with these properties keeps that; None where its text cannot be read."""
+    """Returns for how long a table with these properties keeps that; None where its text cannot be
+    read."""
     return interval_ms(properties.get(kept.property, kept.usual))
 
 

@@ -57,7 +57,8 @@ class Upkeep(msgspec.Struct, frozen=True):
         return self.tombstones_ms is None or (deleted_ms or 0) > now_ms - self.tombstones_ms
 
     def keeps_transaction(self, txn: Mapping[str, Any], now_ms: int) -> bool:
-        """Whether a ``txn`` action is not expired yet; one that has no time is, as soon as there is a limit."""
+        """Whether a ``txn`` action is not expired yet; one that has no time is, as soon as there is
+        a limit."""
         if self.transactions_ms is None:
             return True
         updated_ms = txn.get("lastUpdated")

@@ -17,8 +17,8 @@ _FILE: Final = "\0"
 """Where these columns are, which no column of a table can be named like."""
 
 FILE_FIELDS: Final = {"size": "long", "records": "long", "modified": "long", "path": "string"}
-"""By name the type: bytes; rows by the file's statistics, deleted ones included, null where they do not say it; modification time in ms; the path, as
-the log has it."""
+"""By name the type: bytes; rows by the file's statistics, deleted ones included, null where they do
+not say it; modification time in ms; the path, as the log has it."""
 
 
 def file_field(column: Column) -> str | None:
@@ -54,7 +54,8 @@ class FileColumns(TableColumns):
 
 
 class AnyColumns(TableColumns):
-    """The columns of no table: each name is one, and takes every value. A predicate that cannot be made of these can be made of no table's."""
+    """The columns of no table: each name is one, and takes every value. A predicate that cannot be
+    made of these can be made of no table's."""
 
     def __init__(self) -> None:
         """No schema: nothing is judged by it."""

@@ -128,7 +128,8 @@ def _any(parts: Iterable[Predicate | None]) -> Predicate | None:
 
 
 def _within(generated: _Generated, value: Value | None, *, low: bool = True, high: bool = True) -> Predicate | None:
-    """That the partition value is one of the values from which on, or up to which, the column may have been; None where that is not known."""
+    """That the partition value is one of the values from which on, or up to which, the column may
+    have been; None where that is not known."""
     if value is None or generated.source.field is None or value.kind != generated.source.field.kind:
         return None
     column, limits = generated.partition, list[Predicate]()
@@ -142,7 +143,8 @@ def _within(generated: _Generated, value: Value | None, *, low: bool = True, hig
 
 
 def _bounds(generated: _Generated, value: Value) -> tuple[Plain, Plain]:
-    """The least and the greatest partition value of a column's value. Raises OverflowError or ValueError where there is none."""
+    """The least and the greatest partition value of a column's value. Raises OverflowError or
+    ValueError where there is none."""
     if generated.kind == "same":
         plain = _plain(value)
         return plain, plain

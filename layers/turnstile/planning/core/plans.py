@@ -22,7 +22,8 @@ class PlannedFile(msgspec.Struct, frozen=True):
         path: as the log has it: relative to the table or absolute, and escaped as a URI.
         partition_values: texts by physical name, as the log has them.
         records: rows in the file, deleted ones included; None where no statistics say it.
-        stats: the file's statistics as JSON, as the log has them; None unless asked for, and where there are none.
+        stats: the file's statistics as JSON, as the log has them; None unless asked for, and where
+            there are none.
     """
 
     path: str
@@ -69,8 +70,8 @@ class PlanStatistics(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A page of the files of a table at ``version``; ``next_page`` None: it is the last one. ``protocol`` and ``metadata`` are the
-    actions' members, as of the version."""
+    """A page of the files of a table at ``version``; ``next_page`` None: it is the last one.
+    ``protocol`` and ``metadata`` are the actions' members, as of the version."""
 
     version: int
     files: Sequence[PlannedFile]
@@ -110,7 +111,8 @@ class ScanPlanner(Protocol):
         limit: int = MAX_FILES,
         stats: bool = False,
     ) -> Plan:
-        """Returns the files that the versions after ``after``, up to ``version``, added, as ``plan`` does (``turnstile.planning.appends``)."""
+        """Returns the files that the versions after ``after``, up to ``version``, added, as
+        ``plan`` does (``turnstile.planning.appends``)."""
 
     def plan(
         self,
@@ -128,7 +130,8 @@ class ScanPlanner(Protocol):
 
         Args:
             version, at_ms: the version, or a moment; neither: the latest.
-            page: ``next_page`` of the page before; the predicate has to be the same, and the version follows from it.
+            page: ``next_page`` of the page before; the predicate has to be the same, and the
+                version follows from it.
             limit: files on the page at most.
             stats: whether files have their statistics.
             explain: whether ``statistics.dropped`` is filled.

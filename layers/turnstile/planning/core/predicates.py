@@ -71,13 +71,15 @@ _WILDCARDS: Final = re.compile(r"[%_\\]")
 
 
 class TypedColumn(msgspec.Struct, frozen=True):
-    """A column, or a field of a struct. ``field`` None: it has a type without an order (array, map, struct, variant)."""
+    """A column, or a field of a struct. ``field`` None: it has a type without an order (array, map,
+    struct, variant)."""
 
     name: Column
     field: Field | None
 
     def compare(self, operator: Operator, value: Plain) -> Predicate:
-        """Returns ``column operator value``. Raises InvalidRequest for a value that cannot be one of the column's type."""
+        """Returns ``column operator value``. Raises InvalidRequest for a value that cannot be one
+        of the column's type."""
         if operator == "!=":
             return Not(self.compare("=", value))
         if value is None:
@@ -104,7 +106,8 @@ class TypedColumn(msgspec.Struct, frozen=True):
         return IsNull(self.name)
 
     def starts_with(self, prefix: str) -> Predicate:
-        """Returns ``column LIKE 'prefix%'``, with no wildcard in the prefix. Raises InvalidRequest for a column of another type."""
+        """Returns ``column LIKE 'prefix%'``, with no wildcard in the prefix. Raises InvalidRequest
+        for a column of another type."""
         if self.field is None or not _is_text(self.field.type):
             raise _refused(f"{self.shown} is no text, so it is not LIKE one", "compare it with =, <, > or IN")
         return StartsWith(self.name, prefix)
@@ -159,8 +162,8 @@ class TableColumns:
             self._folded.setdefault(tuple(part.lower() for part in name), []).append(name)
 
     def named(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
-        """Returns a column by its name, or a field of a struct by the names from the outside in; a text may be either (``a.b``).
-        Raises InvalidRequest for none."""
+        """Returns a column by its name, or a field of a struct by the names from the outside in; a
+        text may be either (``a.b``). Raises InvalidRequest for none."""
         paths = [(name,), tuple(name.split("."))] if isinstance(name, str) else [tuple(name)]
         for path in paths:
             equal = self._folded.get(tuple(part.lower() for part in path), ())
@@ -171,7 +174,8 @@ class TableColumns:
         raise _refused(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
 
     def written(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
-        """Returns the column of a predicate's text: names from the outside in, each with whether it is in quotes. Raises as ``named``."""
+        """Returns the column of a predicate's text: names from the outside in, each with whether it
+        is in quotes. Raises as ``named``."""
         return self.named([name for name, _ in names])
 
     def physical(self, name: str) -> list[Column]:
@@ -181,7 +185,8 @@ class TableColumns:
 
 
 def _generated(struct: Any, partitions: frozenset[str]) -> list[tuple[str, str]]:
-    """The partition columns that are generated, with their expressions. Source: Delta protocol, "Generated Columns"."""
+    """The partition columns that are generated, with their expressions. Source: Delta protocol,
+    "Generated Columns"."""
     texts = [(field["name"], (field.get("metadata") or {}).get(_EXPRESSION)) for field in struct.get("fields", ())]
     return [(name, text) for name, text in texts if name in partitions and isinstance(text, str)]
 

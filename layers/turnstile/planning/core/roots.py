@@ -59,7 +59,8 @@ class Sizes(msgspec.Struct, frozen=True):
     readers: int = 16
 
     def most_pending(self, files: int) -> int:
-        """Returns how many changes may wait in deltas: with a share of the files, each change rewrites a bounded number of rows."""
+        """Returns how many changes may wait in deltas: with a share of the files, each change
+        rewrites a bounded number of rows."""
         return max(self.pending, files // 32)
 
 
@@ -72,7 +73,8 @@ class IndexedColumn(msgspec.Struct, frozen=True, array_like=True):
     partition: bool
 
     def serves(self, physical: tuple[str, ...], type: str, *, partition: bool) -> bool:
-        """Whether bounds kept as this column are bounds of that one: the same, or both of integers, which compare alike."""
+        """Whether bounds kept as this column are bounds of that one: the same, or both of integers,
+        which compare alike."""
         if self.physical != physical or self.partition != partition:
             return False
         return self.type == type or (self.type in _INTEGERS and type in _INTEGERS)
@@ -160,7 +162,8 @@ def pack_root(root: Root) -> bytes:
 
 
 def unpack_root(payload: bytes) -> Root | None:
-    """Returns the root in a payload; None for one of another format, or that is damaged: it then counts as missing."""
+    """Returns the root in a payload; None for one of another format, or that is damaged: it then
+    counts as missing."""
     try:
         root = _DECODER.decode(zlib.decompress(payload))
     except (zlib.error, msgspec.DecodeError, UnicodeError):
@@ -190,8 +193,10 @@ def columns_of_table(schema: TableSchema) -> tuple[IndexedColumn, ...]:
 
 
 def cluster_of(columns: Sequence[IndexedColumn], clustering: Sequence[tuple[str, ...]] = ()) -> tuple[int, ...]:
-    """Returns the positions of the columns that leaves are sorted by: the partition columns, then the first of the table's own clustering
-    columns, or else its first column that is neither text nor boolean."""
+    """Returns the positions of the columns that leaves are sorted by: the partition columns, then
+    the first of the table's own clustering columns, or else its first column that is neither text
+    nor boolean.
+    """
     keys = [at for at, column in enumerate(columns) if column.partition]
     others = [at for at, column in enumerate(columns) if not column.partition]
     own = [at for at in others if columns[at].physical in set(clustering)]

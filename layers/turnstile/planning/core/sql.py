@@ -78,9 +78,10 @@ class _TooManySteps(Exception):
 
 
 class _Parser(SparkParser):
-    """Spark's parser with a bound on its work. It tries types before functions, and goes back where one is none: for names in front
-    of parentheses within each other (``DATE(DATE(...``) each level doubles the work. A predicate that is understood takes a step
-    for each token."""
+    """Spark's parser with a bound on its work. It tries types before functions, and goes back where
+    one is none: for names in front of parentheses within each other (``DATE(DATE(...``) each level
+    doubles the work. A predicate that is understood takes a step for each token.
+    """
 
     _left = 0
 

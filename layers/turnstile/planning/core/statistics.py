@@ -15,8 +15,8 @@ _BY_COLUMN: Final = ("minValues", "maxValues", "nullCount")
 
 
 def narrowed(text: str, columns: Collection[Column] | None) -> dict[str, Any]:
-    """Returns statistics in JSON, of ``columns`` only, by physical names (None: of all). Numbers keep their digits. Empty for a text that is no
-    JSON object."""
+    """Returns statistics in JSON, of ``columns`` only, by physical names (None: of all). Numbers
+    keep their digits. Empty for a text that is no JSON object."""
     try:
         stats = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidOperation):

@@ -8,7 +8,8 @@ from typing import Any
 
 
 class ErrorType(StrEnum):
-    """The types of errors, as answers tell them: the only list. APIs map them to statuses and names of their own."""
+    """The types of errors, as answers tell them: the only list. APIs map them to statuses and names
+    of their own."""
 
     INTERNAL_ERROR = "InternalError"
     INVALID_REQUEST = "InvalidRequest"
@@ -150,7 +151,8 @@ class AlreadyExists(TurnstileError):
 
 
 class StateConflict(TurnstileError):
-    """The request is well formed but the present state refuses it; ``kind`` is the error type, one of ``ErrorType``."""
+    """The request is well formed but the present state refuses it; ``kind`` is the error type, one
+    of ``ErrorType``."""
 
     def __init__(
         self, kind: str, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any
@@ -197,8 +199,8 @@ class PermissionDenied(TurnstileError):
 
 
 class StorageFault(TurnstileError):
-    """Log storage could not be read or written; not a statement about the commit, unless ``nothing_applied``: then no write of the
-    request was sent that could be applied."""
+    """Log storage could not be read or written; not a statement about the commit, unless
+    ``nothing_applied``: then no write of the request was sent that could be applied."""
 
     type = ErrorType.STORAGE_FAULT
     nothing_applied = False
@@ -227,8 +229,10 @@ _STORE_RETRY_MS = 1_000
 
 
 class StoreUnavailable(StorageFault):
-    """The store of HEADs and objs cannot be used, and nothing was applied. ``details`` has ``cause``, a ``StoreCause``, and
-    ``retry_after_ms`` where the cause may pass without an operator."""
+    """The store of HEADs and objs cannot be used, and nothing was applied. ``details`` has
+    ``cause``, a ``StoreCause``, and ``retry_after_ms`` where the cause may pass without an
+    operator.
+    """
 
     type = ErrorType.STORE_UNAVAILABLE
 
@@ -245,8 +249,8 @@ class ServerClosed(TurnstileError):
 
 
 class NewerFormat(StorageFault):
-    """A row was changed by a newer release in a way that this one does not understand: it is neither read nor changed (I22).
-    ``details`` has ``row``, ``format`` and ``known``."""
+    """A row was changed by a newer release in a way that this one does not understand: it is
+    neither read nor changed (I22). ``details`` has ``row``, ``format`` and ``known``."""
 
     type = ErrorType.NEWER_FORMAT
 
@@ -257,7 +261,8 @@ class NewerFormat(StorageFault):
 
 
 class UnreadableObj(StorageFault):
-    """An obj is damaged: nothing is derived from it, and it is never taken for one that is not there. ``details`` has ``obj``."""
+    """An obj is damaged: nothing is derived from it, and it is never taken for one that is not
+    there. ``details`` has ``obj``."""
 
     def __init__(self, space: str, id: str, why: str) -> None:
         message = f"obj '{id}' of '{space}' cannot be read: {why}"
@@ -268,7 +273,8 @@ class UnreadableObj(StorageFault):
 
 
 class UnreadableRow(StorageFault):
-    """A row of refs is damaged: it is neither read nor changed, and never taken for one that is not there. ``details`` has ``row``."""
+    """A row of refs is damaged: it is neither read nor changed, and never taken for one that is not
+    there. ``details`` has ``row``."""
 
     def __init__(self, key: str, why: str) -> None:
         message = f"row '{key}' cannot be read: {why}"

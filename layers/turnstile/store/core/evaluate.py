@@ -30,12 +30,14 @@ def clone(value: Any) -> Any:
 
 
 def clauses_of(write: Write) -> tuple[Clause, ...]:
-    """Returns the clauses under which a store applies ``write``: its own, and that the row's format is known."""
+    """Returns the clauses under which a store applies ``write``: its own, and that the row's format
+    is known."""
     return (*write.clauses, KNOWN_FORMAT)
 
 
 def accepts(row: Row | None, write: Write) -> bool:
-    """Whether every clause of ``write`` holds on ``row`` (None: there is no row), and its format is known (I22)."""
+    """Whether every clause of ``write`` holds on ``row`` (None: there is no row), and its format is
+    known (I22)."""
     present = row or {}
     return all(holds(present, clause.test) for clause in clauses_of(write))
 

@@ -58,8 +58,8 @@ _LINE_SEPARATORS: Final = ("\u2028".encode(), "\u2029".encode())
 
 
 def escaped_size(body: bytes) -> int:
-    """Returns the bytes that a JSON body takes as a string inside Lambda's JSON. Its control characters are escaped
-    already."""
+    """Returns the bytes that a JSON body takes as a string inside Lambda's JSON. Its control
+    characters are escaped already."""
     return len(body) + body.count(b'"') + body.count(b"\\") + 3 * sum(body.count(line) for line in _LINE_SEPARATORS)
 
 
@@ -69,7 +69,8 @@ def response_size(value: Any) -> int:
 
 
 class PageBudget:
-    """Bytes that are left of a page while it is filled with items: ``limit`` escaped bytes of all together."""
+    """Bytes that are left of a page while it is filled with items: ``limit`` escaped bytes of all
+    together."""
 
     def __init__(self, limit: int = PAGE_BYTES) -> None:
         self._left, self._empty = limit, True
@@ -95,9 +96,10 @@ not fit one transaction.
 
 
 class SpillLimits(msgspec.Struct, frozen=True):
-    """When a catalog's index spills, in bytes as packed: ``embedded`` from which size the embedded layer does (more, where the
-    directory itself is larger); ``segment`` size of one segment. Every change writes the one; rewrites of the other are
-    shared by the changes that wait for them."""
+    """When a catalog's index spills, in bytes as packed: ``embedded`` from which size the embedded
+    layer does (more, where the directory itself is larger); ``segment`` size of one segment. Every
+    change writes the one; rewrites of the other are shared by the changes that wait for them.
+    """
 
     embedded: int = 8 * 1024
     segment: int = 128 * 1024

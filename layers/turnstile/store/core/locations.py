@@ -27,9 +27,10 @@ _AUTHORITIES: Final = {
     **dict.fromkeys(("s3", "gs"), _BUCKET),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), _CONTAINER),
 }
-"""The form of the authority, by scheme. Clients ignore user and port of a bucket's URL, the case of a host and a dot at its
-end: with them one location would have many spellings, and an owner under each. Other schemes are only registered, never
-opened, so their ports and cases stay as they are."""
+"""The form of the authority, by scheme. Clients ignore user and port of a bucket's URL, the case of
+a host and a dot at its end: with them one location would have many spellings, and an owner under
+each. Other schemes are only registered, never opened, so their ports and cases stay as they are.
+"""
 
 _UNCLEAR: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
 
@@ -40,15 +41,17 @@ def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
 
 
 def of_path(text: str) -> str:
-    """Returns the location that clients of Unity Catalog mean by ``text``: an absolute path without a scheme is one of a file system."""
+    """Returns the location that clients of Unity Catalog mean by ``text``: an absolute path without
+    a scheme is one of a file system."""
     return f"file://{text}" if text.startswith("/") else text
 
 
 def normalise(location: str) -> str:
-    """Returns ``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
+    """Returns ``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no
+    slash at the end.
 
-    ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing slashes go. Raises
-    InvalidRequest for no scheme, or a path that may mean another one.
+    ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing
+    slashes go. Raises InvalidRequest for no scheme, or a path that may mean another one.
     """
     match = _FORM.fullmatch(location)
     if match is None:
@@ -79,8 +82,8 @@ def normalise(location: str) -> str:
 
 
 def ancestors(location: str) -> tuple[str, ...]:
-    """Everything a normalised location lies strictly below, outermost first: ``s3://b``, ``s3://b/x`` for
-    ``s3://b/x/y``; ``file://`` is the root of a file system."""
+    """Everything a normalised location lies strictly below, outermost first: ``s3://b``,
+    ``s3://b/x`` for ``s3://b/x/y``; ``file://`` is the root of a file system."""
     scheme, _, rest = location.partition("://")
     parts = rest.split("/")
     return tuple(f"{scheme}://" + "/".join(parts[:end]) for end in range(1, len(parts)))
@@ -97,7 +100,8 @@ def overlap(first: str, second: str) -> bool:
 
 
 def moved(location: str, old: str, new: str) -> str | None:
-    """Where a normalised location is after all below ``old`` has come to be below ``new``; None if it is neither ``old`` nor below."""
+    """Where a normalised location is after all below ``old`` has come to be below ``new``; None if
+    it is neither ``old`` nor below."""
     if location == old:
         return new
     return new + location.removeprefix(old) if location.startswith(f"{old}/") else None

@@ -1,6 +1,7 @@
 """Names of files and objects: versions, staged commits, identifiers, comments.
 
-Source: Delta protocol, "Delta Log Entries" (20-digit names, ``_staged_commits/<version>.<uuid>.json``).
+Source: Delta protocol, "Delta Log Entries" (20-digit names,
+``_staged_commits/<version>.<uuid>.json``).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff+]+")
 NAME_BYTES_MAX: Final = 255
 RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "plan", "properties",
     "register", "register-view", "rename", "tables", "tasks", "transactions", "unregister", "v1", "views"))  # fmt: skip
-"""The segments of paths of Iceberg's API. A gateway that decodes escapes shows a name with slashes as several segments, and
-these must not be taken for parts of the path."""
+"""The segments of paths of Iceberg's API. A gateway that decodes escapes shows a name with slashes
+as several segments, and these must not be taken for parts of the path."""
 _COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
 _STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
 _INLINE_UNIQUE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -47,22 +48,26 @@ def parse_staged_file(name: str) -> tuple[int, str] | None:
 
 
 def inline_unique(txn: str) -> str:
-    """The unique part of an inline commit's pre-assigned staged name: a function of its identity alone."""
+    """The unique part of an inline commit's pre-assigned staged name: a function of its identity
+    alone."""
     return str(uuid.uuid5(_INLINE_NAMESPACE, txn))
 
 
 def is_inline_unique(unique: str) -> bool:
-    """Whether the unique part of a staged name has the form of ``inline_unique``. Writers of staged files use random uuids."""
+    """Whether the unique part of a staged name has the form of ``inline_unique``. Writers of staged
+    files use random uuids."""
     return _INLINE_UNIQUE.fullmatch(unique) is not None
 
 
 def is_commit_id(value: str) -> bool:
-    """Whether ``value`` has the form of a catalog commit's id: the store would refuse a key that is empty or too long."""
+    """Whether ``value`` has the form of a catalog commit's id: the store would refuse a key that is
+    empty or too long."""
     return _COMMIT.fullmatch(value) is not None
 
 
 def check_identifier(value: str, field: str) -> str:
-    """Returns ``value`` if it can name a catalog, a namespace level or a table; raises InvalidRequest otherwise."""
+    """Returns ``value`` if it can name a catalog, a namespace level or a table; raises
+    InvalidRequest otherwise."""
     if not _IDENTIFIER.fullmatch(value):
         remedy = "use 1 to 255 letters, digits, '_', '-' or '@'"
         raise InvalidRequest(f"{field} {value!r} is not a valid name", field=field, remedy=remedy)
@@ -75,9 +80,10 @@ def is_identifier(value: str) -> bool:
 
 
 def check_name(value: str, field: str) -> str:
-    """Returns ``value`` in Unicode's normal form C if Iceberg's clients can name a namespace level, a table or a view so; raises
-    InvalidRequest otherwise. Such a name may hold dots, slashes and spaces: it is never part of a path or of a dotted name
-    as it is (``plain``)."""
+    """Returns ``value`` in Unicode's normal form C if Iceberg's clients can name a namespace level,
+    a table or a view so; raises InvalidRequest otherwise. Such a name may hold dots, slashes and
+    spaces: it is never part of a path or of a dotted name as it is (``plain``).
+    """
     normal = unicodedata.normalize("NFC", value)
     segments = normal.split("/")
     unclear = not {".", "..", ""}.isdisjoint(segments) or (len(segments) > 1 and not RESERVED.isdisjoint(segments))
@@ -91,8 +97,8 @@ def check_name(value: str, field: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Returns an identifier as it is, and any other name with every other character as ``%XX``: no two names have the same
-    form, and it holds no dot and no slash."""
+    """Returns an identifier as it is, and any other name with every other character as ``%XX``: no
+    two names have the same form, and it holds no dot and no slash."""
     return name if is_identifier(name) else quote(name, safe="@").replace(".", "%2E").replace("~", "%7E")
 
 
@@ -114,7 +120,8 @@ def check_uuid(value: str, field: str = "table_id") -> str:
 
 
 COMMENT_BYTES_MAX: Final = 32_768
-"""Bytes of a comment in UTF-8: short enough for responses that list many things (``store.core.limits``)."""
+"""Bytes of a comment in UTF-8: short enough for responses that list many things
+(``store.core.limits``)."""
 
 
 def check_comment(comment: str | None, field: str = "comment") -> str | None:
@@ -149,6 +156,6 @@ def staged_path(name: str) -> str:
 
 
 def aside_path(name: str, digest: str) -> str:
-    """``_delta_log/_set_aside/<name>.<digest>``: the copy of a file ``name`` with that content which is not in use any more. No
-    engine takes it for a file of the log."""
+    """``_delta_log/_set_aside/<name>.<digest>``: the copy of a file ``name`` with that content
+    which is not in use any more. No engine takes it for a file of the log."""
     return f"{ASIDE}{name}.{digest}"

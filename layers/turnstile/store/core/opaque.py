@@ -30,8 +30,10 @@ def seal(record: msgspec.Struct) -> str:
 
 
 def unseal(text: str, decoder: msgspec.msgpack.Decoder[Record], kind: str, *, characters: int = _CHARACTERS) -> Record:
-    """Returns the record of a text that a client sent back, of at most so many ``characters``; ``kind`` names it in the message. Raises Damaged: another service
-    wrote it, or it was changed by a character, also by one that base64 ignores."""
+    """Returns the record of a text that a client sent back, of at most so many ``characters``;
+    ``kind`` names it in the message. Raises Damaged: another service wrote it, or it was changed by
+    a character, also by one that base64 ignores.
+    """
     try:
         if len(text) > characters:
             raise ValueError(text[:1])

@@ -48,7 +48,8 @@ from turnstile.store.core.writes import FIRST, FORMAT, KNOWN, Row
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A tenant's key space: every key carries the realm, every obj key realm and catalog (Polaris, "Multi-tenancy")."""
+    """A tenant's key space: every key carries the realm, every obj key realm and catalog (Polaris,
+    "Multi-tenancy")."""
 
     realm: str
 
@@ -169,11 +170,12 @@ def format_of(row: Mapping[str, Any]) -> int:
 
 
 def require_known(rows: Iterable[Row | None], *, uncertain: bool = False) -> None:
-    """Refuses rows that are of a newer format than this release knows; None is a row that is not there. A store calls it on
-    the rows that refused a write, before it answers.
+    """Refuses rows that are of a newer format than this release knows; None is a row that is not
+    there. A store calls it on the rows that refused a write, before it answers.
 
     Args:
-        uncertain: the same write was sent before, and its answer lost: it may have been applied before newer code came.
+        uncertain: the same write was sent before, and its answer lost: it may have been applied
+            before newer code came.
 
     Raises:
         NewerFormat: one is; nothing was changed.
@@ -211,8 +213,8 @@ def require_readable(row: Row) -> Row:
 class Attribute(NamedTuple):
     """One attribute of a kind of row.
 
-    ``optional``: a row may lack it, and a parsed row then has ``default``. ``decode`` and ``encode`` convert between the
-    stored value and the member's.
+    ``optional``: a row may lack it, and a parsed row then has ``default``. ``decode`` and
+    ``encode`` convert between the stored value and the member's.
     """
 
     name: str
@@ -277,7 +279,8 @@ class StoredRow(msgspec.Struct, frozen=True):
 
 @cache
 def attributes(row: type[StoredRow]) -> Mapping[str, Attribute]:
-    """The attributes that a kind of row declares, by name; ``kind``, which every row has, is not among them."""
+    """The attributes that a kind of row declares, by name; ``kind``, which every row has, is not
+    among them."""
     return {field.name: _attribute(field) for field in msgspec.structs.fields(row)}
 
 
@@ -470,10 +473,11 @@ def _identity(table_id: str, key: str) -> str:
 
 
 def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
-    """Id of inline content: addressed by its bytes, so that writing it twice is harmless, and by the day.
+    """Id of inline content: addressed by its bytes, so that writing it twice is harmless, and by
+    the day.
 
-    gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again much later would find its old
-    obj, write nothing, and be ratified while gc removes it (I10).
+    gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again much
+    later would find its old obj, write nothing, and be ratified while gc removes it (I10).
     """
     return INLINE.id(f"{table_id}/{now_ms // 86_400_000:06d}.{hashlib.sha256(payload).hexdigest()[:40]}")
 

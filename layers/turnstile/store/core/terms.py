@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 SLACK_MS: Final = 15 * 60_000
-"""Added to each longest term: a write is applied within the life of a function, and clocks are right to within a minute."""
+"""Added to each longest term: a write is applied within the life of a function, and clocks are
+right to within a minute."""
 
 
 def is_over(until_ms: int, now_ms: int, longest_ms: int) -> bool:
-    """Returns whether an end is over at ``now_ms``, or so far away that a clock which was ahead has written it."""
+    """Returns whether an end is over at ``now_ms``, or so far away that a clock which was ahead has
+    written it."""
     return until_ms <= now_ms or until_ms > latest_ms(now_ms, longest_ms)
 
 

@@ -188,7 +188,8 @@ KNOWN: Final = 1
 """The newest format that this release understands."""
 
 FORMAT: Final = ("format",)
-"""Where a row says its format. The write that first gives a row something which needs a format sets it."""
+"""Where a row says its format. The write that first gives a row something which needs a format sets
+it."""
 
 
 KNOWN_FORMAT: Final = Clause(

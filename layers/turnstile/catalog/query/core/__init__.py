@@ -1,1 +1,2 @@
-"""Pure: the grammar of path queries, and which names a predicate can hold for (TreeCat, "Query Language")."""
+"""Pure: the grammar of path queries, and which names a predicate can hold for (TreeCat, "Query
+Language")."""

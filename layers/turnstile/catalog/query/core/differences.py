@@ -25,7 +25,8 @@ class Difference(msgspec.Struct, frozen=True):
     """One thing that a query leads to now and did not, or the reverse.
 
     Attributes:
-        change: ``appeared``, ``gone``; ``renamed``: it has the name ``to`` now; ``replaced``: its name is another one's now.
+        change: ``appeared``, ``gone``; ``renamed``: it has the name ``to`` now; ``replaced``: its
+            name is another one's now.
         name: without the catalog; its id where the name is not known.
     """
 
@@ -35,7 +36,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(before: Mapping[str, Entity], now: Mapping[str, Entity]) -> tuple[Difference, ...]:
-    """Returns how the answer ``now`` differs from the one ``before``, both by index key; nothing if the read holds."""
+    """Returns how the answer ``now`` differs from the one ``before``, both by index key; nothing if
+    the read holds."""
     places = {id_of(entity): key for key, entity in now.items() if id_of(entity)}
     result: list[Difference] = []
     renamed: set[str] = set()

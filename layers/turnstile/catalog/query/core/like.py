@@ -22,8 +22,8 @@ _Run = tuple[str | None, ...]
 
 
 def like(text: str, pattern: str) -> bool:
-    """Whether all of ``text`` fits ``pattern``: ``%`` any characters, ``_`` exactly one, a backslash takes the next
-    character as it is."""
+    """Whether all of ``text`` fits ``pattern``: ``%`` any characters, ``_`` exactly one, a
+    backslash takes the next character as it is."""
     first, *more = _runs(pattern)
     if not more:
         return len(first) == len(text) and _fits(text, 0, first)

@@ -212,7 +212,8 @@ class _Parser:
         raise self._expected("a text in quotes", f'write {field.name} like "a%" or {field.name} prefix "a"', start)
 
     def _until(self, quote: str, what: str) -> str:
-        """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else stays."""
+        """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else
+        stays."""
         start, content = self._at, ""
         while self._at < len(self._text):
             letter = self._text[self._at]

@@ -1,7 +1,7 @@
 """Path queries as data, whether a predicate holds for a candidate, and queries as text.
 
-Two rules decide every comparison: one with something absent is false (so ``not`` of it is true), and the literal decides
-how values are compared: a number as numbers, a text as texts by code point.
+Two rules decide every comparison: one with something absent is false (so ``not`` of it is true),
+and the literal decides how values are compared: a number as numbers, a text as texts by code point.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ TYPES: Final[dict[str, type[str | int | bool]]] = {
     **dict.fromkeys(("created", "updated"), int),
     "managed": bool,
 }
-"""Attributes that a predicate may name, with the types of their literals. Every other name is that of a property."""
+"""Attributes that a predicate may name, with the types of their literals. Every other name is that
+of a property."""
 
 ATTRIBUTES: Final[dict[str, frozenset[str]]] = {
     NAMESPACE: frozenset({"name", "id", "kind", "comment", "created", "updated"}),
