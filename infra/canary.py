@@ -94,9 +94,11 @@ def canary(template: Template, release: str, kind: str, start: str = "cold") -> 
         made["Resources"].pop(name, None)
     made["Resources"]["CommitFunction"]["Properties"].pop("SnapStart", None)
     made["Resources"]["CommitFunction"]["Properties"] |= start_of(start)
-    resources, digest = made["Resources"], hashlib.sha256(release.encode()).hexdigest()
+    resources = made["Resources"]
+    digest = hashlib.sha256(release.encode()).hexdigest()
     for name in ANSWERING:
-        function, alias = f"{name}Function", {"Ref": f"{name}Function.Alias"}
+        function = f"{name}Function"
+        alias = {"Ref": f"{name}Function.Alias"}
         resources[function]["Properties"] |= {
             "AutoPublishAlias": ALIAS,
             "AutoPublishCodeSha256": digest,

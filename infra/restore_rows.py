@@ -56,7 +56,8 @@ class Table:
     out by this class."""
 
     def __init__(self, client: Any, name: str) -> None:
-        self._client, self.name = client, name
+        self._client = client
+        self.name = name
         self.keys: tuple[str, ...] = tuple(
             part["AttributeName"] for part in client.describe_table(TableName=name)["Table"]["KeySchema"]
         )
@@ -141,7 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--apply", action="store_true", help="write; without it only list the rows to write")
     asked = options.parse_args(arguments)
     client = boto3.client("dynamodb", config=Config(retries={"mode": "standard", "max_attempts": 10}))
-    source, target = Table(client, asked.source), Table(client, asked.target)
+    source = Table(client, asked.source)
+    target = Table(client, asked.target)
     if source.keys != target.keys or source.name == target.name:
         print(
             f"{source.name} {source.keys} and {target.name} {target.keys} are not two tables of one kind",

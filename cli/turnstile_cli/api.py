@@ -84,7 +84,8 @@ class Api:
         the service has stored under the key, is an outcome. After any other answer, such as one for
         a token that has expired meanwhile, the first unknown answer is raised.
         """
-        headers, unknown = {"idempotency-key": str(uuid.uuid4())}, None
+        headers = {"idempotency-key": str(uuid.uuid4())}
+        unknown = None
         for pause in (*PAUSES, None):
             try:
                 return self._request(method, path, body=body, headers=headers)

@@ -42,7 +42,9 @@ class Transfer:
 
     def refuse(self, problem: str, remedy: str, outcome: str = "refused") -> None:
         """It cannot be done."""
-        self.outcome, self.problem, self.remedy = outcome, problem, remedy
+        self.outcome = outcome
+        self.problem = problem
+        self.remedy = remedy
 
     def document(self) -> dict[str, str]:
         """The table for programs."""
@@ -84,7 +86,10 @@ class BulkImport:
     def __init__(
         self, api: Api, target: Target, log_store: LogStore | None, *, dry_run: bool, take_over: bool = False
     ) -> None:
-        self._api, self._target, self._log_store, self._dry_run = api, target, log_store, dry_run
+        self._api = api
+        self._target = target
+        self._log_store = log_store
+        self._dry_run = dry_run
         self._take_over = {"take_over": True} if take_over else {}
         self._to_be_created = set[str]()
 

@@ -200,7 +200,8 @@ def _of_bucket(source: str, jobs: int) -> Iterator[SourceTable]:
 
     def children(path: str) -> Folder:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=base + path, Delimiter="/")
-        folder, cut = Folder([], []), len(base + path)
+        folder = Folder([], [])
+        cut = len(base + path)
         for page in pages:
             folder.folders.extend(common["Prefix"][cut:-1] for common in page.get("CommonPrefixes", ()))
             folder.files.extend(item["Key"][cut:] for item in page.get("Contents", ()) if item["Key"][cut:])
@@ -265,10 +266,8 @@ def _got(http: httpx.Client, path: str, query: dict[str, str | int]) -> dict[str
 
 
 def _unity_table(schema: str, row: dict[str, Any]) -> SourceTable:
-    location, kind = (
-        row.get("storage_location") or "",
-        str(row.get("data_source_format") or row.get("table_type") or "").lower(),
-    )
+    location = row.get("storage_location") or ""
+    kind = str(row.get("data_source_format") or row.get("table_type") or "").lower()
     if kind != DELTA or not location:
         return _of_other_format((schema,), row["name"], location, kind)
     return SourceTable((schema,), row["name"], location)
@@ -289,7 +288,8 @@ def _of_glue(database: str) -> Iterator[SourceTable]:
 def _glue_table(database: str, row: dict[str, Any]) -> SourceTable:
     """A table of Glue: Spark keeps its provider and a path in the parameters, Athena and Iceberg a
     table_type."""
-    parameters, storage = row.get("Parameters") or {}, row.get("StorageDescriptor") or {}
+    parameters = row.get("Parameters") or {}
+    storage = row.get("StorageDescriptor") or {}
     path = (storage.get("SerdeInfo") or {}).get("Parameters", {}).get("path", "")
     location = path or storage.get("Location") or ""
     kinds = {
@@ -324,7 +324,8 @@ def _of_list(file: Path) -> Iterator[SourceTable]:
                 f"{file}, line {line}: name or location is missing",
                 "its first line is: name,location,format,metadata_location",
             )
-        kind, metadata = (row.get("format") or DELTA).lower(), row.get("metadata_location") or ""
+        kind = (row.get("format") or DELTA).lower()
+        metadata = row.get("metadata_location") or ""
         if kind == DELTA or (kind == ICEBERG and metadata):
             yield SourceTable(tuple(levels), name, row["location"], kind, metadata)
         elif kind == ICEBERG:
@@ -345,7 +346,8 @@ class LogStore:
 
     def __init__(self, table: str) -> None:
         """``table`` as in ``spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName``."""
-        self._table, self._client = table, _aws("dynamodb")
+        self._table = table
+        self._client = _aws("dynamodb")
 
     def incomplete(self, location: str) -> str:
         """The file of the table's newest commit if it was not copied yet, else empty. Raises

@@ -8,7 +8,8 @@ from turnstile.api.http.env import in_lambda
 from turnstile.api.schedules import ScheduleHandler
 
 handler = ScheduleHandler()
-sweep, collect = handler.sweep, handler.collect
+sweep = handler.sweep
+collect = handler.collect
 
 if in_lambda():
     _ = handler.services  # a bad setting shows at the cold start

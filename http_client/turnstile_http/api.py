@@ -25,7 +25,8 @@ class Api:
     """The API of one server for one of its catalogs."""
 
     def __init__(self, http: Http, catalog: str) -> None:
-        self.http, self.catalog = http, checked(catalog, "catalog")
+        self.http = http
+        self.catalog = checked(catalog, "catalog")
 
     def _namespaces(self, *parts: str) -> str:
         return path("v1", "catalogs", self.catalog, "namespaces", *parts)

@@ -18,7 +18,10 @@ class ApiError(Exception):
 
     def __init__(self, status: int, type: str, message: str, body: dict[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.status, self.type, self.message, self.body = status, type, message, body or {}
+        self.status = status
+        self.type = type
+        self.message = message
+        self.body = body or {}
 
     @property
     def ambiguous(self) -> bool:

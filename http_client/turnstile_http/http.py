@@ -58,7 +58,8 @@ class Http:
                 f"uri={url!r}: a base URL, with http:// or https:// and a host, as in http://127.0.0.1:8750"
             )
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.url, self.deadline = url.rstrip("/"), deadline
+        self.url = url.rstrip("/")
+        self.deadline = deadline
         self.requests: Counter[str] = Counter()
         self._client = httpx.Client(
             headers=headers,
@@ -200,7 +201,8 @@ def _error(response: httpx.Response) -> ApiError:
         return ApiError(response.status_code, str(body["type"]), str(body.get("message", "")), body)
     except (ValueError, KeyError, TypeError):
         # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...), or another service.
-        kind, status = response.headers.get("content-type", "no content type"), response.status_code
+        kind = response.headers.get("content-type", "no content type")
+        status = response.status_code
         if (error := _of_gateway(response)) is not None:
             return error
         problem = f"{response.text[:200]!r} ({kind})"
@@ -212,7 +214,8 @@ def _error(response: httpx.Response) -> ApiError:
 def _of_gateway(response: httpx.Response) -> ApiError | None:
     """The refusal of a gateway in front of the server, which says less than the server would; None
     for other answers."""
-    status, sent = response.status_code, "authorization" in response.request.headers
+    status = response.status_code
+    sent = "authorization" in response.request.headers
     if status == 401:
         message = "the token was not accepted" if sent else "no token was sent, and one is needed"
         remedy = "get a new token" if sent else "give token, or set TURNSTILE_TOKEN"

@@ -55,7 +55,8 @@ class Guard:
     """
 
     def __init__(self, access_key: str, is_session: Callable[[str], bool]) -> None:
-        self._access_key, self._is_session = access_key, is_session
+        self._access_key = access_key
+        self._is_session = is_session
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Returns why the request is refused, None if it is taken. ``scope`` is ASGI's, of type http."""

@@ -129,7 +129,8 @@ def sign_by_random_keys() -> None:
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc, sts
 
-    access_key, secret_key = os.environ[ACCESS_KEY], os.environ[SECRET_KEY]
+    access_key = os.environ[ACCESS_KEY]
+    secret_key = os.environ[SECRET_KEY]
 
     def credentials(config: dict[str, Any]) -> dict[str, str]:
         if not app.AUTH:
@@ -139,7 +140,8 @@ def sign_by_random_keys() -> None:
             hmac.new(secret_key.encode(), f"{part} {function} {role}".encode(), "sha256").hexdigest()
             for part in ("id", "secret", "token")
         )
-        account, name = function.split(":")[4], role.rsplit("/", 1)[-1]
+        account = function.split(":")[4]
+        name = role.rsplit("/", 1)[-1]
         session = str(config.get("FunctionName", STACK_NAME))[:64]
         sts.register_session(f"ASIA{id[:32].upper()}", {
             "Arn": f"arn:aws:sts::{account}:assumed-role/{name}/{session}", "UserId": f"{name}:{session}",

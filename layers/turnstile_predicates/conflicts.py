@@ -51,7 +51,9 @@ class ReadJudge:
     def __init__(
         self, predicate: Predicate | None, schema: TableSchema, was_read: Callable[[Action], bool] = _was_there
     ) -> None:
-        self._predicate, self._schema, self._was_read = predicate, schema, was_read
+        self._predicate = predicate
+        self._schema = schema
+        self._was_read = was_read
         self._arrived: dict[tuple[str, str], Action] = {}
 
     @property

@@ -186,9 +186,11 @@ def _of_stats(field: Field, stats: Mapping[str, Any], rows: int | None) -> Range
     nulls = _at(stats.get("nullCount"), field.physical)
     has_nulls = not (type(nulls) is int and nulls == 0)
     has_values = not (type(nulls) is int and rows is not None and nulls == rows)
-    low, high = _at(stats.get("minValues"), field.physical), _at(stats.get("maxValues"), field.physical)
+    low = _at(stats.get("minValues"), field.physical)
+    high = _at(stats.get("maxValues"), field.physical)
     is_prefix = field.kind == "string" and isinstance(high, str) and len(high) >= _TRUNCATED
-    low, high = _bound(field, low, -1), _bound(field, high, +1)
+    low = _bound(field, low, -1)
+    high = _bound(field, high, +1)
     if low is not None and high is not None and low > high:
         low = high = None
     return Range(field.kind, low, high, has_nulls, has_values, field.kind == "float", is_prefix and high is not None)
@@ -236,7 +238,8 @@ def _bound(field: Field, value: Any, side: int) -> Any:
 def _decimal_bound(field: Field, value: Any, side: int) -> Decimal | None:
     if not isinstance(value, (int, Decimal)):
         return None
-    number, precision = Decimal(value), _DECIMAL.fullmatch(field.type)
+    number = Decimal(value)
+    precision = _DECIMAL.fullmatch(field.type)
     if not number.is_finite() or precision is None:
         return None
     # Some writers pass decimals through a double, which holds 15 digits.

@@ -224,7 +224,8 @@ def _of_values(operator: str, literal: Value, values: Range) -> int:
     """The outcomes for rows that have a value."""
     if not comparable(literal, values.kind):
         return TRUE | FALSE
-    value, low = literal.value, values.low
+    value = literal.value
+    low = values.low
     may_be_less = low is None or low < value
     may_be_equal = (low is None or low <= value) and not _ends_before(values, value, strictly=True)
     may_be_more = values.has_nan or not _ends_before(values, value, strictly=False)
@@ -282,7 +283,8 @@ def _starts_with(prefix: str, values: Range) -> int:
         return result
     if values.kind != "string":
         return result | TRUE | FALSE
-    low, high = values.low, values.high
+    low = values.low
+    high = values.high
     begins = low is None or low[: len(prefix)] <= prefix
     ends = high is None or prefix <= high or (values.is_prefix and prefix.startswith(high))
     if begins and ends:

@@ -52,4 +52,5 @@ class OutcomeUnknown(ClientError):
 
     def __init__(self, message: str, table: str, id: str) -> None:
         super().__init__(message)
-        self.table, self.id = table, id
+        self.table = table
+        self.id = id

@@ -39,7 +39,9 @@ class _OpenFile:
     """A file that is being written. Rows wait until they are a row group."""
 
     def __init__(self, name: str, texts: Texts, statistics: Statistics) -> None:
-        self.name, self.texts, self.statistics = name, texts, statistics
+        self.name = name
+        self.texts = texts
+        self.statistics = statistics
         self.waiting = list[pa.RecordBatch]()
         self.waiting_bytes = 0
         self.sink: Any = None
@@ -51,7 +53,9 @@ class Writer:
     written files; :meth:`discard` removes everything, at any time."""
 
     def __init__(self, storage: Storage, definition: Definition, target_bytes: int = TARGET_BYTES) -> None:
-        self._storage, self._partitions, self._target = storage, definition.partitions, target_bytes
+        self._storage = storage
+        self._partitions = definition.partitions
+        self._target = target_bytes
         # Nullable in the file, whatever the table says: readers take a column of the log's schema from either.
         self._schema = pa.schema([column.with_nullable(nullable=True) for column in definition.data_schema])
         self._indexed = indexed_columns(definition)

@@ -60,7 +60,9 @@ class Lake:
     with its ``with``."""
 
     def __init__(self, api: Api, s3: Mapping[str, str], deadline: float) -> None:
-        self._api, self._s3, self._deadline = api, s3, deadline
+        self._api = api
+        self._s3 = s3
+        self._deadline = deadline
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +219,8 @@ class Lake:
         found = self._api.http.call("credentials", "GET", route).get("storage-credentials")
         if not found:
             return None
-        config, expires = found[0]["config"], found[0].get("expiration-time-ms")
+        config = found[0]["config"]
+        expires = found[0].get("expiration-time-ms")
         token = config.get("s3.session-token") or None
         return Vended(
             config["s3.access-key-id"], config["s3.secret-access-key"], token, expires / 1000 if expires else None

@@ -35,7 +35,8 @@ class FileReader:
     """Reads rows of files of a table: the columns ``names`` of the rows for which ``filter`` is true."""
 
     def __init__(self, storage: Storage, definition: Definition, names: Sequence[str], filter: Filter | None) -> None:
-        self._storage, self._filter = storage, filter
+        self._storage = storage
+        self._filter = filter
         # A partition column is no part of the files. Columns take null: a file may be older than a column.
         self._whole = pa.schema([column.with_nullable(nullable=True) for column in definition.schema])
         self._partitions = {name: definition.schema.field(name) for name in definition.partitions}
@@ -94,13 +95,16 @@ class FileReader:
         for name, value in self._values(file).items():
             part = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
             condition = part if condition is None else condition & part
-        path, size = self._storage.path_of_uri(file["path"]), int(file["size"])  # with the size no request asks for it
+        # with the size no request asks for it
+        path = self._storage.path_of_uri(file["path"])
+        size = int(file["size"])
         return _FORMAT.make_fragment(path, self._storage.system(), partition_expression=condition, file_size=size)
 
     def _one_by_one(self, file: File, needed: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of one file without the rows in its deletion vector."""
         deleted = self._vector(file["deletionVector"]) if file.get("deletionVector") else None
-        values, first = self._values(file), 0
+        values = self._values(file)
+        first = 0
         path = self._storage.path_of_uri(file["path"])
         with self._storage.system().open_input_file(path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")

@@ -56,7 +56,8 @@ class Storage:
         self.is_s3 = parts.scheme != "file"
         self._bucket = parts.netloc
         self.root = (f"{parts.netloc}{unquote(parts.path)}" if self.is_s3 else unquote(parts.path)).rstrip("/")
-        self._s3, self._vend = s3, vend
+        self._s3 = s3
+        self._vend = vend
         self._system: fs.FileSystem | None = None
         self._until: float | None = None
 
@@ -109,7 +110,8 @@ class Storage:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file under a unique name. Raises :class:`turnstile_client.errors.StorageFailure`."""
-        path, system = self.path(name), self.system()
+        path = self.path(name)
+        system = self.system()
         with failures_at(self.location):
             if not self.is_s3:
                 system.create_dir(path.rpartition("/")[0], recursive=True)

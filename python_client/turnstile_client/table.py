@@ -71,7 +71,10 @@ class Table:
     and its storage. Not for several threads at once."""
 
     def __init__(self, api: Api, name: str, storage: Callable[[str, str], Storage], deadline: float) -> None:
-        self._api, self.name, self._open, self._deadline = api, name, storage, deadline
+        self._api = api
+        self.name = name
+        self._open = storage
+        self._deadline = deadline
         self._storage: tuple[str, Storage] | None = None
 
     def __repr__(self) -> str:
@@ -125,10 +128,12 @@ class Table:
                 id.
             ApiError: the server refused, or cannot be reached.
         """
-        id, state = id or str(uuid.uuid4()), self._loaded()
+        id = id or str(uuid.uuid4())
+        state = self._loaded()
         definition = Definition.of_loaded(state.metadata)
         check_writable(definition)
-        base, storage = int(state.tail.latest), self._storage_of(state.table_id, state.location)
+        base = int(state.tail.latest)
+        storage = self._storage_of(state.table_id, state.location)
         writer = self._written(data, definition, storage)
         if not writer.files:
             return base
@@ -157,7 +162,8 @@ class Table:
             Conflict: another commit came first. Nothing was changed; read again and decide.
             DataMismatch, Unsupported, OutcomeUnknown, ApiError: as :meth:`append`.
         """
-        id, state = id or str(uuid.uuid4()), self._loaded()
+        id = id or str(uuid.uuid4())
+        state = self._loaded()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
         filter = None if where is None else Filter(where, definition.fields, definition.schema)
@@ -199,7 +205,8 @@ class Table:
                 files would have to be written anew.
             DataMismatch, OutcomeUnknown, ApiError: as :meth:`append`.
         """
-        id, state = str(uuid.uuid4()), self._loaded()
+        id = str(uuid.uuid4())
+        state = self._loaded()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
         filter = Filter(where, definition.fields, definition.schema)
@@ -349,7 +356,8 @@ class Table:
 
     def _all_pages(self, table_id: str, question: dict[str, Any]) -> tuple[int, Definition, list[Mapping[str, Any]]]:
         page = self._api.plan(table_id, question)
-        files, first = list(page["files"]), page
+        files = list(page["files"])
+        first = page
         while token := page.get("next_page_token"):
             page = self._api.plan(table_id, {**question, "definition": False, "page_token": token})
             files += page["files"]
@@ -410,7 +418,8 @@ class Table:
         sent again. After an attempt with an unknown outcome a refusal is no outcome, because that
         attempt may still be carried out.
         """
-        until, is_open = time.monotonic() + self._deadline, False
+        until = time.monotonic() + self._deadline
+        is_open = False
 
         def attempt() -> dict[str, Any]:
             nonlocal is_open

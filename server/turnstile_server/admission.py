@@ -55,7 +55,8 @@ class Visit:
     __slots__ = ("authorization", "due_s", "has_turn", "name", "refuse", "thread")
 
     def __init__(self, authorization: str, refuse: Callable[[TurnstileError], Response]) -> None:
-        self.authorization, self.refuse = authorization, refuse
+        self.authorization = authorization
+        self.refuse = refuse
         self.name: str | None = None
         self.has_turn = False
         self.due_s = 0.0
@@ -77,9 +78,13 @@ class Admission:
         self, authentication: Authentication, turns: int, *, places: int = PLACES, body_s: float,
         clock_s: Callable[[], float] = time.monotonic, end: Callable[[int, Response], None] | None = None,
     ) -> None:  # fmt: skip
-        self._authentication, self._places, self._body_s, self._clock_s = authentication, places, body_s, clock_s
+        self._authentication = authentication
+        self._places = places
+        self._body_s = body_s
+        self._clock_s = clock_s
         self._end = end or answer_early
-        self._visits, self._reading = dict[Visit, None](), dict[Visit, None]()
+        self._visits = dict[Visit, None]()
+        self._reading = dict[Visit, None]()
         self._turns: SimpleQueue[None] = SimpleQueue()
         for _ in range(turns):
             self._turns.put(None)

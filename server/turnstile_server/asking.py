@@ -235,7 +235,8 @@ class Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, port), family=family, backlog=CONNECTIONS_MOST)
         self._listener.settimeout(LOOK_S)
-        self._secret, self._answer = secret, answer
+        self._secret = secret
+        self._answer = answer
         self._free = threading.BoundedSemaphore(CONNECTIONS_MOST)
         self._closing = threading.Event()
 

@@ -86,15 +86,15 @@ class Background:
 
     def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
         self.stop = threading.Event()
-        self._beaten_s, self._collect_left = float("-inf"), False
-        self._settings, self._workers = settings, workers
+        self._beaten_s = float("-inf")
+        self._collect_left = False
+        self._settings = settings
+        self._workers = workers
         self._roles = frozenset[str]() if settings.is_closed else frozenset(settings.roles)
         self._store = open_store(settings, create=False)
-        targets, actions, alone = (
-            variables.event_targets(),
-            variables.follow_ups(),
-            settings.store_kind == "sqlite" and not settings.fleet,
-        )
+        targets = variables.event_targets()
+        actions = variables.follow_ups()
+        alone = settings.store_kind == "sqlite" and not settings.fleet
         background = msgspec.structs.replace(
             read_settings(settings), event_targets=targets, follow_ups=actions, delivers_alone=alone
         )
@@ -173,7 +173,10 @@ class Background:
     # -- hints --------------------------------------------------------------------------------------------------------
 
     def _follow_feed(self, database: Database, listener: WakeListener) -> None:
-        after, advanced, seen, due_s = 0, 0, 0, 0.0
+        after = 0
+        advanced = 0
+        seen = 0
+        due_s = 0.0
         while not self.stop.is_set():
             looked_s = self._beat()
             try:
@@ -191,7 +194,8 @@ class Background:
                     upto = after if self._sharing is None else seen
                     if upto > advanced and self._advance(database, upto):
                         advanced = upto
-                    seen, due_s = after, time.monotonic() + ADVANCE_S
+                    seen = after
+                    due_s = time.monotonic() + ADVANCE_S
                 listener.wait(wait_s)
             self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
 
@@ -325,7 +329,8 @@ class Missed:
     """Roles that need a sweep, because hints may have been lost. Safe for threads."""
 
     def __init__(self) -> None:
-        self._changed, self._roles = threading.Condition(), set[str]()
+        self._changed = threading.Condition()
+        self._roles = set[str]()
 
     def add(self, roles: Iterable[str]) -> None:
         with self._changed:
@@ -336,7 +341,8 @@ class Missed:
         """Waits for some; returns them once."""
         with self._changed:
             self._changed.wait_for(lambda: self._roles, seconds)
-            missed, self._roles = self._roles, set()
+            missed = self._roles
+            self._roles = set()
         return missed
 
 

@@ -44,7 +44,8 @@ class Children:
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         self._modules = modules
-        self._processes, self._started_s = dict[str, BaseProcess](), dict[str, float]()
+        self._processes = dict[str, BaseProcess]()
+        self._started_s = dict[str, float]()
 
     @property
     def pids(self) -> list[int]:

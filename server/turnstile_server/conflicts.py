@@ -40,7 +40,9 @@ class ConflictLog:
 
     def __init__(self, folder: Path, now_ms: Callable[[], int] = lambda: int(time.time() * 1000)) -> None:
         folder.mkdir(exist_ok=True)
-        self._path, self._lock, self._now_ms = folder / f"{os.getpid()}.jsonl", threading.Lock(), now_ms
+        self._path = folder / f"{os.getpid()}.jsonl"
+        self._lock = threading.Lock()
+        self._now_ms = now_ms
 
     def add(self, operation: str, notes: Mapping[str, Any]) -> None:
         """Appends a conflict that ``operation`` was answered with; ``notes`` are the members of its

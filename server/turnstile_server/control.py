@@ -36,7 +36,9 @@ class Server:
     stops it."""
 
     def __init__(self, home: Home, state: ServerState, process: subprocess.Popen[bytes] | None = None) -> None:
-        self._home, self._state, self._process = home, state, process
+        self._home = home
+        self._state = state
+        self._process = process
 
     @classmethod
     def start(

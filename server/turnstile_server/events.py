@@ -39,8 +39,11 @@ class EventWorker:
         self, appender: Appends, gather_s: float, on_appended: Callable[[Iterable[str]], None] = lambda _: None
     ) -> None:
         """``on_appended`` is called with the catalogs that have new events."""
-        self._appender, self._gather_s, self._on_appended = appender, gather_s, on_appended
-        self._changed, self._stop = threading.Condition(), threading.Event()
+        self._appender = appender
+        self._gather_s = gather_s
+        self._on_appended = on_appended
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
         self._waiting: dict[str, None] = {}
         self._working = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -112,11 +115,16 @@ class DeliveryWorker:
         self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0, rest_turns: int = 10,
         on_sent: Callable[[str, int], None] = lambda *_: None,
     ) -> None:  # fmt: skip
-        self._deliverer, self._metrics, self._name = deliverer, metrics, deliverer.target.name
-        self._rest_turns, self._on_sent = rest_turns, on_sent
-        self._changed, self._stop = threading.Condition(), threading.Event()
+        self._deliverer = deliverer
+        self._metrics = metrics
+        self._name = deliverer.target.name
+        self._rest_turns = rest_turns
+        self._on_sent = on_sent
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
         self._due_s: dict[str, float] = {}
-        self._rest_s, self._rested_s = rest_s, dict[str, float]()
+        self._rest_s = rest_s
+        self._rested_s = dict[str, float]()
         self._thread = threading.Thread(target=self._run, name=f"deliver {self._name}", daemon=True)
         self._thread.start()
 

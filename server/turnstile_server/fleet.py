@@ -98,12 +98,19 @@ class Sharing:
             self._journal.watched(), _monotonic_ms, name=f"{socket.gethostname()}:{os.getpid()}", granules=granules,
             beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms, address=address,
         )  # fmt: skip
-        self._processes, self._metrics = processes or Processes(), metrics.FleetMetrics()
-        self._roles, self._work, self._catch_up = frozenset(roles), work, catch_up
-        self._hears, self._beat_ms = hears, beat_ms
-        self._left, self._mutex = {role: dict[str, int]() for role in work}, threading.Lock()
-        self._owned, self._given = frozenset[str](), dict[str, int]()
-        self._fleet_row, self._somebody_came = world.space.fleet(), threading.Event()
+        self._processes = processes or Processes()
+        self._metrics = metrics.FleetMetrics()
+        self._roles = frozenset(roles)
+        self._work = work
+        self._catch_up = catch_up
+        self._hears = hears
+        self._beat_ms = beat_ms
+        self._left = {role: dict[str, int]() for role in work}
+        self._mutex = threading.Lock()
+        self._owned = frozenset[str]()
+        self._given = dict[str, int]()
+        self._fleet_row = world.space.fleet()
+        self._somebody_came = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
 
@@ -128,7 +135,8 @@ class Sharing:
     def mine(self, role: str, changes: Mapping[str, int]) -> dict[str, int]:
         """Returns the changes that this process should work on for one of its roles: the changes
         whose granule it owns, or whose owner is unknown."""
-        chosen, now_ms = dict[str, int](), _monotonic_ms()
+        chosen = dict[str, int]()
+        now_ms = _monotonic_ms()
         for key, count in changes.items():
             if self._is_mine(role, key):
                 chosen[key] = count
@@ -156,7 +164,8 @@ class Sharing:
 
     def _note_given(self) -> None:
         """Records the granules that this process owned before and does not own now."""
-        owned, now_ms = frozenset(self.member.owned()), _monotonic_ms()
+        owned = frozenset(self.member.owned())
+        now_ms = _monotonic_ms()
         given = {name: at_ms for name, at_ms in self._given.items() if now_ms - at_ms < GIVEN_BEATS * self._beat_ms}
         self._given = {**given, **dict.fromkeys(self._owned - owned, now_ms)}
         self._owned = owned
@@ -165,7 +174,8 @@ class Sharing:
         began_ms = _monotonic_ms()
         while not self._stop.is_set():
             stood_still = _monotonic_ms() - began_ms > SUSPECTED_BEATS * max(self._beat_ms, self.member.next_beat_ms())
-            began_ms, least_ms = _monotonic_ms(), 0
+            began_ms = _monotonic_ms()
+            least_ms = 0
             try:
                 self._beat(stood_still=stood_still)
             except Exception as error:  # the store does not answer: until it does, this process is sure of nothing

@@ -93,7 +93,8 @@ class ServerState:
         not exist: the home was renamed. Otherwise a start would make an empty store under the old
         name.
         """
-        store, lake_root = self.store, self.lake_root
+        store = self.store
+        lake_root = self.lake_root
         if not _is_there(store, "sqlite:") and (home.path / "turnstile.db").is_file():
             store = f"sqlite:{home.path / 'turnstile.db'}"
         if not _is_there(lake_root, "file://") and (home.path / "lake").is_dir():

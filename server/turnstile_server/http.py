@@ -98,7 +98,8 @@ class Application:
     the functions."""
 
     def __init__(self, settings: ServerSettings, store: OpenStore) -> None:
-        self._settings, self._store = settings, store
+        self._settings = settings
+        self._store = store
         self._probe = StoreProbe(lambda: look(store), PROBE_PAID_S if store.database is None else PROBE_S)
         self._authentication: Authentication = authentication()
         self._apps = open_apps(settings, store)
@@ -112,10 +113,8 @@ class Application:
         self._admission = Admission(self._authentication, settings.threads, body_s=settings.body_s)
         self._admission.watch()
         self._door = Door(Home.at(settings.home).closed if settings.closed else None)
-        self._guard, self._site = (
-            Guard(settings),
-            Site(SITE, console_settings(required=auth_settings.read() is not None)),
-        )
+        self._guard = Guard(settings)
+        self._site = Site(SITE, console_settings(required=auth_settings.read() is not None))
         self._own = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -124,7 +123,8 @@ class Application:
         }
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        method, path = str(environ["REQUEST_METHOD"]).upper(), _path(environ)
+        method = str(environ["REQUEST_METHOD"]).upper()
+        path = _path(environ)
         refusal = self._guard.refusal(environ)
         if refusal is not None:
             return _send(start, 403, _JSON, _error(403, "Foreign", *refusal))

@@ -54,12 +54,16 @@ class FleetJournal:
     """
 
     def __init__(self, world: World, me: Callable[[], str]) -> None:
-        self._world, self._me, self._log = world, me, FleetLog(world)
+        self._world = world
+        self._me = me
+        self._log = FleetLog(world)
         self._names = dict[str, str]()
-        self._series, self._count = world.ids.uuid(), 0
+        self._series = world.ids.uuid()
+        self._count = 0
         self._happened = list[tuple[Happening, str]]()
         self._waiting = list[Event]()
-        self._changed, self._closing = threading.Condition(), threading.Event()
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet events", daemon=True)
         self._thread.start()
 
@@ -111,8 +115,10 @@ class FleetJournal:
     def _gather(self) -> None:
         """Makes events, each with a line of the log."""
         with self._changed:
-            happened, self._happened = self._happened, []
-            names, now = dict(self._names), self._world.clock.now_ms()
+            happened = self._happened
+            self._happened = []
+            names = dict(self._names)
+            now = self._world.clock.now_ms()
         for by in dict.fromkeys(by for _, by in happened):
             for happening in merged(happening for happening, writer in happened if writer == by):
                 self._count += 1
@@ -142,7 +148,8 @@ class NotedRefs(RefsAround):
         self, refs: Refs, transacted: Callable[[Sequence[Write]], None], seen: Callable[[Iterable[Row]], None]
     ) -> None:
         super().__init__(refs)
-        self._transacted, self._seen = transacted, seen
+        self._transacted = transacted
+        self._seen = seen
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = self._refs.read_many(keys)

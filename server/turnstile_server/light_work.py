@@ -70,12 +70,14 @@ class LightWork:
         self._metrics = metrics.LightWorkMetrics()
         alone = settings.store_kind == "sqlite" and not settings.fleet
         background = msgspec.structs.replace(read_settings(settings), delivers_alone=alone)
-        self._left, self._leaves = dict[str, None](), threading.Lock()
+        self._left = dict[str, None]()
+        self._leaves = threading.Lock()
         self._maintainer = Services(self._store.world, background).maintainer
         target = MaintenanceTarget(self._maintainer, self._maintained, self._goes_on)
         self._look_s = LOOK_S if settings.store_kind == "sqlite" else LOOK_PAID_S
         self._shares = shares_file(settings) if settings.fleet else None
-        self._worked, self._events = maintained_file(settings), Counter[str]()
+        self._worked = maintained_file(settings)
+        self._events = Counter[str]()
         self._worker = DeliveryWorker(
             Deliverer(self._store.world, target, alone=alone), metrics.DeliveryMetrics(), rest_s=self._look_s,
             rest_turns=REST_TURNS if settings.workers else 0, on_sent=self._sent,
@@ -110,7 +112,8 @@ class LightWork:
     def _maintain_left(self) -> None:
         """Tries the tables again that were left; one that is left again is noted again."""
         with self._leaves:
-            left, self._left = self._left, {}
+            left = self._left
+            self._left = {}
         for table_id in left:
             if not self._goes_on():
                 return

@@ -56,7 +56,8 @@ class RequestMetrics:
     def __init__(self, conflicts: ConflictLog, *, every: bool = False) -> None:
         from prometheus_client import Counter, Histogram
 
-        self._conflicts, self._every = conflicts, every
+        self._conflicts = conflicts
+        self._every = every
         self._requests = Counter("turnstile_requests", "Answered requests", ["operation", "status"], registry=None)
         self._seconds = Histogram(
             "turnstile_request_seconds", "Time to answer", ["operation"], buckets=_SECONDS, registry=None

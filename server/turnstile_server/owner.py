@@ -86,10 +86,14 @@ class Forwarding:
         Args:
             clock_ms: the machine's monotonic clock, by which cached owners expire.
         """
-        self._owners, self._authentication = owners, authentication
-        self._asker, self._clock_ms, self._metrics = asker or Asker(), clock_ms, metrics.ForwardingMetrics()
+        self._owners = owners
+        self._authentication = authentication
+        self._asker = asker or Asker()
+        self._clock_ms = clock_ms
+        self._metrics = metrics.ForwardingMetrics()
         self._avoided: dict[Address, int] = {}
-        self._rates, self._rates_mutex = Rates(), threading.Lock()
+        self._rates = Rates()
+        self._rates_mutex = threading.Lock()
 
     def answer(self, app: App, incoming: Incoming) -> Response:
         """Returns the response to a request for which ``app`` has a route: by its owner, or by this

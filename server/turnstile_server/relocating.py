@@ -25,7 +25,8 @@ def settings_of(home: Path, store: str, store_endpoint: str, realm: str) -> Serv
     place = Home.at(home)
     previous = ServerState.read(place)
     if not store and previous is not None:
-        store, store_endpoint = previous.of_home(place).store, store_endpoint or previous.store_endpoint
+        store = previous.of_home(place).store
+        store_endpoint = store_endpoint or previous.store_endpoint
     return ServerSettings(str(place.path), store=store, store_endpoint=store_endpoint, realm=realm)
 
 
@@ -41,7 +42,8 @@ def relocate(
             nothing was changed. Or the store failed, or another process wrote to it: a second call
             of the same relocation continues.
     """
-    settings, place = settings_of(home, store, store_endpoint, realm), Home.at(home)
+    settings = settings_of(home, store, store_endpoint, realm)
+    place = Home.at(home)
     lock = take_lock(place.lock) if place.path.is_dir() else None
     try:
         if place.path.is_dir() and lock is None:

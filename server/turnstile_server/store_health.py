@@ -75,7 +75,8 @@ log = logging.getLogger("turnstile.store")
 def look(store: OpenStore) -> None:
     """Reads and writes a row without meaning. Raises StoreUnavailable, or an error of the store's
     client."""
-    database, world = store.database, store.world
+    database = store.database
+    world = store.world
     world.refs.read(world.space.table("-"))
     if database is None:
         world.objs.get(world.space.table("-"), "-")
@@ -93,8 +94,11 @@ class StoreProbe:
     one thread checks, now and then."""
 
     def __init__(self, look: Callable[[], None], every_s: float = PROBE_S, wait_s: float = WAIT_S) -> None:
-        self._look, self._every_s, self._wait_s = look, every_s, wait_s
-        self._mutex, self._looked_s = threading.Lock(), float("-inf")
+        self._look = look
+        self._every_s = every_s
+        self._wait_s = wait_s
+        self._mutex = threading.Lock()
+        self._looked_s = float("-inf")
         self._running: threading.Event | None = None
         self._problem: str | None = None
 
@@ -146,7 +150,8 @@ def require_store(settings: ServerSettings) -> tuple[str, ...]:
         finally:
             store.close()
     except TurnstileError as error:
-        message, remedy = f"the store {settings.store} cannot be used: {error.message}", error.remedy or ""
+        message = f"the store {settings.store} cannot be used: {error.message}"
+        remedy = error.remedy or ""
         raise ServerError(message, remedy=remedy, kind="StoreUnavailable") from error
     except OSError as error:
         message = f"the store {settings.store} cannot be used: {error.strerror or error}"

@@ -57,8 +57,12 @@ class Stream:
     def __init__(
         self, settings: ServerSettings, hint: Callable[[Mapping[str, int]], None], missed: Callable[[], None], stop: threading.Event
     ) -> None:  # fmt: skip
-        self._settings, self._hint, self._missed, self._stop = settings, hint, missed, stop
-        self._heard_s, self._poll_s = float("-inf"), POLL_S
+        self._settings = settings
+        self._hint = hint
+        self._missed = missed
+        self._stop = stop
+        self._heard_s = float("-inf")
+        self._poll_s = POLL_S
 
     def is_heard(self) -> bool:
         """Returns whether every change of the table is heard of."""
@@ -151,7 +155,8 @@ def add_shards(streams: Any, arn: str, iterators: dict[str, str | None]) -> bool
     followed = {shard.get("ParentShardId") for shard in shards}
     added = dict[str, str]()
     for shard in shards:
-        id, parent = shard["ShardId"], shard.get("ParentShardId")
+        id = shard["ShardId"]
+        parent = shard.get("ParentShardId")
         if id not in iterators and (id not in followed or parent in iterators or parent in added):
             response = streams.get_shard_iterator(StreamArn=arn, ShardId=id, ShardIteratorType=kind)
             added[id] = response["ShardIterator"]

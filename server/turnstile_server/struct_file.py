@@ -20,8 +20,10 @@ class StructFile(Generic[T]):
     """
 
     def __init__(self, path: Path, nothing: T) -> None:
-        self._path, self._nothing = path, nothing
-        self._file, self._last = (0, 0), nothing
+        self._path = path
+        self._nothing = nothing
+        self._file = (0, 0)
+        self._last = nothing
 
     def write(self, struct: T) -> None:
         """Replaces the contents of the file. Raises OSError."""
@@ -40,5 +42,6 @@ class StructFile(Generic[T]):
                 self._last = msgspec.json.decode(self._path.read_bytes(), type=type(self._nothing))
                 self._file = file
         except (OSError, msgspec.DecodeError):
-            self._last, self._file = self._nothing, (0, 0)
+            self._last = self._nothing
+            self._file = (0, 0)
         return self._last

@@ -92,7 +92,9 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
 
 class _Server:
     def __init__(self, home: Home, settings: ServerSettings, mode: str, notices: tuple[str, ...]) -> None:
-        self._home, self._settings, self._closed = home, settings, settings.is_closed
+        self._home = home
+        self._settings = settings
+        self._closed = settings.is_closed
         previous = ServerState.read(home)
         keys = os.environ.get(TOKEN_KEYS) or (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
         token = os.environ.get(TOKEN, "")
@@ -220,7 +222,8 @@ class StartTimes(dict[int, float]):
 
     def __init__(self, server: Any, settings: ServerSettings) -> None:
         super().__init__()
-        self._server, self._settings = server, settings
+        self._server = server
+        self._settings = settings
 
     def get(self, number: int, default: float = 0) -> float:  # type: ignore[override]
         pid = self._server.wrks[number].inner.pid

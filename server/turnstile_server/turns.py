@@ -49,13 +49,15 @@ class Turns:
     def begin(self) -> float:
         """Begins the turns that are due; returns after how many seconds it has to be called again
         at the latest."""
-        now_s, wait_s = time.monotonic(), IDLE_S
+        now_s = time.monotonic()
+        wait_s = IDLE_S
         with self._mutex:
             for table_id, turn in list(self._tables.items()):
                 if turn.running:
                     wait_s = min(wait_s, REST_S)
                 elif turn.changes >= REST_CHANGES or (turn.changes and now_s >= turn.rests_until_s):
-                    turn.running, turn.changes = True, 0
+                    turn.running = True
+                    turn.changes = 0
                     self._pool.submit(self._turn, table_id, turn)
                     wait_s = min(wait_s, REST_S)
                 elif turn.changes:

@@ -83,11 +83,13 @@ def work(settings: ServerSettings, *, ready: Callable[[], None] = lambda: None) 
 def _watch(children: Children, stop: threading.Event) -> None:
     """Keeps the processes alive, and reports, until ``stop`` is set."""
     importlib.import_module("prometheus_client")
-    before, due_s = dict[str, int](), time.monotonic() + REPORT_S
+    before = dict[str, int]()
+    due_s = time.monotonic() + REPORT_S
     while not stop.wait(WATCH_S):
         children.mend()
         if time.monotonic() >= due_s:
-            now, due_s = figures(metrics.exposition().decode()), time.monotonic() + REPORT_S
+            now = figures(metrics.exposition().decode())
+            due_s = time.monotonic() + REPORT_S
             if grown := {
                 name: count - before.get(name, 0) for name, count in now.items() if count != before.get(name, 0)
             }:

@@ -59,7 +59,8 @@ _FEATURES_OF_ONE_TABLE = frozenset(
 )  # fmt: skip
 _CLUSTERING = "clusteringColumns"
 #: What asks for a table before it is dropped or replaced, and says "not found" itself; and what shows each table of a list.
-_ASKING, _SHOW = ("DropTableExec", "ReplaceTable"), "ShowTablesExtended"
+_ASKING = ("DropTableExec", "ReplaceTable")
+_SHOW = "ShowTablesExtended"
 _CLUSTER_BY = "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform"
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions."
 
@@ -145,7 +146,8 @@ class SparkCatalog(ViewsOfLake):
     def _pinned(self, state: TableState, *how: Any) -> str:
         """The version of a clone to read: the one that it shows, or the earlier one that the
         statement names."""
-        latest, wanted = state.tail.latest, how[0] if how else None
+        latest = state.tail.latest
+        wanted = how[0] if how else None
         if wanted is None:
             return str(latest)
         if isinstance(wanted, str) and wanted.isdigit() and int(wanted) <= latest:
@@ -397,7 +399,8 @@ class NamedCatalog(Proxy):
     session, Delta finds its coordinator."""
 
     def __init__(self, jvm: Jvm, name: str) -> None:
-        self.jvm, self._name = jvm, name
+        self.jvm = jvm
+        self._name = name
 
     def name(self) -> str:
         return self._name

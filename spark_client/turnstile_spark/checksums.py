@@ -75,7 +75,9 @@ class Checksums:
     else. ``session`` is the JVM ``SparkSession`` in which the lake was attached."""
 
     def __init__(self, jvm: Jvm, session: JavaObject, files: LogFiles) -> None:
-        self._jvm, self._session, self._files = jvm, session, files
+        self._jvm = jvm
+        self._session = session
+        self._files = files
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="turnstile-checksum")
         self._lock = threading.Lock()
         self._pending: set[Future[None]] = set()
@@ -104,7 +106,8 @@ class Checksums:
             log.info("turnstile_spark: could not derive the checksum of %s: %s", file.path, e)
 
     def _write_of_transaction(self, derived: JavaObject, file: Write) -> None:
-        log_path, version = file.path.rpartition(f"/{STAGED}/")[0], int(file.name.partition(".")[0])
+        log_path = file.path.rpartition(f"/{STAGED}/")[0]
+        version = int(file.name.partition(".")[0])
         path = f"{log_path}/{version:020d}.crc"
         try:
             if self._is_on():
@@ -161,7 +164,8 @@ class Checksums:
     @staticmethod
     def _snapshot(delta_log: JavaObject, version: int) -> JavaObject | None:
         """Delta's snapshot of ``version``; None when Delta has a later one, whose checksum is as good."""
-        until, pause = time.monotonic() + _PATIENCE, 0.005
+        until = time.monotonic() + _PATIENCE
+        pause = 0.005
         while time.monotonic() < until:
             snapshot = delta_log.unsafeVolatileSnapshot()
             if (current := snapshot.version()) >= version:

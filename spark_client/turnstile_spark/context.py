@@ -35,8 +35,11 @@ class LakeContext:
     def __init__(
         self, spark: Any, jvm: Jvm, name: str, api: Api, *, inline_limit: int, credentials: Credentials
     ) -> None:
-        self.jvm, self.name, self.api = jvm, name, api
-        self.inline_limit, self.deadline = inline_limit, api.http.deadline
+        self.jvm = jvm
+        self.name = name
+        self.api = api
+        self.inline_limit = inline_limit
+        self.deadline = api.http.deadline
         self.throw = Throw(jvm)
         self.views = ViewApi(api.http, api.catalog)
         self.credentials = credentials
@@ -130,7 +133,9 @@ class V1Tables:
     """
 
     def __init__(self, jvm: Jvm, lake_name: str, credentials: Credentials) -> None:
-        self.jvm, self.lake_name, self._credentials = jvm, lake_name, credentials
+        self.jvm = jvm
+        self.lake_name = lake_name
+        self._credentials = credentials
         self._tables: OrderedDict[tuple[str, str, str], JavaObject] = OrderedDict()
         self._storage = jvm.module(_CATALOG + "CatalogStorageFormat").empty()
 

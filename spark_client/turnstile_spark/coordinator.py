@@ -118,7 +118,8 @@ class CoordinatorBuilder(Proxy):
     """``CatalogOwnedCommitCoordinatorBuilder``: Delta keeps it for ever under a catalog name."""
 
     def __init__(self, jvm: Jvm, name: str) -> None:
-        self.jvm, self.name = jvm, name
+        self.jvm = jvm
+        self.name = name
         self._plain = Coordinator(jvm, name)
 
     def getName(self) -> str:
@@ -156,7 +157,9 @@ class Coordinator(Proxy):
     that name."""
 
     def __init__(self, jvm: Jvm, name: str, grant: Grant | None = None) -> None:
-        self.jvm, self.name, self._grant = jvm, name, grant
+        self.jvm = jvm
+        self.name = name
+        self._grant = grant
         self._throw = Throw(jvm)
 
     def _lake(self) -> LakeContext:
@@ -171,7 +174,8 @@ class Coordinator(Proxy):
     ) -> JavaObject:
         """Proposes version ``version``; returns when it is ratified *and* its file exists for every
         executor."""
-        lake, log_path = self._lake(), table.getLogPath().toString()
+        lake = self._lake()
+        log_path = table.getLogPath().toString()
         if lake.clones and self._of_clone(lake, table):  # RESTORE accepts the old version that it is given
             text = f"[TURNSTILE_REFUSED] version {version} of {log_path}: a clone is pinned, this is its source's log"
             raise self._throw.commit_failed(False, False, text)
@@ -231,7 +235,8 @@ class Coordinator(Proxy):
 
     def getCommits(self, table: JavaObject, start: int | None, end: int | None) -> JavaObject:
         """The ratified commits that are not published yet, and the latest version (I6)."""
-        lake, log_path = self._lake(), table.getLogPath().toString()
+        lake = self._lake()
+        log_path = table.getLogPath().toString()
         table_id = self._table_id(lake, table, log_path)
         tail = lake.freshness.take(table_id, self._grant)
         if tail is None:
@@ -246,8 +251,10 @@ class Coordinator(Proxy):
     ) -> None:
         """Returns when ``_delta_log`` has everything up to ``version``: Delta needs that before a
         checkpoint."""
-        lake, log_path = self._lake(), table.getLogPath().toString()
-        table_id, until = self._table_id(lake, table, log_path), time.monotonic() + lake.deadline
+        lake = self._lake()
+        log_path = table.getLogPath().toString()
+        table_id = self._table_id(lake, table, log_path)
+        until = time.monotonic() + lake.deadline
         pause = 0.01
         try:
             while lake.api.publish(table_id)["floor"] < version:
@@ -282,7 +289,8 @@ def refuse_mirroring(lake: LakeContext, log_path: str) -> None:
     name = lake.name_of(log_path)
     if not name or conf.getConfString(_MIRROR, "false").lower() != "true":
         return
-    schema, table = lake.jvm.some(".".join(name[1:-1])), name[-1]
+    schema = lake.jvm.some(".".join(name[1:-1]))
+    table = name[-1]
     session = lake.jvm.cls("org.apache.spark.sql.classic.SparkSession").active()
     identifier = lake.jvm.new("org.apache.spark.sql.catalyst.TableIdentifier", table, schema)
     if session.sessionState().catalog().tableExists(identifier):

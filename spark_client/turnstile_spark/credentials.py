@@ -38,7 +38,10 @@ class Credentials:
     """
 
     def __init__(self, jvm: Jvm, session: JavaObject, api: Api, token: str | None, vended: bool | None) -> None:
-        self._jvm, self._session, self._api, self._token = jvm, session, api, token
+        self._jvm = jvm
+        self._session = session
+        self._api = api
+        self._token = token
         self._asks = vended
         self._vends: bool | None = None
         self._lock = threading.Lock()

@@ -25,7 +25,8 @@ from turnstile_spark.transactions.scope import Scope, catalog_of, over
 
 #: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who asks for it.
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
-_COMMENT, _RESERVED = "comment", ("comment", "owner")
+_COMMENT = "comment"
+_RESERVED = ("comment", "owner")
 #: Refusals which mean that there is no such table. A namespace that is not there is one: loadTable may throw nothing
 #: else. InvalidName: no table can have this name.
 _NO_TABLE = ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidName")
@@ -39,7 +40,9 @@ class LakeCatalog(Proxy):
     """
 
     def __init__(self, lake: LakeContext, session: JavaObject) -> None:
-        self.lake, self.jvm, self.session = lake, lake.jvm, session
+        self.lake = lake
+        self.jvm = lake.jvm
+        self.session = session
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lake.name} at {self.lake.api.http.url})"
@@ -253,7 +256,8 @@ class LakeCatalog(Proxy):
 
     def createNamespace(self, levels: JavaObject, properties: JavaObject) -> None:
         scope = self._changing("CREATE SCHEMA")
-        names, values = names_of(levels), {str(k): str(v) for k, v in dict(properties).items()}
+        names = names_of(levels)
+        values = {str(k): str(v) for k, v in dict(properties).items()}
         self._refuse(refusals.namespace(self.lake.name, values))
         properties_kept = {k: v for k, v in values.items() if k not in _RESERVED}
         try:
@@ -269,7 +273,10 @@ class LakeCatalog(Proxy):
 
     def alterNamespace(self, levels: JavaObject, changes: JavaObject) -> None:
         self._outside_of_scopes("ALTER SCHEMA")
-        names, updates, removals, comment = names_of(levels), {}, [], None
+        names = names_of(levels)
+        updates = {}
+        removals = []
+        comment = None
         for change in changes:
             key = change.property()
             if change.getClass().getSimpleName() == "RemoveProperty":
@@ -374,7 +381,8 @@ class ScopeDelegate(Delegate):
         properties = definition[0].properties() if len(definition) == 1 else definition[2]
         levels, table = self._split(identifier)
         location = str(properties.get("location"))
-        table_id, scope = self.lake.take_staged_id(location), self._changing("CREATE TABLE")
+        table_id = self.lake.take_staged_id(location)
+        scope = self._changing("CREATE TABLE")
         if table_id is None or scope is None:
             raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
         conf = self.session.sessionState().newHadoopConf()
@@ -383,7 +391,8 @@ class ScopeDelegate(Delegate):
         for key, value in credentials.items():
             conf.set(key, value)
         path = f"{location}/_delta_log/{0:020d}.json"
-        name, first = Name(dotted(levels), table), Write(None, conf, path, self.lake.files.read(path, conf))
+        name = Name(dotted(levels), table)
+        first = Write(None, conf, path, self.lake.files.read(path, conf))
         state = TableState.created_by(first.content, f"{self.lake.api.catalog}.{name}", table_id, location)
         try:
             scope.create(state, name, first)

@@ -42,7 +42,8 @@ class DeltaTable:
     and the latest ``snapshot``."""
 
     def __init__(self, jvm: Jvm, spark: Any, name: str) -> None:
-        self._jvm, self._spark = jvm, spark
+        self._jvm = jvm
+        self._spark = spark
         activate(jvm, spark)
         table = jvm.cls("io.delta.tables.DeltaTable").forName(spark._jsparkSession, name)
         member = table.getClass().getDeclaredField("table")

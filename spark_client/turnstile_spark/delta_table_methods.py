@@ -46,7 +46,8 @@ def install(is_lake: Callable[[str], bool]) -> None:
                 return original(self, *args, **kwargs)
             return result(self._spark, self._spark.sql(statement(name, *args, **kwargs)))
 
-        replacement.__doc__, replacement.__name__ = original.__doc__, method
+        replacement.__doc__ = original.__doc__
+        replacement.__name__ = method
         setattr(replacement, _MARK, True)
         setattr(DeltaTable, method, replacement)
 

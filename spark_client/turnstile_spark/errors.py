@@ -209,7 +209,8 @@ def _declared(e: Any) -> tuple[Any, bool]:
     """
     wrapped = False
     while e is not None and e.getClass().getName() == _UNDECLARED and e.getCause() is not None:
-        e, wrapped = e.getCause(), True
+        e = e.getCause()
+        wrapped = True
     return e, wrapped
 
 

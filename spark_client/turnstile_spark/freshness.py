@@ -69,7 +69,9 @@ class Freshness:
     """The loads of each thread. ``id_of`` gives the id of the table at a location. Thread-safe."""
 
     def __init__(self, jvm: Jvm, context: JavaObject, id_of: Callable[[str], str | None]) -> None:
-        self._jvm, self._context, self._id_of = jvm, context, id_of
+        self._jvm = jvm
+        self._context = context
+        self._id_of = id_of
         self._generations: Counter[str] = Counter()
         self._local = threading.local()
 

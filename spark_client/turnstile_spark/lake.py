@@ -50,7 +50,9 @@ class Lake:
     def __init__(
         self, spark: Any, name: str, api: Api, token: str | None, *, inline_limit: int, vended: bool | None = None
     ) -> None:
-        self.spark, self.name, self.api = spark, name, api
+        self.spark = spark
+        self.name = name
+        self.api = api
         self.jvm = Jvm(spark)
         check(self.jvm, spark)
         ensure_callback_server_started(self.jvm.gateway)  # type: ignore[no-untyped-call]
@@ -236,7 +238,8 @@ class Lake:
         """Makes Spark see the lake; :func:`turnstile_spark.attach` calls it. Detaches the lake that
         had the name."""
         coordinator.register(self.jvm, self.name)
-        jvm, name = self.jvm, self.name
+        jvm = self.jvm
+        name = self.name
         scope_coordinator.register(jvm, name, lambda: coordinator.attached(jvm, name))
         replaced = coordinator.attach(self)
         if replaced is not None:
@@ -276,7 +279,8 @@ class Table:
     """
 
     def __init__(self, spark: Any, context: LakeContext, name: str) -> None:
-        self._spark, self._context = spark, context
+        self._spark = spark
+        self._context = context
         self.namespace, _, self.name = name.rpartition(".")
         self.namespace = self.namespace or "default"
 

@@ -32,7 +32,9 @@ class LakeCommands(Proxy):
     """
 
     def __init__(self, lake: LakeContext, python_session: Callable[[JavaObject], Any]) -> None:
-        self.lake, self.jvm, self._python_session = lake, lake.jvm, python_session
+        self.lake = lake
+        self.jvm = lake.jvm
+        self._python_session = python_session
 
     def call(self, command: JavaObject, session: JavaObject) -> JavaObject:
         kind = str(command.getClass().getSimpleName())
@@ -48,10 +50,12 @@ class LakeCommands(Proxy):
             raise self.lake.throw.unsupported(f"[TURNSTILE_REFUSED] {e}") from None
 
     def _optimize(self, command: JavaObject, session: JavaObject) -> JavaObject:
-        table, context = command.child().table(), command.optimizeContext()
+        table = command.child().table()
+        context = command.optimizeContext()
         predicates = [str(p) for p in python_list(self.jvm, command.userPartitionPredicates())]
         columns = [str(c.name()) for c in python_list(self.jvm, command.zOrderBy())]
-        snapshot, errors = table.update(), self.jvm.module(DELTA + "DeltaErrors")
+        snapshot = table.update()
+        errors = self.jvm.module(DELTA + "DeltaErrors")
         clustered = self.jvm.module(DELTA + "skipping.clustering.ClusteredTableUtils").isSupported(snapshot.protocol())
         if clustered and predicates:
             raise throw(errors.clusteringWithPartitionPredicatesException(command.userPartitionPredicates()))
@@ -90,7 +94,8 @@ class LakeCommands(Proxy):
         columns: Sequence[str] = (),
         full: bool = False,
     ) -> JavaObject:
-        conf, metrics = session.sessionState().conf(), OptimizeMetrics(self.jvm)
+        conf = session.sessionState().conf()
+        metrics = OptimizeMetrics(self.jvm)
         target = int(conf.getConfString(_SIZES + "maxFileSize", str(1024**3)))
         rewrite(
             self.lake,
@@ -107,7 +112,8 @@ class LakeCommands(Proxy):
         return scala_seq(self.jvm, [metrics.row()])
 
     def _vacuum(self, command: JavaObject, session: JavaObject) -> JavaObject:
-        table, spark = command.child().table(), self._python_session(session)
+        table = command.child().table()
+        spark = self._python_session(session)
         hours = command.horizonHours().get() if command.horizonHours().isDefined() else None
         retention = self.jvm.module("scala.None") if hours is None else self.jvm.some_long(int(hours * HOUR_MS))
         configured = self.jvm.module(DELTA + "DeltaLog").tombstoneRetentionMillis(table.update().metadata())

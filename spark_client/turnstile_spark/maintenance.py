@@ -170,9 +170,16 @@ class _Run:
         progress: Callable[[Progress], None] | None,
         metrics: OptimizeMetrics | None,
     ) -> None:
-        self._small_bytes, self._full, self._metrics = small_bytes, full, metrics
-        self._jvm, self._spark, self._name, self._operation = jvm, spark, name, operation
-        self._where, self._z_order_by, self._target_bytes = where, z_order_by, target_bytes
+        self._small_bytes = small_bytes
+        self._full = full
+        self._metrics = metrics
+        self._jvm = jvm
+        self._spark = spark
+        self._name = name
+        self._operation = operation
+        self._where = where
+        self._z_order_by = z_order_by
+        self._target_bytes = target_bytes
         self._report = progress or (lambda _: None)
         self._none = jvm.module("scala.None")
         self._nil = jvm.module("scala.collection.immutable.Nil")
@@ -212,7 +219,8 @@ class _Run:
 
     def _executor_of(self, snapshot: JavaObject, catalog_table: JavaObject) -> tuple[JavaObject, JavaObject]:
         """Delta's executor, and the partition predicates."""
-        jvm, session = self._jvm, self._spark._jsparkSession
+        jvm = self._jvm
+        session = self._spark._jsparkSession
         self._check(snapshot)
 
         def executor(predicates: JavaObject) -> JavaObject:
@@ -236,7 +244,8 @@ class _Run:
 
     def _context(self) -> JavaObject:
         """``DeltaOptimizeContext(reorg, minFileSize, maxFileSize, maxDeletedRowsRatio, isFull)``."""
-        jvm, name = self._jvm, DELTA + "commands.DeltaOptimizeContext"
+        jvm = self._jvm
+        name = DELTA + "commands.DeltaOptimizeContext"
         target = jvm.some_long(self._target_bytes)
         if self._operation == "optimize":
             return jvm.new(name, self._none, jvm.some_long(self._small_bytes), target, self._none, self._full)
@@ -245,7 +254,8 @@ class _Run:
         return jvm.new(name, purge, jvm.some_long(0), target, ratio, False)
 
     def _check(self, snapshot: JavaObject) -> None:
-        metadata, features = snapshot.metadata(), check_features(self._jvm, snapshot, self._name, self._operation)
+        metadata = snapshot.metadata()
+        features = check_features(self._jvm, snapshot, self._name, self._operation)
         partitions = {str(c).lower() for c in python_list(self._jvm, metadata.partitionColumns())}
         columns = {str(c).lower() for c in metadata.schema().fieldNames()} - partitions
         if wrong := [c for c in self._z_order_by if c.lower() not in columns]:
@@ -302,7 +312,8 @@ class _Run:
         kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
         for action in python_list(jvm, actions):
             kinds[str(action.getClass().getSimpleName())].append(action)
-        adds, removes = kinds["AddFile"], kinds["RemoveFile"]
+        adds = kinds["AddFile"]
+        removes = kinds["RemoveFile"]
         written = sum(int(add.size()) for add in adds)
         self._report(Progress("rewritten", 1, len(adds), written))
         if not adds:
@@ -352,8 +363,11 @@ class _Plan:
     ) -> None:
         self._jvm = jvm
         table = DeltaTable(jvm, spark, name)
-        self.log, self.catalog_table, self.snapshot = table.log, table.catalog_table, table.snapshot
-        self.version, self.path = table.version, str(table.log.dataPath().toString())
+        self.log = table.log
+        self.catalog_table = table.catalog_table
+        self.snapshot = table.snapshot
+        self.version = table.version
+        self.path = str(table.log.dataPath().toString())
         self._executor, self.predicates = executor_of(self.snapshot, self.catalog_table)
         self.candidates = list(python_list(jvm, self.snapshot.filesForScan(self.predicates, True).files()))
         files = [f for f in self.candidates if pending is None or str(f.path()) in pending]

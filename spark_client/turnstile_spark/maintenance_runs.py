@@ -100,8 +100,13 @@ class _TableWork:
         dpus: float,
         progress: Callable[[str, Progress], None] | None,
     ) -> None:
-        self._lake, self._api, self._name, self._id = lake, lake.api, name, table_id
-        self._term_s, self._dpus, self._report = term_s, dpus, progress
+        self._lake = lake
+        self._api = lake.api
+        self._name = name
+        self._id = table_id
+        self._term_s = term_s
+        self._dpus = dpus
+        self._report = progress
         self._done = TableRun(name, "done")
         self._stop_s: float | None = None
         self._lease: _Lease | None = None
@@ -122,12 +127,14 @@ class _TableWork:
                 for job in begun["due"]:
                     self._work(job, begun, results)
             except _Stop as stop:
-                self._done.outcome, self._done.reason = "lost" if stop.lost else "stopped", str(stop)
+                self._done.outcome = "lost" if stop.lost else "stopped"
+                self._done.reason = str(stop)
             except Exception as e:
                 log.exception("turnstile_spark: maintenance of %s failed", self._name)
                 self._done.outcome, self._done.reason = "failed", _reason(e)
             except BaseException:
-                self._done.outcome, self._done.reason = "stopped", "the worker was told to end"
+                self._done.outcome = "stopped"
+                self._done.reason = "the worker was told to end"
                 self._finish(begun["attempt"], results)
                 raise
         self._finish(begun["attempt"], results)
@@ -189,7 +196,8 @@ class _TableWork:
         except ApiError as e:
             log.warning("turnstile_spark: the end of maintenance of %s could not be told: %s", self._name, e)
             if e.status == 409:
-                self._done.outcome, self._done.reason = "lost", str(e)
+                self._done.outcome = "lost"
+                self._done.reason = str(e)
 
 
 def _reason(error: Exception) -> str:
@@ -201,8 +209,13 @@ class _Lease:
     """Renews a lease in a thread, three times in its term. ``lost``: it is another's, or may be."""
 
     def __init__(self, api: Any, table_id: str, attempt: int, term_s: float) -> None:
-        self._api, self._id, self._attempt, self._term_s = api, table_id, attempt, term_s
-        self._refused, self._ended, self._held_s = False, threading.Event(), time.monotonic()
+        self._api = api
+        self._id = table_id
+        self._attempt = attempt
+        self._term_s = term_s
+        self._refused = False
+        self._ended = threading.Event()
+        self._held_s = time.monotonic()
         self._thread = threading.Thread(target=self._renew, name="turnstile-lease", daemon=True)
 
     @property

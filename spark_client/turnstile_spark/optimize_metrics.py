@@ -45,11 +45,15 @@ class OptimizeMetrics:
     def planned(self, path: str, snapshot: JavaObject, considered: int, strategy: JavaObject) -> None:
         """Takes note of the first plan: of which path, of which snapshot, how many files it looked
         at, by which of Delta's strategies."""
-        self._path, self._snapshot, self._considered, self._strategy = path, snapshot, considered, strategy
+        self._path = path
+        self._snapshot = snapshot
+        self._considered = considered
+        self._strategy = strategy
 
     def row(self) -> JavaObject:
         """Delta's ``Row``, after the rewrite."""
-        stats, metadata = self._stats, self._snapshot.metadata()
+        stats = self._stats
+        metadata = self._snapshot.metadata()
         self._set("numPartitionsOptimized", self._partitions.size())
         self._set("numBins", len(self._bins))
         self._set("numBatches", 1)

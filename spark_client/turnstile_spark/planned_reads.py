@@ -58,7 +58,8 @@ class PlannedReads:
     """The small logs of one lake's reads; :meth:`close` removes them. Thread-safe."""
 
     def __init__(self, jvm: Jvm) -> None:
-        self._jvm, self._numbers = jvm, itertools.count()
+        self._jvm = jvm
+        self._numbers = itertools.count()
         self._local: Path | None = None
         self._remote: list[tuple[JavaObject, JavaObject]] = []
 
@@ -116,7 +117,8 @@ def _planned_files(
     """The definition of a version, and the files that are to be read of it."""
     first = {"max_results": PAGE if where is None else 1, "definition": True}
     page = api.plan(table_id, first if version is None else {**first, "version": version})
-    definition, wanted = page["definition"], {"max_results": PAGE, "version": page["version"]}
+    definition = page["definition"]
+    wanted = {"max_results": PAGE, "version": page["version"]}
     if where is not None:
         predicate = sql_of(resolved(spark, definition["metaData"]["schemaString"], where))
         wanted |= {} if predicate is None else {"predicate": predicate}
@@ -152,7 +154,8 @@ def resolved(spark: Any, schema: str, where: str) -> Predicate | None:
 
 def _definition(definition: dict[str, Any]) -> list[dict[str, Any]]:
     """Protocol and metadata for a log that is only read."""
-    protocol, metadata = dict(definition["protocol"]), dict(definition["metaData"])
+    protocol = dict(definition["protocol"])
+    metadata = dict(definition["metaData"])
     for member in ("readerFeatures", "writerFeatures"):
         if protocol.get(member) is not None:
             protocol[member] = [name for name in protocol[member] if name not in _LEFT_OUT]
@@ -185,7 +188,8 @@ def _with_full_path(vector: dict[str, Any], location: str) -> dict[str, Any]:
         return {**vector, "pathOrInlineDv": _full(vector["pathOrInlineDv"], location)}
     if vector["storageType"] != "u":
         return vector
-    prefix, text = vector["pathOrInlineDv"][:-20], vector["pathOrInlineDv"][-20:]
+    prefix = vector["pathOrInlineDv"][:-20]
+    text = vector["pathOrInlineDv"][-20:]
     numbers = [sum(_Z85.index(text[at + place]) * 85 ** (4 - place) for place in range(5)) for at in range(0, 20, 5)]
     name = f"deletion_vector_{UUID(bytes=b''.join(number.to_bytes(4) for number in numbers))}.bin"
     return {**vector, "storageType": "p", "pathOrInlineDv": f"{location}/{quote(prefix) + '/' if prefix else ''}{name}"}

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from turnstile_spark.jvm import JavaObject
 
 #: Written by the server when it makes a table; clients find a table's commits by it. The second is its name in old releases.
-TABLE_ID, _OLD_TABLE_ID = "io.unitycatalog.tableId", "ucTableId"
+TABLE_ID = "io.unitycatalog.tableId"
+_OLD_TABLE_ID = "ucTableId"
 _COORDINATED = "delta.coordinatedCommits."
 _SELECT = "CREATE TABLE ... AS SELECT"
 #: Features of every table of a catalog, in lower case.

@@ -47,7 +47,9 @@ class SessionCatalogs:
     source."""
 
     def __init__(self, lake: LakeContext, token: str | None) -> None:
-        self.lake, self.jvm, self._token = lake, lake.jvm, token
+        self.lake = lake
+        self.jvm = lake.jvm
+        self._token = token
         self._planning = CommandPlanning(self.jvm, lake.name, LakeCommands(lake, self.python_session))
         self._joined: list[tuple[JavaObject, JavaObject]] = []  # JVM session, its streaming listener
         self._python: list[Any] = []
@@ -147,14 +149,17 @@ class SessionCatalogs:
             kind.stop(spark)
 
         new_session.turnstile = True  # type: ignore[attr-defined]
-        spark.newSession, spark.stop = new_session, stop
+        spark.newSession = new_session
+        spark.stop = stop
 
 
 class _Listener(Proxy):
     """Puts the lake into the session that Spark cloned for a streaming query."""
 
     def __init__(self, sessions: SessionCatalogs, session: JavaObject) -> None:
-        self.jvm, self._sessions, self._session = sessions.jvm, sessions, session
+        self.jvm = sessions.jvm
+        self._sessions = sessions
+        self._session = session
 
     def onQueryStarted(self, event: JavaObject) -> None:
         query = self._session.streams().get(event.id())

@@ -17,7 +17,8 @@ class TableBuilder:
     """
 
     def __init__(self, table: Table, verb: str) -> None:
-        self._table, self._verb = table, verb
+        self._table = table
+        self._verb = verb
         self._columns: list[str] = []
         self._partitioned: tuple[str, ...] = ()
         self._clustered: tuple[str, ...] = ()

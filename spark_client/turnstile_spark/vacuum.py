@@ -122,7 +122,10 @@ class _Run:
     """One vacuum of a table."""
 
     def __init__(self, context: LakeContext, spark: Any, name: str, report: Callable[[VacuumStep], None]) -> None:
-        self._jvm, self._spark, self._name, self._report = context.jvm, spark, name, report
+        self._jvm = context.jvm
+        self._spark = spark
+        self._name = name
+        self._report = report
         self._table = DeltaTable(self._jvm, spark, name)
         check_features(self._jvm, self._table.snapshot, name, "vacuum")
         self._command = self._jvm.module(DELTA + "commands.VacuumCommand")
@@ -133,7 +136,8 @@ class _Run:
     def run(
         self, left: dict[str, Any], *, dry_run: bool, lite: bool, inventory: DataFrame | None, at_most: int
     ) -> Vacuum:
-        first, kept = int(left["leaves"]["readable_from"]), [int(v) for v in left["leaves"]["kept"]]
+        first = int(left["leaves"]["readable_from"])
+        kept = [int(v) for v in left["leaves"]["kept"]]
         self._report(VacuumStep("marked"))
         if lite:
             listed = self._removed(first, int(left["before"]["readable_from"]))
@@ -166,7 +170,8 @@ class _Run:
     def _listed(self, inventory: DataFrame | None, before_ms: int) -> DataFrame:
         """Files that are older than ``before_ms``: ``path`` (relative, not encoded), ``full`` (as
         Delta has it), ``length``."""
-        session, none = self._spark._jsparkSession, self._jvm.module("scala.None")
+        session = self._spark._jsparkSession
+        none = self._jvm.module("scala.None")
         if inventory is None:
             args = (session, self._table.log, self._table.snapshot, self._conf, True, True, none)
             entries = self._python(self._command.getFilesFromFilesystem(*args).toDF())
@@ -277,7 +282,8 @@ class _Run:
 
     def _relative(self, column: str) -> Any:
         """The path below the table's folder, not encoded; null for a path outside it."""
-        base, full = self._base.rstrip("/") + "/", _decoded(column)
+        base = self._base.rstrip("/") + "/"
+        full = _decoded(column)
         return F.when(full.startswith(base), F.substring(full, len(base) + 1, 1 << 20))
 
     def _python(self, jdf: Any) -> DataFrame:
@@ -307,7 +313,8 @@ def _decoded(column: str) -> Any:
 
 def _vector(column: str) -> Any:
     """The file of a deletion vector; null for one that is inline, or is none."""
-    kind, text = F.col(f"{column}.storageType"), F.col(f"{column}.pathOrInlineDv")
+    kind = F.col(f"{column}.storageType")
+    text = F.col(f"{column}.pathOrInlineDv")
     return F.when(kind == "u", vector_path(text)).when(kind == "p", _decoded(f"{column}.pathOrInlineDv"))
 
 

@@ -128,7 +128,8 @@ class ViewsOfLake(LakeCatalog):
     def _new_name(self, kind: str, levels: list[str], new: JavaObject) -> tuple[list[str], str]:
         """Namespace and name after RENAME TO, which Spark passes on as they are written: with or
         without a catalog."""
-        to_levels, to_name = names_of(new.namespace()), str(new.name())
+        to_levels = names_of(new.namespace())
+        to_name = str(new.name())
         if len(to_levels) > 1:
             if to_levels[0] == self.lake.name:
                 to_levels = to_levels[1:]

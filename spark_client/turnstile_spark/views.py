@@ -67,7 +67,8 @@ class ViewApi:
     """The view calls of one server for one of its catalogs. They raise :class:`ApiError`."""
 
     def __init__(self, http: Http, catalog: str) -> None:
-        self._http, self._catalog = http, catalog
+        self._http = http
+        self._catalog = catalog
 
     def _route(self, levels: list[str], *rest: str) -> str:
         namespace = "\x1f".join(checked(level, "namespace") for level in levels)
@@ -176,7 +177,8 @@ def definition_of(name: str, metadata: Mapping[str, Any]) -> ViewDefinition:
         raise ViewNotForSpark(
             f"view '{name}' has no SQL for Spark, only for {dialects}: CREATE OR REPLACE it from Spark"
         )
-    properties, summary = dict(metadata.get("properties") or {}), version.get("summary") or {}
+    properties = dict(metadata.get("properties") or {})
+    summary = version.get("summary") or {}
     columns = summary.get(_QUERY_COLUMNS, properties.get(_QUERY_COLUMNS, ""))
     names = tuple(columns.split(",")) if columns else ()
     return ViewDefinition(

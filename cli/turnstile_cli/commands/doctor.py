@@ -77,7 +77,8 @@ def _seen_from_here(api: Api) -> list[dict[str, Any]]:
     api.get("/v1")
     took_ms = round((time.monotonic() - began) * 1000)
     slow = took_ms > _SLOW_MS
-    here, there = version(), str(about.get("version"))
+    here = version()
+    there = str(about.get("version"))
     same = here == there
     return [
         _check(

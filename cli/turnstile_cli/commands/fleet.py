@@ -62,7 +62,8 @@ def fleet(
 def compared(before: tuple[float, Mapping[str, Any]], after: tuple[float, Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the second of two reports with the ids of members that gave no sign of life between
     them though they should have."""
-    ms, lives = (after[0] - before[0]) * 1000, {member["id"]: member["life"] for member in before[1]["members"]}
+    ms = (after[0] - before[0]) * 1000
+    lives = {member["id"]: member["life"] for member in before[1]["members"]}
     silent = [
         member["id"]
         for member in after[1]["members"]
@@ -74,7 +75,8 @@ def compared(before: tuple[float, Mapping[str, Any]], after: tuple[float, Mappin
 def line(event: Mapping[str, Any]) -> str:
     """Returns an event as a line for people."""
     data = event["data"]
-    at, kind = str(event.get("time", "")).replace("T", " "), event["type"].rpartition(".")[2]
+    at = str(event.get("time", "")).replace("T", " ")
+    kind = event["type"].rpartition(".")[2]
     text = f"{at:<24}  {kind:<11}  {data['name'] or event['subject']}"
     if "role" in data:
         first, last = data["epochs"]
@@ -102,7 +104,8 @@ def render(report: Mapping[str, Any]) -> RenderableType:
 
 
 def _cells(member: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[Any, ...]:
-    owned, roles = member["granules"], report["roles"]
+    owned = member["granules"]
+    roles = report["roles"]
     return (
         member["name"],
         "silent" if member["id"] in report.get("silent", ()) else member["state"],

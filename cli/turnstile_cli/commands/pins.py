@@ -86,5 +86,6 @@ def _path(name: TableName, api: Api) -> str:
 
 
 def _versions(pin: dict[str, Any]) -> str:
-    first, last = pin["first"], pin["last"]
+    first = pin["first"]
+    last = pin["last"]
     return str(first) if first == last else f"{first}-" if last is None else f"{first}-{last}"

@@ -193,14 +193,16 @@ def quantile_ms(share: float, buckets: list[tuple[float, float]]) -> float | Non
     if not buckets or not buckets[-1][1]:
         return None
     rank = share * buckets[-1][1]
-    lower_s, below = 0.0, 0.0
+    lower_s = 0.0
+    below = 0.0
     for upper_s, count in buckets:
         if math.isinf(upper_s):
             break
         if count >= rank:
             within = (rank - below) / (count - below) if count > below else 1.0
             return round((lower_s + (upper_s - lower_s) * within) * 1000, 1)
-        lower_s, below = upper_s, count
+        lower_s = upper_s
+        below = count
     return round(lower_s * 1000, 1)
 
 
@@ -216,7 +218,8 @@ def render(document: Mapping[str, Any], url: str) -> RenderableType:
     if requests is None:
         parts.append(f"commits {document['commits_per_s']}/s   [dim]no figures of requests here[/dim]")
     else:
-        lag, refused = requests["publish_lag"], requests["conflicts_percent"]
+        lag = requests["publish_lag"]
+        refused = requests["conflicts_percent"]
         swept = (
             "not yet" if requests["swept_at"] is None else f"{out.span(time.time() * 1000 - requests['swept_at'])} ago"
         )

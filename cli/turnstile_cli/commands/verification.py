@@ -76,7 +76,8 @@ def verify(api: Api, *, table: Table, from_version: From = 0, files: Files = Fal
 
 
 def _log(api: Api, name: TableName, from_version: int) -> Found:
-    path, found = f"/v1/tables/{name.table_id(api)}/verification", Found()
+    path = f"/v1/tables/{name.table_id(api)}/verification"
+    found = Found()
     with out.progress(f"verifying {name}") as show:
         query: dict[str, Any] = {"from_version": from_version}
         while True:
@@ -93,7 +94,8 @@ def _log(api: Api, name: TableName, from_version: int) -> Found:
 
 
 def _files(api: Api, name: TableName) -> Found:
-    found, query = Found(), dict[str, Any]()
+    found = Found()
+    query = dict[str, Any]()
     with out.progress(f"looking at the files of {name}") as show:
         while True:
             answer = api.get(f"{name.path}/file-verification", **query)

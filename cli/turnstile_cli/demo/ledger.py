@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-LOG, STAGED = "_delta_log", "_delta_log/_staged_commits"
+LOG = "_delta_log"
+STAGED = "_delta_log/_staged_commits"
 
 
 @dataclass

@@ -56,7 +56,8 @@ def play(stage: Stage) -> None:
         scenes.load_small_tables(stage)
     with stage.scene("336,776 flights, month by month"):
         scenes.load_flights(stage)
-    loaded, before = stage.latest("flights"), stage.frames["flights"]
+    loaded = stage.latest("flights")
+    before = stage.frames["flights"]
     with stage.scene(f"{stage.writers} processes write to one table at once"):
         scenes.race(stage)
     with stage.scene("MERGE, UPDATE, ALTER, DELETE"):
@@ -107,7 +108,8 @@ def show(console: Any, result: dict[str, Any]) -> None:
     for title in ("rows", "versions", "inline", "staged", "lost", "equal", "lag ms"):
         tables.add_column(title, justify="right", no_wrap=True)
     for row in result["tables"]:
-        commits, lag = row["versions"] - 1, row["lag_ms"]
+        commits = row["versions"] - 1
+        lag = row["lag_ms"]
         tables.add_row(
             row["table"],
             f"{row['rows']:,}",

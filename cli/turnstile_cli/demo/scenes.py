@@ -77,7 +77,8 @@ class Stage:
             self.problems += [f"{title}: {difference}" for difference in differences]
             self.console.print(f"   [red]{title}: differs from pandas[/red]: {differences[0]}")
         else:
-            rows, columns = int(ours["rows"]), len(expected.columns)
+            rows = int(ours["rows"])
+            columns = len(expected.columns)
             self.console.print(
                 f"   {title}: {rows:,} rows, counts and sums of {columns} columns equal pandas'", soft_wrap=True
             )
@@ -101,7 +102,8 @@ def load_small_tables(stage: Stage) -> None:
 
 def load_flights(stage: Stage) -> None:
     """336,776 flights month by month, each month in three inserts."""
-    spark, flights = stage.spark, stage.frames["flights"]
+    spark = stage.spark
+    flights = stage.frames["flights"]
     stage.create("flights", data.SCHEMAS["flights"])
     stage.show(f"INSERT INTO {LAKE}.flights SELECT * FROM ...   -- 12 months, 3 inserts each")
     for month in range(1, 13):
@@ -140,7 +142,8 @@ def race(stage: Stage) -> None:
 
 def change_flights(stage: Stage) -> None:
     """MERGE, UPDATE, ALTER and DELETE."""
-    spark, flights = stage.spark, stage.frames["flights"]
+    spark = stage.spark
+    flights = stage.frames["flights"]
     key = ["time_hour", "carrier", "flight"]
     late = flights[(flights.month == 2) & flights.arr_delay.isna()].copy()
     late["arr_delay"] = late["arr_delay"].fillna(999)

@@ -71,7 +71,8 @@ class Authorizer:
     ``reader``, which must have no authorizer of its own."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
-        self._refs, self._reader = world.refs, reader
+        self._refs = world.refs
+        self._reader = reader
 
     def guard(self, principal: Principal, needs: Sequence[Need], *, inside: bool = False) -> Guard:
         return Guard(self, principal, needs, inside=inside)
@@ -125,7 +126,9 @@ class Guard:
     def __init__(
         self, source: Authorizer, principal: Principal, needs: Sequence[Need], *, inside: bool = False
     ) -> None:
-        self._source, self.principal, self._needs = source, principal, tuple(needs)
+        self._source = source
+        self.principal = principal
+        self._needs = tuple(needs)
         self._open = set(range(len(self._needs))) if not principal.admin else set[int]()
         self._inside = inside and not principal.admin
         self.chain: Chain | None = None

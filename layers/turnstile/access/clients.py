@@ -21,7 +21,10 @@ from turnstile.access.core.grants import CLIENT_PREFIX, Principal, reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.ports import Rejected, World
 
-LOG_N, R, P = 12, 8, 1  # 4 MiB, some 20 ms
+# 4 MiB, some 20 ms
+LOG_N = 12
+R = 8
+P = 1
 SALT_BYTES: Final = 16
 SECRET_BYTES: Final = 32
 MAX_NAME: Final = 255
@@ -43,7 +46,8 @@ def matches(secret: str, kept: str) -> bool:
 
 
 def _scrypt(secret: str, salt: bytes, log_n: int, r: int, p: int) -> bytes:
-    n, text = 1 << log_n, secret.encode(errors="surrogatepass")
+    n = 1 << log_n
+    text = secret.encode(errors="surrogatepass")
     return hashlib.scrypt(text, salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=32)
 
 
@@ -59,7 +63,8 @@ class Clients:
     for secrets."""
 
     def __init__(self, world: World, random: Callable[[int], bytes]) -> None:
-        self._world, self._random = world, random
+        self._world = world
+        self._random = random
         self._no_client = hashed("", bytes(SALT_BYTES))  # so that an unknown id takes as long as a wrong secret
 
     def create(self, name: str, roles: Sequence[str], *, admin: bool, creator: Principal) -> ClientWithSecret:
@@ -72,7 +77,9 @@ class Clients:
                 raise InvalidRequest(f"{role!r} cannot be a role", field="roles", remedy="choose another name")
         if len(roles) > MAX_ROLES:
             raise InvalidRequest(f"more than {MAX_ROLES} roles", field="roles")
-        client_id, now, secret = CLIENT_PREFIX + self._world.ids.uuid(), self._world.clock.now_ms(), self._secret()
+        client_id = CLIENT_PREFIX + self._world.ids.uuid()
+        now = self._world.clock.now_ms()
+        secret = self._secret()
         client = Client(
             self._world.space.client(client_id),
             client_id,
@@ -109,7 +116,9 @@ class Clients:
         """
         if not 0 <= keep_s <= MAX_KEEP_S:
             raise InvalidRequest(f"keep_seconds must be between 0 and {MAX_KEEP_S}, not {keep_s}", field="keep_seconds")
-        client, secret, now = self.get(client_id), self._secret(), self._world.clock.now_ms()
+        client = self.get(client_id)
+        secret = self._secret()
+        now = self._world.clock.now_ms()
         write = rotate_secret(client, hashed(secret, self._random(SALT_BYTES)), keep_until=now + keep_s * 1000, now=now)
         response = self._world.refs.write(write)
         if isinstance(response, Rejected) or response.row is None:

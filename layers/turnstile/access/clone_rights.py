@@ -33,7 +33,8 @@ class CloneRights:
     """Authorizes the clones of one request. ``authorizer`` reads rights without checking them."""
 
     def __init__(self, authorizer: Authorizer, principal: Principal) -> None:
-        self._authorizer, self._principal = authorizer, principal
+        self._authorizer = authorizer
+        self._principal = principal
 
     def __call__(self, now: Tree, source: Path, kind: str | None, to: Path, *, past: bool) -> None:
         """Check the request by the rights in ``now``, the tree that it would replace. ``kind`` is
@@ -42,7 +43,8 @@ class CloneRights:
         """
         if self._principal.admin:
             return
-        catalog, exists = now.catalog, kind is not None or not source
+        catalog = now.catalog
+        exists = kind is not None or not source
         whole = not exists or not source or kind == NAMESPACE
         check = permitted if exists else allowed  # that it does not exist may be answered, though it cannot be read
         target = Target(catalog, source) if whole else Target(catalog, source[:-1], source[-1])
@@ -68,7 +70,9 @@ class SourceRights:
     """
 
     def __init__(self, world: World, authorizer: Authorizer, reader: CatalogReader) -> None:
-        self._world, self._authorizer, self._reader = world, authorizer, reader
+        self._world = world
+        self._authorizer = authorizer
+        self._reader = reader
 
     def may_read(self, principal: Principal, held: HeldLocation) -> bool:
         """Whether ``principal`` may read the Iceberg table whose location a clone needs. For all

@@ -32,7 +32,8 @@ class Grants:
     the rights that it replaces; ``authorizer`` reads rights without checking them."""
 
     def __init__(self, services: CatalogServices, authorizer: Authorizer) -> None:
-        self._services, self._authorizer = services, authorizer
+        self._services = services
+        self._authorizer = authorizer
 
     def show(self, securable: Securable, target: Target, principal: Principal) -> Access:
         """Returns the rights of ``target``: all of them if ``principal`` may change them, else only

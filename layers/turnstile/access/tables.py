@@ -36,8 +36,12 @@ class TableAuthorizer:
     ``stale_ms``: 0 reads the catalog's HEAD for every request."""
 
     def __init__(self, world: World, reader: CatalogReader, authorizer: Authorizer, stale_ms: int = STALE_MS) -> None:
-        self._refs, self._space, self._clock = world.refs, world.space, world.clock
-        self._reader, self._authorizer, self._stale_ms = reader, authorizer, stale_ms
+        self._refs = world.refs
+        self._space = world.space
+        self._clock = world.clock
+        self._reader = reader
+        self._authorizer = authorizer
+        self._stale_ms = stale_ms
         self._names: Lru[str, Target] = Lru(8 * 1024 * 1024)
         self._chains: Lru[str, tuple[str, Chain | None]] = Lru(16 * 1024 * 1024)
 

@@ -21,7 +21,8 @@ class UndropRights:
     """Authorizes the undrop of one request. ``authorizer`` reads rights without checking them."""
 
     def __init__(self, authorizer: Authorizer, principal: Principal) -> None:
-        self._authorizer, self._principal = authorizer, principal
+        self._authorizer = authorizer
+        self._principal = principal
 
     def __call__(self, now: Tree, path: Path, past: PastTable | None) -> None:
         """Raises PermissionDenied unless the principal might have dropped the entity of ``path``;
@@ -45,7 +46,8 @@ class UndropRights:
 
     def _level(self, now: Tree, path: Path, then: Tree) -> Access:
         """The rights on a namespace around the table: of now if it is the same one."""
-        before, after = then.find(path), now.find(path)
+        before = then.find(path)
+        after = now.find(path)
         assert before is not None
         there = self._authorizer.entities(then, [before.obj])[before.obj]
         here = there if after is None else self._authorizer.entities(now, [after.obj])[after.obj]

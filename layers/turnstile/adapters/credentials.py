@@ -135,10 +135,13 @@ class StaticCredentialVendor:
     def __init__(
         self, static: StaticCredentials, clock: Clock, place: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self._static, self._clock, self._place = static, clock, place
+        self._static = static
+        self._clock = clock
+        self._place = place
 
     def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
-        static, expires_ms = self._static, self._clock.now_ms() + self._static.minutes * 60_000
+        static = self._static
+        expires_ms = self._clock.now_ms() + self._static.minutes * 60_000
         config = _config(static.id, static.secret, static.token)
         return (VendedCredentials(location, operation, expires_ms, config, self._place),)
 
@@ -164,8 +167,13 @@ class StsCredentialVendor:
         place: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._place = place
-        self._assume, self._role, self._clock, self._ids, self._who = assume, role, clock, ids, who
-        self._key, self._life_s = key, life_s
+        self._assume = assume
+        self._role = role
+        self._clock = clock
+        self._ids = ids
+        self._who = who
+        self._key = key
+        self._life_s = life_s
         self._partition = role.split(":")[1]
         self._sessions: dict[tuple[str, str, Operation, str], tuple[VendedCredentials, int]] = {}
 
@@ -180,7 +188,8 @@ class StsCredentialVendor:
         return (self._kept(location, operation, policy),)
 
     def _kept(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
-        now, name = self._clock.now_ms(), session_name(self._who())
+        now = self._clock.now_ms()
+        name = session_name(self._who())
         session, until = self._sessions.get((name, location, operation, policy), (None, 0))
         if session is None or until <= now:
             session = self._session(name, location, operation, policy)
@@ -255,7 +264,8 @@ def session_policy(location: str, operation: Operation, partition: str = "aws", 
     ARN, if there is one) may only be used by way of S3.
     """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
-    bucket, prefix = _literal(bucket), _literal(prefix)
+    bucket = _literal(bucket)
+    prefix = _literal(prefix)
     arn = f"arn:{partition}:s3:::{bucket}"
     below = {"StringLike": {"s3:prefix": f"{prefix}/*"}}
     read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{arn}/{prefix}", f"{arn}/{prefix}/*"]}

@@ -116,7 +116,9 @@ class Webhook:
         from urllib3 import PoolManager, Timeout
 
         self.name = name
-        self._url, self._key, self._clock = url, key, clock
+        self._url = url
+        self._key = key
+        self._clock = clock
         self._http = PoolManager(timeout=Timeout(connect=CONNECT_S, read=ANSWER_S), retries=False)
 
     def send(self, events: Sequence[CloudEvent]) -> None:
@@ -158,7 +160,8 @@ class EventBus:
 
     def __init__(self, name: str, bus: str, client: Any = None) -> None:
         self.name = name
-        self._bus, self._client = bus, client
+        self._bus = bus
+        self._client = client
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """Sends one PutEvents. Raises NotDelivered."""

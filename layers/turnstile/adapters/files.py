@@ -142,7 +142,8 @@ class FileStorage:
         yield from _stats(files)
 
     def list_all(self) -> Iterator[Stat]:
-        files, folders = [], [""]
+        files = []
+        folders = [""]
         while folders:
             for path, entry in _entries(self._root, folders.pop()):
                 if entry.is_dir(follow_symlinks=False):

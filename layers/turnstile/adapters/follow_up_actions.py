@@ -70,7 +70,8 @@ class Function:
 
     def __init__(self, name: str, arn: str, client: Any = None) -> None:
         self.name = name
-        self._arn, self._client = arn, client
+        self._arn = arn
+        self._client = client
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """One invocation for each event. Raises NotDelivered."""
@@ -93,7 +94,9 @@ class SparkJob:
 
     def __init__(self, name: str, application: str, given: Mapping[str, str], client: Any = None) -> None:
         self.name = name
-        self._application, self._given, self._client = application, given, client
+        self._application = application
+        self._given = given
+        self._client = client
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """Starts a run for each event. Raises NotDelivered."""

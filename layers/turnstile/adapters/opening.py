@@ -52,7 +52,8 @@ def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: st
     from turnstile.adapters.dynamo.objs import DynamoObjs
     from turnstile.adapters.dynamo.refs import DynamoRefs
 
-    clock, client = SystemClock(), dynamodb(endpoint_url)
+    clock = SystemClock()
+    client = dynamodb(endpoint_url)
     return World(
         refs=DynamoRefs(client, refs_table, realm=realm),
         objs=DynamoObjs(client, objs_table, clock=clock),
@@ -140,7 +141,8 @@ class RandomIds:
     """``turnstile.store.ports.Ids`` from the operating system's random numbers."""
 
     def __init__(self) -> None:
-        self._lock, self._last = threading.Lock(), 0
+        self._lock = threading.Lock()
+        self._last = 0
 
     def uuid(self) -> str:
         return str(uuid.uuid4())

@@ -85,7 +85,9 @@ class S3Storage:
     """
 
     def __init__(self, client: S3Client, bucket: str, prefix: str, *, page: int = 1000) -> None:
-        self._client, self._bucket, self._page = client, bucket, page
+        self._client = client
+        self._bucket = bucket
+        self._page = page
         self._root = f"{prefix}/" if prefix else ""
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
@@ -163,7 +165,8 @@ class S3Storage:
 
         def attempt() -> bool:
             nonlocal repeated
-            again, repeated = repeated, True
+            again = repeated
+            repeated = True
             try:
                 self._client.complete_multipart_upload(**at, MultipartUpload={"Parts": parts}, IfNoneMatch="*")
             except ClientError as error:

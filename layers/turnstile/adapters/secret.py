@@ -47,7 +47,9 @@ class Secret:
     """The members of one secret, of these ``names``. ``read`` gets its text from the store, or raises."""
 
     def __init__(self, read: Callable[[], str], clock: Clock, names: Collection[str]) -> None:
-        self._read, self._clock, self._names = read, clock, names
+        self._read = read
+        self._clock = clock
+        self._names = names
         self._members: Mapping[str, str] = {}
         self._read_ms = self._tried_ms = -USABLE_MS
 

@@ -93,7 +93,8 @@ def run(world: World, lake_root: str) -> Checks:
 
 def _refs(world: World) -> Iterator[Check]:
     """Conditional writes of refs: one of two creations wins, and an update of an old version loses."""
-    objects, id = Updateables(world), f"check-{world.ids.uuid()}"
+    objects = Updateables(world)
+    id = f"check-{world.ids.uuid()}"
     first = objects.create(TASK.name, id, b"1")
     assert isinstance(first, Updateable), "nobody else has the name"
     last = first
@@ -125,7 +126,8 @@ def _releases(world: World) -> Iterator[Check]:
 
 def _objs(world: World) -> Iterator[Check]:
     """Objs are written, read and removed."""
-    space, id = world.space.objs("main"), IDENTITY.id(f"check/{world.ids.uuid()}")
+    space = world.space.objs("main")
+    id = IDENTITY.id(f"check/{world.ids.uuid()}")
     now = world.clock.now_ms()
     world.objs.put(Obj(space, id, IDENTITY.name, b"1", created_us=now * 1000, expires_s=now // 1000 + 3600))
     read = world.objs.get(space, id)
@@ -176,7 +178,10 @@ def _tables(world: World) -> Iterator[Check]:
     """Whether every table is published, and which are not."""
     states: Counter[str] = Counter()
     now_ms = world.clock.now_ms()
-    stopped, damaged, waiting, oldest_ms = [], list[str](), 0, now_ms
+    stopped = []
+    damaged = list[str]()
+    waiting = 0
+    oldest_ms = now_ms
     for row in world.refs.scan("table"):
         try:
             TableHead.from_row(row)
@@ -234,7 +239,9 @@ def _remedy_of_gone(locations: list[str]) -> str:
 
 def _clocks(world: World) -> Iterator[Check]:
     """Times in rows that a clock which was ahead has written. One pass over the rows."""
-    now_ms, found, after = world.clock.now_ms(), list[clocks.Ahead](), ""
+    now_ms = world.clock.now_ms()
+    found = list[clocks.Ahead]()
+    after = ""
     while True:
         rows, after = world.refs.scan_part(clocks.KINDS, after=after, limit=_PAGE)
         for row in rows:

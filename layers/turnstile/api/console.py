@@ -106,7 +106,8 @@ class Site:
     """
 
     def __init__(self, folder: Path, settings: ConsoleSettings) -> None:
-        self._folder, self._page = folder, _read(folder / "index.html")
+        self._folder = folder
+        self._page = _read(folder / "index.html")
         self._policy = _policy(settings.origins)
         members = msgspec.structs.asdict(settings)
         self._told = msgspec.json.encode({name: value for name, value in members.items() if name != "origins"})

@@ -106,7 +106,8 @@ class EventHandler:
 
     def _hints(self, records: Any) -> tuple[list[str], dict[str, dict[int, Detail]]]:
         """The HEADs that the records name, in their order, and the versions that their images show."""
-        appender, sights = self.services.appender, dict[str, dict[int, Detail]]()
+        appender = self.services.appender
+        sights = dict[str, dict[int, Detail]]()
         for record in records:
             change = record.get("dynamodb", {})
             key = change.get("Keys", {}).get("key", {}).get("S", "")
@@ -128,7 +129,8 @@ class EventHandler:
     def _deliver(self, names: Iterable[str], until_ms: int) -> None:
         """Sends the events of these catalogs. A failure is logged and counted; the schedule comes
         back."""
-        clock, figures = self.services.world.clock, {"sent": 0, "failures": 0}
+        clock = self.services.world.clock
+        figures = {"sent": 0, "failures": 0}
         for catalog, deliverer in product(names, self.services.deliverers):
             target = {"target": deliverer.target.name, "catalog": catalog}
             try:

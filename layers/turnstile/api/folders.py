@@ -50,7 +50,9 @@ def look(world: World) -> Looked:
     Tables that were dropped and cannot come back have none. Rows that cannot be read are left out.
     """
     ends_ms = world.clock.now_ms() + LONGEST_MS
-    looked, gone, unknown = 0, list[TableHead](), list[str]()
+    looked = 0
+    gone = list[TableHead]()
+    unknown = list[str]()
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="folders") as threads:
         for batch in batched(_with_folders(world), 4 * _THREADS):
             if looked >= TABLES or world.clock.now_ms() >= ends_ms:

@@ -29,7 +29,9 @@ class HalfImported(msgspec.Struct, frozen=True):
 def half_imported(world: World) -> Iterator[HalfImported]:
     """Yields the locations whose import neither runs any more nor has made its table. One pass over
     the rows of locations."""
-    after, prefix, now_ms = "", world.space.location(""), world.clock.now_ms()
+    after = ""
+    prefix = world.space.location("")
+    now_ms = world.clock.now_ms()
     while True:
         rows, after = world.refs.scan_part((Location.kind,), after=after, limit=_PAGE)
         for row in rows:

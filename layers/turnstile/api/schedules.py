@@ -74,7 +74,9 @@ class ScheduleHandler:
                 here.sweeper.want_full_pass()
                 self._record("restored", figures, [])
                 return figures
-        each_ms, workers, rows_max = here.settings.table_ms, here.settings.workers, here.settings.sweep_rows
+        each_ms = here.settings.table_ms
+        workers = here.settings.workers
+        rows_max = here.settings.sweep_rows
         swept = here.sweeper.sweep_part(
             until_ms=self._until_ms(context), each_ms=each_ms, workers=workers, rows_max=rows_max
         )

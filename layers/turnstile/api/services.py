@@ -81,7 +81,9 @@ class Services:
     def __init__(
         self, world: World, settings: Settings | None = None, *, vendor: CredentialVendor | None = None
     ) -> None:
-        self.world, self.settings, self._vendor = world, settings or Settings(), vendor
+        self.world = world
+        self.settings = settings or Settings()
+        self._vendor = vendor
         self._signed: tuple[AuthSettings | None, SignedTokens] | None = None
 
     @classmethod
@@ -214,7 +216,8 @@ class Services:
         """Senders of events, one for each target."""
         from turnstile.events.deliver import Deliverer
 
-        alone, faults = self.settings.delivers_alone, self.settings.faults
+        alone = self.settings.delivers_alone
+        faults = self.settings.faults
         return [Deliverer(self.world, target, alone=alone, faults=faults) for target in self.settings.event_targets]
 
     @cached_property
@@ -231,7 +234,8 @@ class Services:
         """Requests actions after publications."""
         from turnstile.events.follow_ups import FollowUps
 
-        actions, faults = self.settings.follow_ups, self.settings.faults
+        actions = self.settings.follow_ups
+        faults = self.settings.faults
         return FollowUps(self.world, self.maintenance_runs.policy, actions, faults=faults)
 
     @cached_property
@@ -278,7 +282,9 @@ class Services:
     def open_catalog(self) -> CatalogServices:
         from turnstile.catalog.services import build
 
-        lake_root, limits, reader = self.settings.lake_root, self.limits, self.open_reader
+        lake_root = self.settings.lake_root
+        limits = self.limits
+        reader = self.open_reader
         return build(
             self.world, lake_root=lake_root, limits=limits, pause=time.sleep, reader=reader, metadata=self.metadata
         )
@@ -349,7 +355,8 @@ class Services:
 
     def visible_catalogs(self) -> list[tuple[Catalog, Access]]:
         """Returns the catalogs that the principal may use, with their rights."""
-        catalogs, principal = self.open_catalog.catalogs.list(), guard().principal
+        catalogs = self.open_catalog.catalogs.list()
+        principal = guard().principal
         rights = zip(catalogs, self.authorizers.access.catalog_rights(catalogs), strict=True)
         guard().mark_authorized()
         return [(catalog, access) for catalog, access in rights if permitted(use_catalog, principal, Chain(access))]
@@ -455,7 +462,9 @@ class Services:
     def collector(self) -> Collector:
         from turnstile.gc.collector import Collector
 
-        grace, faults, workers = self.settings.grace, self.settings.faults, self.settings.workers
+        grace = self.settings.grace
+        faults = self.settings.faults
+        workers = self.settings.workers
         return Collector(self.world, grace, faults=faults, workers=workers, pause=time.sleep)
 
     @cached_property

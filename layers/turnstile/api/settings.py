@@ -166,20 +166,24 @@ def gc() -> Settings:
 
 def stores() -> Stores:
     """Returns the names of the tables."""
-    refs_table, objs_table = env.text("TURNSTILE_REFS_TABLE"), env.text("TURNSTILE_OBJS_TABLE")
+    refs_table = env.text("TURNSTILE_REFS_TABLE")
+    objs_table = env.text("TURNSTILE_OBJS_TABLE")
     return Stores(refs_table, objs_table, env.text("TURNSTILE_REALM", "default"))
 
 
 def vending() -> Vending:
     """Returns the source of clients' credentials. Static ones are for S3-compatible stores without
     STS."""
-    id, static = secret.text("TURNSTILE_S3_ACCESS_KEY_ID"), None
+    id = secret.text("TURNSTILE_S3_ACCESS_KEY_ID")
+    static = None
     if id:
-        key, token = secret.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), secret.text("TURNSTILE_S3_SESSION_TOKEN")
+        key = secret.text("TURNSTILE_S3_SECRET_ACCESS_KEY")
+        token = secret.text("TURNSTILE_S3_SESSION_TOKEN")
         if not key:
             raise env.BadSetting("TURNSTILE_S3_SECRET_ACCESS_KEY is not set, but the id of a key is")
         static = StaticCredentials(id=id, secret=key, token=token)
-    role, lake_key = env.text("TURNSTILE_VENDING_ROLE", ""), env.text("TURNSTILE_LAKE_KEY", "")
+    role = env.text("TURNSTILE_VENDING_ROLE", "")
+    lake_key = env.text("TURNSTILE_LAKE_KEY", "")
     return Vending(role=role, lake_key=lake_key, static=static)
 
 

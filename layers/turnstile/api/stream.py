@@ -50,7 +50,8 @@ class StreamHandler:
         here = self.services
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         ids = _table_ids(event, here.world.space.table(""))
-        each_ms, workers = here.settings.table_ms, here.settings.workers
+        each_ms = here.settings.table_ms
+        workers = here.settings.workers
         try:
             done = publish_hinted(here.world, here.publisher, ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
         except StoreUnreachable as fault:

@@ -16,8 +16,10 @@ class Waits:
             most: requests that wait at once.
             each: how many of them may be of one principal.
         """
-        self._most, self._each = most, each
-        self._mutex, self._waiting = threading.Lock(), Counter[str]()
+        self._most = most
+        self._each = each
+        self._mutex = threading.Lock()
+        self._waiting = Counter[str]()
 
     def begin(self, principal: str) -> bool:
         """Counts a request of the principal, which has to ``end``; returns False, and counts none,

@@ -33,7 +33,8 @@ class AnnouncedTransactions:
     """Commits announced transactions of catalogs. The caller authorizes (I12)."""
 
     def __init__(self, journal: Journal, groups: GroupRatifier, committer: Committer) -> None:
-        self._journal, self._groups = journal, groups
+        self._journal = journal
+        self._groups = groups
         self._transactions = CatalogTransactions(groups, committer)
 
     def replayed(self, group: GroupRequest, part: CatalogPart) -> Applied | None:

@@ -61,7 +61,9 @@ class Awaiting:
     0 and not found it."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+        self._world = world
+        self._reader = reader
+        self._committer = committer
 
     def register(
         self, catalog: str, namespace: Path, name: str, table_id: str, *, about: External, comment: str | None, principal: Principal
@@ -73,7 +75,9 @@ class Awaiting:
         check_path(namespace)
         check_identifier(name, "name")
         check_comment(comment)
-        table_id, space, path = check_uuid(table_id), self._world.space, (*namespace, name)
+        table_id = check_uuid(table_id)
+        space = self._world.space
+        path = (*namespace, name)
         staging_key, external_key = space.staging(table_id), space.external(table_id)
         rows = self._world.refs.read_many([staging_key, external_key])
         if external_key in rows and self._is_registered(catalog, path, table_id):
@@ -112,16 +116,21 @@ class Adoption:
     def __init__(
         self, world: World, committer: Committer, metadata: MetadataStore, *, limits: Limits, describe: Describe = described
     ) -> None:  # fmt: skip
-        self._world, self._committer = world, committer
+        self._world = world
+        self._committer = committer
         self._reader = CatalogReader(world)
-        self._metadata, self._limits, self._describe = metadata, limits, describe
+        self._metadata = metadata
+        self._limits = limits
+        self._describe = describe
 
     def adopt(self, catalog: str, path: Path, table: Table) -> bool:
         """Returns whether the table ``path``, which was read as ``table``, has a HEAD now: False
         while version 0 is not there. Four requests once it is. Raises InvalidCommit for a version 0
         that breaks the contract, NotFound if the name was dropped or renamed meanwhile.
         """
-        world, space, table_id = self._world, self._world.space, table.table_id
+        world = self._world
+        space = self._world.space
+        table_id = table.table_id
         try:
             zero = read_version_zero(world, self._limits, table.location, table_id)
         except NotFound:
@@ -130,7 +139,8 @@ class Adoption:
             problem = f"the version 0 of table '{table.name}', which was awaited, cannot be adopted: {error.message}"
             raise InvalidCommit(problem, field=error.field, remedy="drop the table, and create it again") from error
         metadata = self._metadata.put(catalog, table_id, self._describe(table, zero), world.clock.now_ms())
-        namespace, name = path[:-1], path[-1]
+        namespace = path[:-1]
+        name = path[-1]
 
         def change(view: View) -> Edit | None:
             present = view.table(namespace, name)
@@ -182,7 +192,8 @@ class AwaitedDrops:
     """Ends the wait for a version 0."""
 
     def __init__(self, world: World, committer: Committer) -> None:
-        self._world, self._committer = world, committer
+        self._world = world
+        self._committer = committer
 
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
         """Removes the name; gc collects the files at the location. Raises NotFound if the name does

@@ -32,7 +32,10 @@ class Catalogs:
     def __init__(
         self, world: World, reader: CatalogReader, committer: Committer, dropper: NamespaceDropper | None = None
     ) -> None:
-        self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._dropper = dropper
 
     def create(
         self,

@@ -136,8 +136,11 @@ class Committer:
         queued: bool = True,
         starving: float = STARVING,
     ) -> None:
-        self._world, self._reader = world, reader
-        self._pause, self._deadline_ms, self._starving = pause, deadline_ms, starving
+        self._world = world
+        self._reader = reader
+        self._pause = pause
+        self._deadline_ms = deadline_ms
+        self._starving = starving
         self._queue = reader.store.queue if queued else None
 
     def commit(
@@ -194,9 +197,11 @@ class Committer:
     def _commit(
         self, catalog: str, change: ChangeFunction, row: Row | None, on_rejected: RejectionHandler | None
     ) -> Tree:
-        world, key = self._world, self._reader.key(catalog)
+        world = self._world
+        key = self._reader.key(catalog)
         backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms, starving=self._starving)
-        attempts, priority = CommitAttempts(world, self._reader.store, backoff, self._since()), PriorityClaim(world)
+        attempts = CommitAttempts(world, self._reader.store, backoff, self._since())
+        priority = PriorityClaim(world)
         row = row or world.refs.read(key)
         losses = 0
         try:
@@ -263,7 +268,10 @@ class CommitAttempts:
     """
 
     def __init__(self, world: World, store: CatalogStore, backoff: Backoff, since: int) -> None:
-        self._world, self._store, self._backoff, self._since = world, store, backoff, since
+        self._world = world
+        self._store = store
+        self._backoff = backoff
+        self._since = since
         self._ids: dict[tuple[str, str], tuple[Entity, str]] = {}
         self._stored: set[str] = set()
         self._unreachable: set[str] = set()
@@ -296,7 +304,8 @@ class CommitAttempts:
             {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
             [key_of(path) for path in edit.remove],
         )
-        id, now = self._store.new_commit_id(), self._world.clock.now_ms()
+        id = self._store.new_commit_id()
+        now = self._world.clock.now_ms()
         index = spill(
             embedded,
             tree.index.directory,
@@ -363,7 +372,8 @@ class CommitAttempts:
         until then: it is taken back. That run of gc may be removing objs that were written before:
         the next attempt writes them again.
         """
-        row, now = lost.row, self._world.clock.now_ms()
+        row = lost.row
+        now = self._world.clock.now_ms()
         ahead_ms = swept_ahead(row, now)
         if row is None or (row.get("taken_back", 0) == at.taken_back and not ahead_ms):
             return lost

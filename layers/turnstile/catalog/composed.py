@@ -84,7 +84,8 @@ class DraftView(View):
             raise ValueError(f"'{edit.message}' cannot be composed with other changes")
         entries: dict[str, IndexEntry] = {}
         for path, entity in edit.put.items():
-            key, obj = key_of(path), f"draft/{len(self._entities)}"
+            key = key_of(path)
+            obj = f"draft/{len(self._entities)}"
             entries[key] = IndexEntry(kind_of(entity), obj, entity.table_id if isinstance(entity, Table) else "")
             self._entities[obj], self._put[key] = entity, (path, entity)
             self._removed.pop(key, None)
@@ -117,8 +118,11 @@ class Composition:
         error of the first refused one, whose ``field`` begins with the change, and InvalidRequest
         if two change the same row.
         """
-        self._starts, self._seq = [], view.tree.commit.seq
-        draft, messages, writes = DraftView(view), list[str](), list[Write]()
+        self._starts = []
+        self._seq = view.tree.commit.seq
+        draft = DraftView(view)
+        messages = list[str]()
+        writes = list[Write]()
         owners: dict[str, int] = {}
         for index, member in enumerate(self._changes):
             self._starts.append(len(writes))

@@ -70,7 +70,10 @@ class Staging:
     """Creates staging tables; managed tables live below ``lake_root``."""
 
     def __init__(self, world: World, reader: CatalogReader, zones: Zones, lake_root: str) -> None:
-        self._world, self._reader, self._zones, self._root = world, reader, zones, lake_root
+        self._world = world
+        self._reader = reader
+        self._zones = zones
+        self._root = lake_root
 
     def create(
         self,
@@ -208,8 +211,11 @@ class Registrar:
     def __init__(
         self, world: World, reader: CatalogReader, committer: Committer, metadata: MetadataStore, limits: Limits
     ) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
-        self._metadata, self._limits = metadata, limits
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._metadata = metadata
+        self._limits = limits
 
     def register(
         self,
@@ -235,8 +241,11 @@ class Registrar:
         check_identifier(name, "name")
         check_comment(comment)
         table_id = check_uuid(table_id)
-        path, space = (*namespace, name), self._world.space
-        catalog_key, staging_key, head_key = self._reader.key(catalog), space.staging(table_id), space.table(table_id)
+        path = (*namespace, name)
+        space = self._world.space
+        catalog_key = self._reader.key(catalog)
+        staging_key = space.staging(table_id)
+        head_key = space.table(table_id)
         rows = self._world.refs.read_many([catalog_key, staging_key, head_key])
         tree = self._reader.at(catalog, rows.get(catalog_key), path)
         if head_key in rows:
@@ -267,8 +276,10 @@ class Registrar:
         check_path(namespace)
         check_identifier(name, "name")
         check_comment(comment)
-        table_id, space = check_uuid(table_id), self._world.space
-        staging_key, head_key = space.staging(table_id), space.table(table_id)
+        table_id = check_uuid(table_id)
+        space = self._world.space
+        staging_key = space.staging(table_id)
+        head_key = space.table(table_id)
         rows = self._world.refs.read_many([staging_key, head_key])
         registered = _Registered(principal)
         if (head := rows.get(head_key)) is not None:
@@ -287,7 +298,10 @@ class Registrar:
         registered: _Registered,
     ) -> CatalogChange:
         """Step 2, the metadata of 3, and the change of 4, of ``table``, which is created now."""
-        table_id, namespace, name, space = table.table_id, path[:-1], path[-1], self._world.space
+        table_id = table.table_id
+        namespace = path[:-1]
+        name = path[-1]
+        space = self._world.space
         staging_key = space.staging(table_id)
         zero = read_version_zero(self._world, self._limits, table.location, table_id)
         metadata = self._metadata.put(catalog, table_id, describe(zero), self._world.clock.now_ms())
@@ -356,5 +370,6 @@ def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
     """Only admins learn which table it became: others may have no right to know."""
     details = {"name": head["name"], "state": head["state"]} if principal.admin else {}
     table = f"the table '{head['name']}' ({head['state']})" if details else "a table"
-    problem, remedy = f"{table_id} is {table} already", "create another staging table"
+    problem = f"{table_id} is {table} already"
+    remedy = "create another staging table"
     return StateConflict(ErrorType.STAGING_TABLE_USED, problem, field="table_id", remedy=remedy, **details)

@@ -50,7 +50,8 @@ class Describer:
     """Replaces a table's metadata by another one of the same version, without a commit."""
 
     def __init__(self, world: World, metadata: MetadataStore) -> None:
-        self._world, self._metadata = world, metadata
+        self._world = world
+        self._metadata = metadata
 
     def describe(self, head: TableHead, change: Redescribe) -> TableHead:
         """Returns the HEAD after ``change``: one conditional write, none if nothing changes. Raises

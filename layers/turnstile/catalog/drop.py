@@ -40,8 +40,12 @@ class Dropper:
     """Drops tables, including those without a HEAD."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, publisher: Publisher) -> None:
-        self._world, self._reader, self._committer, self._publisher = world, reader, committer, publisher
-        self._externals, self._awaited = Externals(world, reader, committer), AwaitedDrops(world, committer)
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._publisher = publisher
+        self._externals = Externals(world, reader, committer)
+        self._awaited = AwaitedDrops(world, committer)
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
         """Three requests when warm; an imported table is published and read first. Raises NotFound;
@@ -66,7 +70,8 @@ class Dropper:
         def change(view: View) -> Edit:
             if view.tree.table(namespace, name).table_id != table_id:
                 raise _another_table(full)
-            key, now = self._world.space.table(table_id), self._world.clock.now_ms()
+            key = self._world.space.table(table_id)
+            now = self._world.clock.now_ms()
             write = drop_head(key, now) if head is None else drop_published_head(head, now)
             return Edit(f"drop table {full}", remove=((*namespace, name),), writes=(write, *released))
 
@@ -88,7 +93,8 @@ class Dropper:
         raises as ``drop``, and UnsupportedTable for another table: an imported one is published
         first, and a registered one is looked up by its location.
         """
-        full, path = dotted(catalog, *namespace, name), (*namespace, name)
+        full = dotted(catalog, *namespace, name)
+        path = (*namespace, name)
         first: list[str] = []  # the uuid that the name led to first
 
         def change(view: View) -> Edit:
@@ -111,7 +117,8 @@ class Dropper:
 
 
 def _another_table(full: str) -> StateConflict:
-    problem, remedy = f"'{full}' became another table meanwhile", "send the request again if that one is meant too"
+    problem = f"'{full}' became another table meanwhile"
+    remedy = "send the request again if that one is meant too"
     return StateConflict("ConcurrentChange", problem, remedy=remedy, retry_after_ms=0)
 
 
@@ -139,7 +146,10 @@ class NamespaceDropper:
     """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, dropper: Dropper) -> None:
-        self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._dropper = dropper
 
     def drop(self, catalog: str, path: Path, *, cascade: bool = False) -> None:
         """With ``cascade`` also everything below it. Raises NotFound; StateConflict
@@ -203,11 +213,13 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
     view.tree.namespace(path)
     below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
     if below and not cascade:
-        name, remedy = dotted(view.tree.catalog, *path), "drop its tables and namespaces first, or ask for cascade"
+        name = dotted(view.tree.catalog, *path)
+        remedy = "drop its tables and namespaces first, or ask for cascade"
         raise StateConflict("NamespaceNotEmpty", f"namespace '{name}' is not empty", field="namespace", remedy=remedy)
     iceberg = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
     if iceberg is not None:
-        problem, remedy = f"'{dotted(*iceberg)}' is an Iceberg table or view", "drop it through the Iceberg API first"
+        problem = f"'{dotted(*iceberg)}' is an Iceberg table or view"
+        remedy = "drop it through the Iceberg API first"
         raise StateConflict("NamespaceNotEmpty", problem, field="namespace", remedy=remedy)
     return below
 
@@ -217,7 +229,8 @@ def _tables(view: View, below: list[_Item]) -> tuple[list[_Item], list[_Item]]:
     one."""
     items = [(name, entry) for name, entry in below if entry.kind == TABLE]
     entities = view.entities([entry.obj for _, entry in items])
-    managed, imported = list[_Item](), list[_Item]()
+    managed = list[_Item]()
+    imported = list[_Item]()
     for item in items:
         table = entities[item[1].obj]
         assert isinstance(table, Table)

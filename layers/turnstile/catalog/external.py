@@ -44,7 +44,10 @@ class Externals:
         committer: Committer,
         admit: Callable[[str], object] = lambda _location: None,
     ) -> None:
-        self._world, self._reader, self._committer, self._admit = world, reader, committer, admit
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._admit = admit
 
     def register(
         self,
@@ -71,7 +74,8 @@ class Externals:
             raise StateConflict("LocationOwned", problem, field="location", remedy="name a folder in it")
         self._admit(location)
         now = world.clock.now_ms()
-        id, access = world.ids.uuid(), Access(owner)
+        id = world.ids.uuid()
+        access = Access(owner)
         table = Table(name, id, location, now, format, comment, managed=False, external=about, access=access)
         _check_size(table)
         path, keys = (*namespace, name), keys_above(world.space, location)
@@ -112,7 +116,8 @@ class Externals:
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
         """Its location is free again, its files stay. Raises NotFound if the name does not lead to
         ``table_id``."""
-        world, path = self._world, (*namespace, name)
+        world = self._world
+        path = (*namespace, name)
 
         def change(view: View) -> Edit:
             table = _current(view, catalog, namespace, name, table_id)

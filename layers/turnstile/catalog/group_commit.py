@@ -66,8 +66,11 @@ class WaitingChange(Waiting[Tree]):
 
     def __init__(self, judge: Judge, on_rejected: RejectionHandler | None, row: Row | None, since: int) -> None:
         super().__init__()
-        self.row, self.since = row, since
-        self._judge, self._on_rejected, self._context = judge, on_rejected, copy_context()
+        self.row = row
+        self.since = since
+        self._judge = judge
+        self._on_rejected = on_rejected
+        self._context = copy_context()
 
     def judge(self, tree: Tree | None) -> Edit | None:
         return self._context.run(self._judge, tree)
@@ -110,13 +113,23 @@ class GroupTurn:
         self, world: World, reader: CatalogReader, catalog: str, *, queue: ChangeQueue, line: Line[WaitingChange], own: WaitingChange,
         attempts: CommitAttempts, backoff: Backoff, priority: PriorityClaim,
     ) -> None:  # fmt: skip
-        self._world, self._reader, self._catalog, self._key = world, reader, catalog, reader.key(catalog)
-        self._queue, self._line, self._own = queue, line, own
-        self._attempts, self._backoff, self._priority = attempts, backoff, priority
-        self._row, self._knows_row = line.row, line.row is not None
+        self._world = world
+        self._reader = reader
+        self._catalog = catalog
+        self._key = reader.key(catalog)
+        self._queue = queue
+        self._line = line
+        self._own = own
+        self._attempts = attempts
+        self._backoff = backoff
+        self._priority = priority
+        self._row = line.row
+        self._knows_row = line.row is not None
         self._seen_by: set[WaitingChange] = set()  # changes that were asked for before the row was the catalog's
         if not self._knows_row and own.row is not None:
-            self._row, self._knows_row, self._seen_by = own.row, True, {own}
+            self._row = own.row
+            self._knows_row = True
+            self._seen_by = {own}
 
     def run(self) -> None:
         """Settles the own change, and others on the way."""
@@ -181,7 +194,8 @@ class GroupTurn:
             if self._knows_row and not self._backoff.hold_back(self._priority.look_ms):
                 self._own.settle(self._backoff.gave_up(self._catalog))
                 return False
-            self._row, self._knows_row = self._world.refs.read(self._key), True
+            self._row = self._world.refs.read(self._key)
+            self._knows_row = True
             self._seen_by = set(group)
         return True
 
@@ -190,7 +204,9 @@ class GroupTurn:
     ) -> None:
         """Appends to ``drafts`` the commits of the changes that make one, and to ``judged`` the
         result of each change."""
-        store, rows, size_bytes = self._reader.store, dict[str, int](), 0
+        store = self._reader.store
+        rows = dict[str, int]()
+        size_bytes = 0
         for change in group:
             real = change in self._seen_by and not drafts
             try:
@@ -235,14 +251,16 @@ class GroupTurn:
             return self._lost(lost, judged)
         last = drafts[-1].tree
         self._reader.adopt(last)
-        heads, now = [draft.tree.head for draft in drafts], self._world.clock.now_ms()
+        heads = [draft.tree.head for draft in drafts]
+        now = self._world.clock.now_ms()
         self._row = head_after(at, heads, last.commit.segments, now, self._priority.id)
         self._seen_by = {each.change for each in judged}
         return self._tell(judged, Swap.ACCEPTED)
 
     def _lost(self, lost: LostSwap, judged: Sequence[_Judged]) -> Swap:
         """Tells each change which of its own rows refused; all that stay are judged again."""
-        self._row, self._seen_by = lost.row, {each.change for each in judged}
+        self._row = lost.row
+        self._seen_by = {each.change for each in judged}
         for each in judged:
             own = {position - each.rows.start: row for position, row in lost.failed.items() if position in each.rows}
             if own:

@@ -34,7 +34,8 @@ class Repeated(TurnstileError):
 
     def __init__(self, outcome: RequestOutcome) -> None:
         super().__init__(outcome.message, field=outcome.field, remedy=outcome.remedy)
-        self.type, self.details = outcome.type, msgspec.json.decode(outcome.details)
+        self.type = outcome.type
+        self.details = msgspec.json.decode(outcome.details)
 
 
 class KeyReused(TurnstileError):
@@ -70,8 +71,11 @@ class IdempotentCommitter(Committer):
         queued: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(world, reader, pause=pause, queued=queued)
-        self._refs, self._clock = world.refs, world.clock
-        self._key, self._asked, self._final = key, asked, final
+        self._refs = world.refs
+        self._clock = world.clock
+        self._key = key
+        self._asked = asked
+        self._final = final
         self._written = False
         self._seq: int | None = None
         self._key_read_at = 0
@@ -91,7 +95,8 @@ class IdempotentCommitter(Committer):
         def remembering(view: View) -> Edit | None:
             nonlocal position
             edit = change(view)
-            self._written, position = edit is not None and not edit.more, -1
+            self._written = edit is not None and not edit.more
+            position = -1
             self._seq = view.tree.commit.seq + (edit is not None)
             if edit is None or edit.more:
                 return edit

@@ -62,7 +62,8 @@ class Listings:
     """Lists the direct children of a namespace, or of the catalog's root (the empty path)."""
 
     def __init__(self, reader: CatalogReader, as_of_reader: AsOfReader) -> None:
-        self._reader, self._as_of_reader = reader, as_of_reader
+        self._reader = reader
+        self._as_of_reader = as_of_reader
 
     def namespaces(
         self,
@@ -131,7 +132,8 @@ class Listings:
         """Returns the trees that the listing reads, the items of the page, and the token of the
         next one."""
         start = self._as_of_reader.page(catalog, key_of(parent), f"{kind}/deep" if deep else kind, as_of, token)
-        moment, after = start.moment, start.after
+        moment = start.moment
+        after = start.after
         if parent:
             field = "parent" if kind == NAMESPACE else "namespace"
             if as_of is not None:
@@ -146,7 +148,8 @@ class Listings:
     def _visible(self, moment: TreeAsOf, entries: Iterator[Item], size: int) -> tuple[list[_KeyedEntity], bool]:
         """Returns up to ``size`` items that the request may see, by the rights of the present tree
         (I12), and whether there are more."""
-        authorizer, view = self._reader.authorizer, View(moment.tree, self._reader.store)
+        authorizer = self._reader.authorizer
+        view = View(moment.tree, self._reader.store)
         if authorizer is None:
             first = list(islice(entries, size + 1))
             entities = view.entities([entry.obj for _, entry in first[:size]])
@@ -178,7 +181,8 @@ class Entries:
     """Looks full names up, now or as of a moment; rights are those of the present tree (I12)."""
 
     def __init__(self, reader: CatalogReader, as_of_reader: AsOfReader) -> None:
-        self._reader, self._as_of_reader = reader, as_of_reader
+        self._reader = reader
+        self._as_of_reader = as_of_reader
 
     def namespace(self, catalog: str, path: Path, as_of: AsOf | None) -> tuple[NamedNamespace, str]:
         """Returns a namespace, and the HEAD that has it. Requests of ``AsOfReader.at``, and one for
@@ -191,7 +195,8 @@ class Entries:
 
     def table(self, catalog: str, namespace: Path, name: str, as_of: AsOf | None) -> Entry:
         """Returns a table or view of any format; requests and errors as ``namespace``."""
-        moment, path = self._as_of_reader.at(catalog, as_of), (*namespace, name)
+        moment = self._as_of_reader.at(catalog, as_of)
+        path = (*namespace, name)
         if as_of is not None:
             self._as_of_reader.require(moment, path, "table", "table")
         entry = moment.tree.find(path)

@@ -89,8 +89,12 @@ class Loader:
         locations: Lru[str, str] | None = None,
         adopt: Callable[[str, Path, Table], bool] | None = None,
     ) -> None:
-        self._world, self.reader, self._metadata, self._commits = world, reader, metadata, commits
-        self._guard, self._threads = guard, threads or ThreadPoolExecutor(2, thread_name_prefix="load")
+        self._world = world
+        self.reader = reader
+        self._metadata = metadata
+        self._commits = commits
+        self._guard = guard
+        self._threads = threads or ThreadPoolExecutor(2, thread_name_prefix="load")
         self._locations = locations or Lru[str, str](_LOCATIONS)
         self._adopt = adopt
 
@@ -156,7 +160,8 @@ class Loader:
     def _resolve(
         self, catalog: str, namespace: tuple[str, ...], table: str
     ) -> tuple[ResolvedTable, Row | None, _Beside]:
-        world, guess = self._world, self.reader.guess(catalog, namespace, table)
+        world = self._world
+        guess = self.reader.guess(catalog, namespace, table)
         keys = [self.reader.key(catalog)]
         location = None
         if guess is not None:

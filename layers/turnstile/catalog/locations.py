@@ -24,7 +24,8 @@ def require_served(location: str, lake_root: str, *, only_registered: bool = Fal
     (I12). ``only_registered``: nothing is read there, so other object stores may be named.
     """
     location = normalise(location)
-    scheme, served = location.partition(":")[0], {"s3", normalise(lake_root).partition(":")[0]}
+    scheme = location.partition(":")[0]
+    served = {"s3", normalise(lake_root).partition(":")[0]}
     if scheme in served or (only_registered and scheme != "file"):
         return location
     raise InvalidRequest(
@@ -47,7 +48,8 @@ class Zones:
         one read, and one transaction the first time ever. Raises InvalidRequest; StateConflict
         ``LocationOwned`` if it overlaps others' locations.
         """
-        root, world = normalise(root), self._world
+        root = normalise(root)
+        world = self._world
         if root in self._claimed:
             return root
         for _ in range(_ATTEMPTS):
@@ -80,9 +82,12 @@ def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -
     if row is None:
         return None
     tree = reader.unauthorized_at(own["catalog"], row)
-    path, what, files = tree.named(own["table_id"]), "external table", "its files stay"
+    path = tree.named(own["table_id"])
+    what = "external table"
+    files = "its files stay"
     if path is None:
-        path, what = _iceberg(reader, tree, own["table_id"]), "Iceberg table or view"
+        path = _iceberg(reader, tree, own["table_id"])
+        what = "Iceberg table or view"
         files = "its files stay without a purge"
     if path is None:
         return None

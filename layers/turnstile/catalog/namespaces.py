@@ -38,7 +38,9 @@ class Namespaces:
     """Creates, reads and updates namespaces."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+        self._world = world
+        self._reader = reader
+        self._committer = committer
 
     def create(
         self,

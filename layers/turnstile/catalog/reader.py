@@ -87,8 +87,10 @@ class CatalogReader:
         authorizer: TreeAuthorizer | None = None,
         caches: ReaderCaches | None = None,
     ) -> None:
-        self._world, self.store = world, store or CatalogStore(world)
-        self.authorizer, self.caches = authorizer, caches or ReaderCaches()
+        self._world = world
+        self.store = store or CatalogStore(world)
+        self.authorizer = authorizer
+        self.caches = caches or ReaderCaches()
 
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogReader:
         return CatalogReader(self._world, self.store, authorizer=authorizer, caches=self.caches)
@@ -159,7 +161,8 @@ class View:
     """The view of a change function: the tree that it would change, and the entities of that tree."""
 
     def __init__(self, tree: Tree, store: CatalogStore) -> None:
-        self.tree, self.store = tree, store
+        self.tree = tree
+        self.store = store
 
     def entity(self, obj: str) -> Entity:
         """Cached, so another attempt reads only what has changed."""

@@ -38,7 +38,9 @@ class Renamer:
     """Renames tables."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+        self._world = world
+        self._reader = reader
+        self._committer = committer
 
     def rename(
         self,
@@ -66,7 +68,8 @@ class Renamer:
         """As ``rename``, to be committed with others. No request."""
         check_path(target)
         check_identifier(new_name, "name")
-        source, wanted = (*namespace, name), (*target, new_name)
+        source = (*namespace, name)
+        wanted = (*target, new_name)
         same = key_of(source) == key_of(wanted)
 
         def change(view: View) -> Edit | None:
@@ -111,7 +114,9 @@ class NamespaceMover:
     """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+        self._world = world
+        self._reader = reader
+        self._committer = committer
 
     def rename(
         self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
@@ -162,7 +167,8 @@ class NamespaceMover:
 
 
 def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
-    source, target = key_of(path), key_of(parent)
+    source = key_of(path)
+    target = key_of(parent)
     if target == source or is_below(target, source):
         raise InvalidRequest(
             f"namespace '{dotted(catalog, *path)}' cannot move to '{dotted(catalog, *parent)}': into itself or below",

@@ -45,10 +45,14 @@ class Backoff:
         most_ms: int = 400,
         starving: float = STARVING,
     ) -> None:
-        self._clock, self._ids, self._pause = clock, ids, pause
-        self._began, self._deadline_ms = clock.now_ms(), deadline_ms
+        self._clock = clock
+        self._ids = ids
+        self._pause = pause
+        self._began = clock.now_ms()
+        self._deadline_ms = deadline_ms
         self._starves = self._began + deadline_ms * starving
-        self._limit, self._most = first_ms, most_ms
+        self._limit = first_ms
+        self._most = most_ms
 
     def again(self) -> bool:
         """Pauses, and returns whether there is time for another attempt."""
@@ -99,7 +103,8 @@ class PriorityClaim:
         """
         if row is None or "turn" not in row:
             return False
-        head, now = CatalogHead.from_row(row), self._world.clock.now_ms()
+        head = CatalogHead.from_row(row)
+        now = self._world.clock.now_ms()
         return head.turn != self.id and now < head.turn_until <= now + HOLD_MS
 
     def claim(self, key: str) -> Row | None:

@@ -43,8 +43,12 @@ class CatalogStore:
     """
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
-        self.limits, self.queue = limits or SpillLimits(), ChangeQueue()
-        self._objs, self._space, self._ids, self._clock = world.objs, world.space, world.ids, world.clock
+        self.limits = limits or SpillLimits()
+        self.queue = ChangeQueue()
+        self._objs = world.objs
+        self._space = world.space
+        self._ids = world.ids
+        self._clock = world.clock
         self._trees: Lru[tuple[str, str], Tree] = Lru(_TREES_BYTES)
         self._segments: Lru[tuple[str, str], Index] = Lru(_SEGMENTS_BYTES)
         self._entities: Lru[tuple[str, str], Entity] = Lru(_ENTITIES_BYTES)
@@ -170,7 +174,8 @@ class CatalogStore:
         and so the commits ``before`` it of the same swap. One batch. Raises TooLarge if an obj
         exceeds the limit of the port; nothing was written then.
         """
-        space, created = self._space.objs(catalog), self._clock.now_ms() * 1000
+        space = self._space.objs(catalog)
+        created = self._clock.now_ms() * 1000
         commits = {**before, commit_id: commit}
         objs = [Obj(space, id, COMMIT.name, encode_commit(each), created) for id, each in commits.items()]
         objs += [Obj(space, id, kind_of(entity), encode(entity), created) for id, entity in entities.items()]

@@ -78,7 +78,8 @@ class CatalogTransactions:
     (``IdempotentCommitter``)."""
 
     def __init__(self, groups: GroupRatifier, committer: Committer) -> None:
-        self._groups, self._committer = groups, committer
+        self._groups = groups
+        self._committer = committer
 
     def commit(
         self,
@@ -144,7 +145,10 @@ class _Attempt:
         changes: Composition,
         reads: CatalogReads | None,
     ) -> None:
-        self._catalog, self._commits, self._group, self.changes = catalog, commits, group, changes
+        self._catalog = catalog
+        self._commits = commits
+        self._group = group
+        self.changes = changes
         self._reads = reads
         self._own = 0
         """Rows of the changes among the writes of the latest edit; those of the commits and reads

@@ -19,7 +19,9 @@ class Heartbeat:
     threads."""
 
     def __init__(self, tasks: Tasks, attempt: Attempt, clock: Clock, lease_ms: int = LEASE_MS) -> None:
-        self._tasks, self._clock, self._lease_ms = tasks, clock, lease_ms
+        self._tasks = tasks
+        self._clock = clock
+        self._lease_ms = lease_ms
         self.attempt = attempt
         """The last renewed attempt, which finishes the task."""
 

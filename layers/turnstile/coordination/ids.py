@@ -35,8 +35,12 @@ class SnowflakeIds:
     def __init__(
         self, world: World, monotonic: Monotonic, *, term_ms: int = TERM_MS, margin_ms: int = MARGIN_MS
     ) -> None:
-        self._leases, self._clock, self._ids, self._monotonic = Leases(world), world.clock, world.ids, monotonic
-        self._term_ms, self._margin_ms = term_ms, margin_ms
+        self._leases = Leases(world)
+        self._clock = world.clock
+        self._ids = world.ids
+        self._monotonic = monotonic
+        self._term_ms = term_ms
+        self._margin_ms = margin_ms
         self._lock = threading.Lock()
         self._lease: Lease | None = None
         self._range = IdRange(0, 0, 0)
@@ -50,7 +54,9 @@ class SnowflakeIds:
         """
         with self._lock:
             for _ in range(_ROUNDS):
-                lease, now, age = self._lease, self._clock.now_ms(), self._monotonic() - self._since
+                lease = self._lease
+                now = self._clock.now_ms()
+                age = self._monotonic() - self._since
                 if lease is None or now >= lease.until - self._margin_ms or age >= self._term_ms - self._margin_ms:
                     self._lease_again(lease)
                     continue
@@ -68,7 +74,9 @@ class SnowflakeIds:
     def close(self) -> None:
         """Give the node up, so that others need not wait for the end of its lease."""
         with self._lock:
-            lease, self._lease = self._lease, None  # first: the node may be another's even if the answer is lost (I2)
+            # first: the node may be another's even if the answer is lost (I2)
+            lease = self._lease
+            self._lease = None
             if lease is not None:
                 self._leases.release(lease, self._range.free)
 
@@ -87,10 +95,13 @@ class SnowflakeIds:
         if old is not None and self._renewed(old):
             return
         for _ in range(TRIES):
-            node, since = _random(self._ids, digits=8) % NODES, self._monotonic()
+            node = _random(self._ids, digits=8) % NODES
+            since = self._monotonic()
             taken = self._leases.take(f"node/{node}", self._term_ms)
             if isinstance(taken, Lease):
-                self._lease, self._since, self._renew_at = taken, since, self._term_ms // 2
+                self._lease = taken
+                self._since = since
+                self._renew_at = self._term_ms // 2
                 self._range = IdRange(node, taken.start, taken.until)
                 return
         raise StateConflict(
@@ -105,7 +116,8 @@ class SnowflakeIds:
         renewed = self._leases.renew(lease, self._term_ms)
         self._lease = renewed
         if renewed is not None:
-            self._since, self._renew_at = since, self._term_ms // 2
+            self._since = since
+            self._renew_at = self._term_ms // 2
             self._range = self._range.until(renewed.until)
         return renewed is not None
 
@@ -115,7 +127,8 @@ class ClaimedIds:
     uses an id claims it."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
-        self._clock, self._ids = clock, ids
+        self._clock = clock
+        self._ids = ids
 
     def claim(self, put_if_absent: Callable[[int], bool]) -> int:
         """Returns the first id for which ``put_if_absent`` says that nothing was there. Raises

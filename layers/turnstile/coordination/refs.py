@@ -41,7 +41,9 @@ class NamedRefs:
     def __init__(
         self, world: World, principal: Principal = OPERATOR, may_create: Callable[[], bool] = lambda: False
     ) -> None:
-        self._world, self._principal, self._may_create = world, principal, may_create
+        self._world = world
+        self._principal = principal
+        self._may_create = may_create
 
     def create(self, name: str, value: str, request_id: str | None = None) -> WriteResult:
         """A new reference.
@@ -51,7 +53,9 @@ class NamedRefs:
                 read it.
             InvalidRequest, TooLarge, OutcomeUnknown: as ``swap``.
         """
-        id, key, now = self._request(request_id), self._key(name), self._world.clock.now_ms()
+        id = self._request(request_id)
+        key = self._key(name)
+        now = self._world.clock.now_ms()
         owner = owner_for(self._principal)
         write: Write = named_ref.create(key, name, check_value(value), id, now, owner=owner)
         for _ in range(_ROUNDS):
@@ -105,7 +109,8 @@ class NamedRefs:
         if there is no such reference. Raises NotFound if there is none, for those who may create
         it.
         """
-        ref, principal = self._read(name), self._principal
+        ref = self._read(name)
+        principal = self._principal
         if ref is None or ref.state == DELETED:
             if principal.admin or self._may_create():
                 raise _missing(name)
@@ -158,7 +163,8 @@ class NamedRefs:
         return (ref_rights.permitted(sorted(names)[: ref_rights.MAX_NAMES], least),)
 
     def _replace(self, name: str, token: str, value: str | None, request_id: str | None, least: int) -> WriteResult:
-        id, key = self._request(request_id), self._key(name)
+        id = self._request(request_id)
+        key = self._key(name)
         authorized = self._authorized(name, least)
         if value is None:
             write = named_ref.delete(key, token, id, self._world.clock.now_ms(), authorized=authorized)

@@ -45,7 +45,9 @@ class Leases:
         One more request where the last one is over. A lease that was taken without an answer
         (OutcomeUnknown) is free when the term is over.
         """
-        now, holder, key = self._world.clock.now_ms(), self._world.ids.uuid(), self._world.space.lease(name)
+        now = self._world.clock.now_ms()
+        holder = self._world.ids.uuid()
+        key = self._world.space.lease(name)
         response = self._world.refs.write(rows.take_first_lease(key, holder, now, now + term_ms))
         if isinstance(response, Accepted) or _is(response.row, holder):
             return Lease(key, holder, now, now + term_ms, 0)
@@ -63,7 +65,8 @@ class Leases:
     def renew(self, lease: Lease, term_ms: int) -> Lease | None:
         """Returns the same lease with an end ``term_ms`` from now on; None when another process has
         it meanwhile. If it raises, the lease is still held until its old end."""
-        until, holder = max(self._world.clock.now_ms() + term_ms, lease.until), self._world.ids.uuid()
+        until = max(self._world.clock.now_ms() + term_ms, lease.until)
+        holder = self._world.ids.uuid()
         response = self._world.refs.write(rows.renew_lease(lease, holder, until))
         if isinstance(response, Accepted) or _is(response.row, holder):
             return msgspec.structs.replace(lease, holder=holder, until=until)
@@ -89,7 +92,10 @@ class Updateables:
     """Updateable objects of one realm. After OutcomeUnknown: read the object and decide anew."""
 
     def __init__(self, world: World) -> None:
-        self._refs, self._space, self._clock, self._ids = world.refs, world.space, world.clock, world.ids
+        self._refs = world.refs
+        self._space = world.space
+        self._clock = world.clock
+        self._ids = world.ids
 
     def read(self, type: str, id: str) -> Updateable | None:
         return _object_of(self._refs.read(self._key(type, id)))
@@ -103,12 +109,15 @@ class Updateables:
 
     def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:
         """Returns the new object, or the one that has the name. Raises InvalidRequest, TooLarge."""
-        key, token, now = self._key(type, id), self._ids.uuid(), self._clock.now_ms()
+        key = self._key(type, id)
+        token = self._ids.uuid()
+        now = self._clock.now_ms()
         return self._write(rows.create_object(key, type, token, check_payload(payload), now), token)
 
     def update(self, before: Updateable, payload: bytes) -> Updateable | OtherVersion:
         """Replace the payload of the version ``before``. Raises TooLarge."""
-        token, now = self._ids.uuid(), self._clock.now_ms()
+        token = self._ids.uuid()
+        now = self._clock.now_ms()
         return self._write(rows.update_object(before.key, before.token, token, check_payload(payload), now), token)
 
     def delete(self, before: Updateable) -> OtherVersion | None:
@@ -156,7 +165,8 @@ class Tasks:
     """
 
     def __init__(self, world: World) -> None:
-        self._objects, self._clock = Updateables(world), world.clock
+        self._objects = Updateables(world)
+        self._clock = world.clock
 
     def last(self, name: str) -> Task | None:
         """The task as it is now; None if it was never begun."""
@@ -173,7 +183,8 @@ class Tasks:
         ``term_ms`` must renew before. If it was begun without an answer (OutcomeUnknown), no
         attempt runs until its lease ends.
         """
-        before, now = self._objects.read(TASK.name, name), self._clock.now_ms()
+        before = self._objects.read(TASK.name, name)
+        now = self._clock.now_ms()
         last = _task_of(before) or Task()
         if last.running(now):
             return Busy(last.until, last.attempt)

@@ -19,7 +19,8 @@ class AttentionRow:
     """One such row of a realm: the sweeper's, or that of another schedule. No state between calls."""
 
     def __init__(self, world: World, of: str = "tables") -> None:
-        self._world, self._key = world, world.space.attention(of)
+        self._world = world
+        self._key = world.space.attention(of)
 
     def read(self) -> Attention:
         """Returns the row; makes it where there is none."""
@@ -65,7 +66,9 @@ class Rounds:
     """
 
     def __init__(self, world: World, of: str, kinds: Collection[str], rows_max: int) -> None:
-        self._world, self._kinds, self._rows_max = world, kinds, rows_max
+        self._world = world
+        self._kinds = kinds
+        self._rows_max = rows_max
         self.attention = AttentionRow(world, of)
 
     def run(
@@ -85,8 +88,10 @@ class Rounds:
                 returns those that are left again.
         """
         before = self.attention.read()
-        part, mark = next_part(before, None), self._world.ids.uuid()[:8]
-        last, passed = part.after, 0
+        part = next_part(before, None)
+        mark = self._world.ids.uuid()[:8]
+        last = part.after
+        passed = 0
         left = set(retry(before.tables())) if retry is not None else set[str]()
         while go_on():
             limit = PAGE if part.is_full else min(PAGE, self._rows_max - passed)
@@ -94,11 +99,13 @@ class Rounds:
             left.update(look(rows))
             if not go_on():
                 break
-            last, passed = reached, passed + limit
+            last = reached
+            passed = passed + limit
             if not last or (passed >= self._rows_max and not part.is_full):
                 break
         if not passed:  # the place stays where it is
-            part, last = Part(before.after), before.after
+            part = Part(before.after)
+            last = before.after
         seen = Seen(last, frozenset(core.note_of(table_id, mark) for table_id in left))
         self.attention.settle(before, part, seen, keep_place=True)
 

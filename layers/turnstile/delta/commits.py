@@ -322,7 +322,8 @@ def pieces_of_staged(world: World, head: TableHead, place: Positioned) -> Iterat
     Raises ContentMissing at once, StorageFault and ContentChanged also at the end: results made
     from the pieces must not count before all were read.
     """
-    storage, path = world.storages.open(head.location), staged_path(place.name)
+    storage = world.storages.open(head.location)
+    path = staged_path(place.name)
     file = storage.read(path, PIECE_BYTES)
     if file is not None:
         return _verified(storage, place, *file)
@@ -360,9 +361,11 @@ class _PieceCheck:
     (``Limits.first_line_bytes``)."""
 
     def __init__(self, place: Positioned, digest: int) -> None:
-        self._entry, self._expected = place.entry, digest
+        self._entry = place.entry
+        self._expected = digest
         self._txn: str | None = None
-        self._size, self._digest = 0, ContentDigest()
+        self._size = 0
+        self._digest = ContentDigest()
 
     def take(self, piece: bytes) -> None:
         if self._txn is None:

@@ -103,7 +103,9 @@ class Cuts:
         committed may have been committed after the moment of the rows. So the rows are read again:
         of that moment it is known (ADR 24).
         """
-        refs, space, taken_at_ms = self._world.refs, self._world.space, self._world.clock.now_ms()
+        refs = self._world.refs
+        space = self._world.space
+        taken_at_ms = self._world.clock.now_ms()
         keys = {space.table(table_id): table_id for table_id in table_ids}
         committed: set[tuple[str, str]] = set()  # groups that were committed before the rows were read
         for _ in range(_ATTEMPTS):

@@ -100,7 +100,8 @@ class GroupReads:
         a predicate that does not fit the table, and the errors of reading commits."""
         self.stale = {}
         for at, head in sorted(heads.items()):
-            read, upto = self._read[at], head.latest - self._read[at].slack
+            read = self._read[at]
+            upto = head.latest - self._read[at].slack
             judgement = self._judgements.get(at)
             if judgement is not None and upto > self._holds[at]:
                 try:
@@ -117,7 +118,8 @@ class GroupReads:
 
     def decision(self, at: int) -> Conflict | Refused:
         """Why a stale read refuses the group."""
-        stale, read = self.stale[at], self._read[at]
+        stale = self.stale[at]
+        read = self._read[at]
         since = read.version if stale.change is not None else self._holds[at]
         return changed_since(stale.head, since, 0 if stale.change is not None else read.slack)
 

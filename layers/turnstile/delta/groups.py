@@ -111,7 +111,10 @@ class GroupRatifier:
         part: int = TRANSACT_MAX,
         judge: Judge | None = None,
     ) -> None:
-        self._world, self._ratifier, self._limits, self._part = world, ratifier, limits or Limits(), part
+        self._world = world
+        self._ratifier = ratifier
+        self._limits = limits or Limits()
+        self._part = part
         self._judge = judge
         self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.pause, part=part)
 
@@ -168,8 +171,11 @@ class OpenGroup:
     def __init__(
         self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member], judge: Judge | None = None
     ) -> None:
-        self._world, self._ratifier, self._group = world, ratifier, group
-        self._members, self._reads = members, GroupReads(group.reads, judge)
+        self._world = world
+        self._ratifier = ratifier
+        self._group = group
+        self._members = members
+        self._reads = GroupReads(group.reads, judge)
 
     def prepare(self) -> None:
         """Step 1, which decides members that their HEADs are seen to refuse."""
@@ -257,13 +263,15 @@ class OpenGroup:
     def answer(self, *, lost: bool = False) -> GroupRatified | GroupRefused:
         """The answer when not every member is to be written. ``lost``: the answer to a transaction
         of this request was lost. Raises OutcomeUnknown where a refusal may pass and ``lost``."""
-        group, members = self._group, self._members
+        group = self._group
+        members = self._members
         if lost or any(isinstance(member, Ratified) for member in members):
             # All of it may be ratified: the rows of the members that are open were not seen yet.
             ratified = self.replayed()
             if ratified is not None:
                 return ratified
-        refused, is_final = [], False
+        refused = []
+        is_final = False
         for index, (request, member) in enumerate(zip(group.commits, members, strict=True)):
             decision = _without_the_others(member) if isinstance(member, Ratified) else member
             if not isinstance(decision, Prepared):

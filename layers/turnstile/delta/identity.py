@@ -25,7 +25,10 @@ class IdentityIndex:
     recognised after publication."""
 
     def __init__(self, objs: Objs, space: Space, clock: Clock, days: int) -> None:
-        self._objs, self._space, self._clock, self._days = objs, space, clock, days
+        self._objs = objs
+        self._space = space
+        self._clock = clock
+        self._days = days
 
     def remember(self, catalog: str, table_id: str, places: Iterable[Positioned]) -> None:
         """Writes the entries of ``places``; must be durable before they leave the tail."""

@@ -100,7 +100,8 @@ class Journal:
     but ``announce`` and ``commit`` is given an entry that was read, and authorized, before."""
 
     def __init__(self, world: World, groups: GroupRatifier) -> None:
-        self._world, self._groups = world, groups
+        self._world = world
+        self._groups = groups
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -114,7 +115,9 @@ class Journal:
                 other commits as this attempt, are announced.
         """
         row, payload = self._row(announced)
-        refs, objs, space = self._world.refs, self._world.objs, self._world.space.objs(SPACE)
+        refs = self._world.refs
+        objs = self._world.objs
+        space = self._world.space.objs(SPACE)
         expires = row.until // 1000 + _KEPT_S
         objs.put(Obj(space, row.obj, TRANSACTION.name, payload, created_us=row.created * 1000, expires_s=expires))
         answer = refs.write(rows.announce(row))
@@ -193,7 +196,8 @@ class Journal:
                 return entry
             if entry.state == COMMITTED:
                 raise settled(entry)
-            freed, now = self._freed(entry, may_free), self._world.clock.now_ms()
+            freed = self._freed(entry, may_free)
+            now = self._world.clock.now_ms()
             answer = self._world.refs.write(rows.abort_entry(entry.key, entry.obj, freed, now))
             if answer.row is None:
                 raise NotFound("transaction", entry.id, field="id")
@@ -234,7 +238,8 @@ class Journal:
     # -- parts ----------------------------------------------------------------------------------------------------
 
     def _commit(self, group: GroupRequest, obj: str) -> GroupRatified | GroupRefused:
-        key, now = self._world.space.transaction(group.id), self._world.clock.now_ms()
+        key = self._world.space.transaction(group.id)
+        now = self._world.clock.now_ms()
         with_entry = msgspec.structs.replace(group, entry=rows.commit_entry(key, obj, now))
         try:
             return self._groups.commit(with_entry)
@@ -259,7 +264,8 @@ class Journal:
         return entry
 
     def _row(self, announced: Announcement) -> tuple[JournalRow, bytes]:
-        group, now = announced.group, self._world.clock.now_ms()
+        group = announced.group
+        now = self._world.clock.now_ms()
         check = check_group if announced.part is None else check_members
         check(msgspec.structs.replace(group, entry=rows.commit_entry("", "", 0)))
         require_named(group)

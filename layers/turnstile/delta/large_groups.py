@@ -77,8 +77,12 @@ class LargeGroups:
         part: int = TRANSACT_MAX,
         faults: Faults = no_faults,
     ) -> None:
-        self._world, self._ratifier, self._limits = world, ratifier, limits
-        self._pause, self._part, self._faults = pause, part, faults
+        self._world = world
+        self._ratifier = ratifier
+        self._limits = limits
+        self._pause = pause
+        self._part = part
+        self._faults = faults
 
     def attempt(
         self,
@@ -128,7 +132,9 @@ class LargeGroups:
         """Step 1; None if the group is committed. A beginning that is open, of this group sent
         before, is taken part in: its entries are the same."""
         ref = group_ref(group.id, _identity(group))
-        key, now, token = self._world.space.group(ref), self._world.clock.now_ms(), self._world.ids.uuid()
+        key = self._world.space.group(ref)
+        now = self._world.clock.now_ms()
+        token = self._world.ids.uuid()
         ids = [commit.table_id for commit in group.commits] + [read.table_id for read in group.reads]
         write: Write = begin(key, token, packed_ids(ids), now)
         for _ in range(_BEGINS):
@@ -170,7 +176,8 @@ class LargeGroups:
     def _decide(self, beginning: Beginning, target: GroupState) -> bool:
         """Step 3: whether the group is ``target`` now; it is not committed where its row is of
         another beginning. Raises OutcomeUnknown where the store does not say."""
-        key, now = self._world.space.group(beginning.ref), self._world.clock.now_ms()
+        key = self._world.space.group(beginning.ref)
+        now = self._world.clock.now_ms()
         try:
             answer = self._world.refs.write(decided(key, beginning.token, target, now))
         except TurnstileError as error:
@@ -209,8 +216,13 @@ class _Run:
         reads: GroupReads,
         decide: Callable[[Mapping[int, TableHead]], None],
     ) -> None:
-        self._world, self._ratifier, self.beginning = world, ratifier, beginning
-        self._group, self._members, self._reads, self._decide = group, members, reads, decide
+        self._world = world
+        self._ratifier = ratifier
+        self.beginning = beginning
+        self._group = group
+        self._members = members
+        self._reads = reads
+        self._decide = decide
         self.entries: dict[int, bytes] = {}  # by position: what was sent, or seen, as its undecided entry
 
     def order(self) -> list[int]:
@@ -234,7 +246,8 @@ class _Run:
         else:
             member = self._members[at]
             assert isinstance(member, Prepared)
-            proposal, behind = member.proposal, member.clock_behind
+            proposal = member.proposal
+            behind = member.clock_behind
             change = prepare(self.beginning, self._ratifier.change(member), proposal, clock_behind=behind)
         self.entries[at] = change.actions[0].value  # type: ignore[union-attr]
         return change

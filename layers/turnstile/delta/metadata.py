@@ -24,7 +24,8 @@ class MetadataStore:
     """Reads and writes table metadata by id; keeps some in memory, since it never changes."""
 
     def __init__(self, objs: Objs, space: Space) -> None:
-        self._objs, self._space = objs, space
+        self._objs = objs
+        self._space = space
         self._cache = Lru[tuple[str, str], DeltaMetadata](_CACHED)
 
     def cached(self, catalog: str, id: str) -> DeltaMetadata | None:

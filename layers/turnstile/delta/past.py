@@ -55,7 +55,9 @@ def _published_at(storage: LogStorage, head: TableHead, at_ms: int) -> AtMoment:
     ones, and versions without a timestamp come before all others: both are before the range of the
     search.
     """
-    low, high = 0, head.tail_from  # versions from high on are later than the moment; those before low are not
+    # versions from high on are later than the moment; those before low are not
+    low = 0
+    high = head.tail_from
     latest: AtMoment | None = None  # what version low - 1 says
     while low < high:
         middle = (low + high) // 2
@@ -63,7 +65,8 @@ def _published_at(storage: LogStorage, head: TableHead, at_ms: int) -> AtMoment:
         if timestamp is not None and timestamp > at_ms:
             high = middle
         else:
-            low, latest = middle + 1, None if timestamp is None else AtMoment(middle, timestamp)
+            low = middle + 1
+            latest = None if timestamp is None else AtMoment(middle, timestamp)
     if latest is not None:
         return latest
     if low > 0 and _timestamp(storage, low - 1)[0]:

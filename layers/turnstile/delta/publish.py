@@ -82,7 +82,8 @@ def _publish_large(world: World, head: TableHead, place: Positioned, faults: Fau
     digest while they pass, and there is no file before the last of them did. A file that is there
     is compared with the digest as well.
     """
-    storage, path = world.storages.open(head.location), published_path(place.version)
+    storage = world.storages.open(head.location)
+    path = published_path(place.version)
     stat = storage.stat(path)
     if stat is None:
         pieces = pieces_of_staged(world, head, place)
@@ -208,8 +209,12 @@ class Publisher:
         looks: bool = False,
     ) -> None:
         self._looks = looks
-        self._world, self._clock, self._faults = world, world.clock, faults
-        self._step, self._patience, self._keep = step, patience_ms, keep
+        self._world = world
+        self._clock = world.clock
+        self._faults = faults
+        self._step = step
+        self._patience = patience_ms
+        self._keep = keep
         self._recoverer = Recoverer(world, limits, faults=faults)
         days = (limits or Limits()).identity_days
         self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
@@ -226,7 +231,8 @@ class Publisher:
         run = _Run(self._clock.now_ms(), until_ms)
         head = self._read(table_id)
         self._faults("publish.read")
-        problem, latest_read = None, head.latest
+        problem = None
+        latest_read = head.latest
         try:
             head = settle_one(self._world, head)
             latest_read = head.latest
@@ -291,7 +297,8 @@ class Publisher:
         None where the version is there, or where this publisher does not look."""
         if not self._looks:
             return None
-        storage, path = self._world.storages.open(head.location), published_path(head.floor)
+        storage = self._world.storages.open(head.location)
+        path = published_path(head.floor)
         if (
             storage.stat(path) is not None or self._read(head.table_id).floor != head.floor
         ):  # or it was cleaned up since then
@@ -357,7 +364,8 @@ class Publisher:
         """Adopts the next published versions, or ends the recovery."""
         advanced = self._recoverer.advance(head, until_ms=run.until_ms)
         run.adopted += advanced.adopted
-        fault, version = advanced.problem, advanced.head.latest + 1
+        fault = advanced.problem
+        version = advanced.head.latest + 1
         return advanced.head, None if fault is None else _problem(fault, version, stuck=True)
 
     def _resume(self, head: TableHead) -> TableHead:
@@ -375,12 +383,17 @@ class _Run:
     """The progress of one call."""
 
     def __init__(self, read_ms: int, until_ms: int | None) -> None:
-        self.read_ms, self.until_ms = read_ms, until_ms
-        self.seen, self.count, self.lag_ms, self.adopted = -1, 0, 0, 0
+        self.read_ms = read_ms
+        self.until_ms = until_ms
+        self.seen = -1
+        self.count = 0
+        self.lag_ms = 0
+        self.adopted = 0
 
     def copied(self, place: Positioned, now_ms: int) -> None:
         """Notes a version that is in ``_delta_log``; ``now_ms`` is when its copying began."""
-        self.seen, self.count = place.version, self.count + 1
+        self.seen = place.version
+        self.count = self.count + 1
         self.lag_ms = max(self.lag_ms, now_ms - place.entry.ratified_ms)
 
     def over(self, now_ms: int) -> bool:

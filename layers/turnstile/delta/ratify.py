@@ -118,7 +118,9 @@ class Ratifier:
             looks: whether the log of a table is looked at before its first commit (``first_look``):
                 for a process that lives long.
         """
-        self.world, self._clock, self.pause = world, world.clock, pause
+        self.world = world
+        self._clock = world.clock
+        self.pause = pause
         self._limits = limits or Limits()
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
         self._metadata = metadata or MetadataStore(world.objs, world.space)
@@ -191,7 +193,9 @@ class Ratifier:
 
     def change(self, prepared: Prepared) -> Change:
         """The conditional write of step 4."""
-        proposal, key, now = prepared.proposal, self.world.space.table(prepared.table_id), self._clock.now_ms()
+        proposal = prepared.proposal
+        key = self.world.space.table(prepared.table_id)
+        now = self._clock.now_ms()
         if proposal.version is None:
             return ticket_change(key, proposal, now, clock_behind=prepared.clock_behind)
         return named_change(key, proposal, now)
@@ -199,7 +203,8 @@ class Ratifier:
     def is_taken(self, prepared: Prepared) -> bool:
         """Whether its version was seen taken: the write would be refused with the row that a read
         returns."""
-        seen, version = self._seen.get(prepared.table_id), prepared.proposal.version
+        seen = self._seen.get(prepared.table_id)
+        version = prepared.proposal.version
         return seen is not None and version is not None and version <= seen.latest
 
     def learn(self, head: TableHead) -> TableHead:
@@ -211,8 +216,10 @@ class Ratifier:
     def learn_accepted(self, prepared: Prepared) -> Ratified:
         """The result of a named commit with asserted or new metadata, accepted in a transaction,
         which returns no row."""
-        proposal, entry = prepared.proposal, prepared.proposal.entry
-        version, metadata = proposal.version or 0, proposal.metadata or proposal.asserts or ""
+        proposal = prepared.proposal
+        entry = prepared.proposal.entry
+        version = proposal.version or 0
+        metadata = proposal.metadata or proposal.asserts or ""
         self._seen.put(prepared.table_id, LastSeen(metadata, version, entry.ict))
         place = Positioned(version, entry.ict, entry.modified_ms or entry.ict, None, False, entry)
         return Ratified(place, version, latest=version, metadata=metadata)
@@ -229,7 +236,8 @@ class Ratifier:
         the beginning is validated, and all of it is read for the digest, piece by piece.
         """
         if request.content is not None:
-            size, limit = len(request.content), self._limits.inline_bytes
+            size = len(request.content)
+            limit = self._limits.inline_bytes
             if size > limit:
                 raise TooLarge(
                     f"inline content of {size} bytes is over the limit",
@@ -241,7 +249,8 @@ class Ratifier:
             return read_content(request.content), request.content, 0
         if request.size > self._limits.staged_max_bytes:
             return self._too_large(request)
-        storage, path = self.world.storages.open(self.facts(request.table_id).location), staged_path(request.staged)
+        storage = self.world.storages.open(self.facts(request.table_id).location)
+        path = staged_path(request.staged)
         file = storage.read(path, limit=self._limits.staged_bytes)
         if file is None:
             return self._replayed_content(request)
@@ -305,7 +314,8 @@ class Ratifier:
             catalog = self.facts(request.table_id).catalog
             if self._misfit(catalog, seen.metadata, proposal, uses) is None:
                 return msgspec.structs.replace(proposal, asserts=seen.metadata)
-        head, misfit = self.head(request.table_id), None
+        head = self.head(request.table_id)
+        misfit = None
         if request.etag in (None, head.metadata):
             misfit = self._misfit(head.catalog, head.metadata, proposal, uses)
             if misfit is None:
@@ -390,7 +400,8 @@ class Ratifier:
     def _spill(self, table_id: str, proposal: Proposal) -> Proposal:
         """Moves inline bytes to an obj, which is written before the row refers to it."""
         space = self.world.space.objs(self.facts(table_id).catalog)
-        entry, now = proposal.entry, self._clock.now_ms()
+        entry = proposal.entry
+        now = self._clock.now_ms()
         id = inline_obj(table_id, now, entry.data)
         self.world.objs.put(Obj(space, id, INLINE.name, entry.data, created_us=now * 1000))
         return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=id))

@@ -89,7 +89,8 @@ class Unknowns:
     """The published versions that a HEAD does not know. Reads only."""
 
     def __init__(self, world: World, limits: Limits | None = None) -> None:
-        self._world, self._limits = world, limits or Limits()
+        self._world = world
+        self._limits = limits or Limits()
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
 
     def after(self, head: TableHead) -> list[int]:
@@ -105,7 +106,8 @@ class Unknowns:
         table; and StorageFault.
         """
         version = head.latest + 1
-        storage, path = self._world.storages.open(head.location), published_path(version)
+        storage = self._world.storages.open(head.location)
+        path = published_path(version)
         most = self._limits.staged_bytes
         file = storage.read(path, limit=min(most, PIECE_BYTES)) if first == version else None
         if file is None:
@@ -167,7 +169,8 @@ class Unknowns:
     def _check(self, head: TableHead, proposal: Proposal) -> None:
         """Raises NotAdoptable unless ratification would accept the proposal (I1, I2, I3, I7), the
         state apart."""
-        version, txn = head.latest + 1, proposal.entry.txn
+        version = head.latest + 1
+        txn = proposal.entry.txn
         earlier = self._identities.recall(head.catalog, head.table_id, [txn])
         if earlier is not None and earlier != version:
             raise _unfit(version, f"its transaction {txn} is version {earlier} already")
@@ -232,7 +235,8 @@ class Recoverer:
     """Adopts published versions. Any number may work on a table at once; no state between calls."""
 
     def __init__(self, world: World, limits: Limits | None = None, *, faults: Faults = no_faults) -> None:
-        self._world, self._faults = world, faults
+        self._world = world
+        self._faults = faults
         self._unknowns = Unknowns(world, limits)
         self._metadata = MetadataStore(world.objs, world.space)
 
@@ -267,7 +271,8 @@ class Recoverer:
                 return Advanced(head, adopted, error if stuck_at(head) == head.latest + 1 else None)
             if after.state == RECOVERING and after.latest < version:
                 raise Throttled("the HEAD changed while a version was adopted")
-            head, adopted = after, adopted + (after.latest == version)
+            head = after
+            adopted = adopted + (after.latest == version)
         return Advanced(head, adopted)
 
     def _check_floor(self, head: TableHead) -> None:
@@ -285,7 +290,8 @@ class Recoverer:
         aside before (``delta.sides``). Returns the HEAD, as it is if it changed meanwhile. Raises
         UnsupportedTable if the metadata of the floor cannot be read from the log, and StorageFault.
         """
-        now, metadata = self._world.clock.now_ms(), head.metadata
+        now = self._world.clock.now_ms()
+        metadata = head.metadata
         present = self._metadata.get(head.catalog, metadata)
         if max(present.version, head.epoch) > head.floor:
             state = read_state(self._world.storages.open(head.location), head.location, head.floor)
@@ -299,8 +305,10 @@ class Recoverer:
 
     def _adopt(self, head: TableHead, first: int) -> TableHead:
         """Step 3 for the version after ``latest``; ``first`` is the first one that is published."""
-        next, now = self._unknowns.adoptable(head, first), self._world.clock.now_ms()
-        proposal, content = next.proposal, next.content
+        next = self._unknowns.adoptable(head, first)
+        now = self._world.clock.now_ms()
+        proposal = next.proposal
+        content = next.content
         if content.changes_metadata or not content.whole:
             proposal = with_effects(self._metadata, head, proposal, content, request=next.request, now_ms=now)
             self._faults("recover.described")

@@ -128,7 +128,8 @@ class Repairer:
     """Diagnoses and repairs tables; both may be repeated at will."""
 
     def __init__(self, world: World, publisher: Publisher, recoverer: Recoverer | None = None) -> None:
-        self._world, self._publisher = world, publisher
+        self._world = world
+        self._publisher = publisher
         self._recoverer = recoverer or Recoverer(world)
         self._unknowns = Unknowns(world)
 
@@ -195,7 +196,8 @@ class Repairer:
             again = read_head(self._world, table_id)
             if again.latest == head.latest:
                 break  # what the log has, and the HEAD has not, was not ratified in the meantime
-            head, diagnosis = again, self._look(again)
+            head = again
+            diagnosis = self._look(again)
         return diagnosis
 
     def _look(self, head: TableHead) -> Diagnosis:
@@ -276,7 +278,8 @@ class Repairer:
     def _unadoptable(self, head: TableHead, why: NotAdoptable, facts: dict[str, Any]) -> Diagnosis:
         """The log goes on, and its next version cannot be the HEAD's next one."""
         finding: Finding = "gap" if why.details["gap"] else "foreign"
-        storage, version = self._world.storages.open(head.location), head.latest + 1
+        storage = self._world.storages.open(head.location)
+        version = head.latest + 1
         try:
             sides = Sides(None, with_later(storage, published_as(storage, version)))
         except StorageFault as fault:

@@ -42,7 +42,8 @@ class Reservations:
     """Asks for reservations, and releases them. No state between calls."""
 
     def __init__(self, world: World) -> None:
-        self._world, self._key = world, world.space.reservations()
+        self._world = world
+        self._key = world.space.reservations()
 
     def ask(
         self, principal: str, id: str, tables: Sequence[str], lease_ms: int, *, has_share: bool = True
@@ -64,7 +65,8 @@ class Reservations:
         if not LEASE_LEAST_MS <= lease_ms <= LEASE_MOST_MS:
             problem = f"a lease of {lease_ms} ms; it may be {LEASE_LEAST_MS} to {LEASE_MOST_MS}"
             raise InvalidRequest(problem, field="lease_ms", remedy="ask again before it is over, as often as needed")
-        holder, register = holder_of(principal, id), self.register()
+        holder = holder_of(principal, id)
+        register = self.register()
         for _ in range(_ATTEMPTS):
             now = self._world.clock.now_ms()
             owner = owner_of(principal) if has_share else ""
@@ -154,5 +156,6 @@ def _refuse(table_id: str, row: Row | None) -> None:
         raise NotFound("table", table_id, field="tables")
     head = TableHead.from_row(row)
     assert head.state != ACTIVE, "the only clause of a mark"
-    problem, remedy = f"table {table_id} is {head.state}", "reserve tables that take commits"
+    problem = f"table {table_id} is {head.state}"
+    remedy = "reserve tables that take commits"
     raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, field="tables", remedy=remedy, state=head.state)

@@ -74,7 +74,9 @@ class WaitingCommit(Waiting[Answer]):
 
     def __init__(self, prepared: Prepared) -> None:
         super().__init__()
-        self.prepared, self.lost, self.tries = prepared, False, 0
+        self.prepared = prepared
+        self.lost = False
+        self.tries = 0
 
     def answer(self, decision: Answer) -> None:
         """Settles the commit with a decision; with OutcomeUnknown if an earlier write may have
@@ -128,8 +130,11 @@ class CommitTurn:
     def __init__(
         self, ratifier: Ratifier, queue: WaitingQueue[WaitingCommit], line: Line[WaitingCommit], own: WaitingCommit
     ) -> None:
-        self._ratifier, self._world = ratifier, ratifier.world
-        self._queue, self._line, self._own = queue, line, own
+        self._ratifier = ratifier
+        self._world = ratifier.world
+        self._queue = queue
+        self._line = line
+        self._own = own
         self._table_id = own.prepared.table_id
 
     def run(self) -> None:
@@ -171,13 +176,15 @@ class CommitTurn:
             for waiting in members:
                 waiting.lost = waiting.lost or response.uncertain
             if head.undecided:
-                head, row = self._ratifier.learn(settle_one(self._world, head, self._ratifier.pause)), None
+                head = self._ratifier.learn(settle_one(self._world, head, self._ratifier.pause))
+                row = None
         self._judge([waiting for waiting in group if not waiting.settled], [*members, group[0]], head)
         return row
 
     def _write_of(self, group: Sequence[WaitingCommit]) -> SharedWrite | None:
         """The next write, and its commits; None if the row that a read returned would refuse it."""
-        first, row = group[0].prepared, self._line.row
+        first = group[0].prepared
+        row = self._line.row
         if row is None:
             return None if self._ratifier.is_taken(first) else SharedWrite(self._ratifier.change(first), (0,))
         return share(row, [waiting.prepared.proposal for waiting in group], self._world.clock.now_ms())

@@ -147,7 +147,8 @@ def copy_of(storage: LogStorage, path: str) -> str:
 def copies_of_unpublished(world: World, head: TableHead) -> tuple[str, ...]:
     """Writes the content of every version above the floor aside, as far as it still exists and is
     not in the log, and returns the copies' paths. Raises StorageFault."""
-    storage, copies = world.storages.open(head.location), []
+    storage = world.storages.open(head.location)
+    copies = []
     for place in positioned(head):
         if place.version <= head.floor:
             continue

@@ -170,7 +170,8 @@ class _Look:
 
     def __init__(self, failed: frozenset[str]) -> None:
         self._failed = failed
-        self.tables, self.unreadable = set[str](), list[Failed]()
+        self.tables = set[str]()
+        self.unreadable = list[Failed]()
         self.due: dict[bool, list[tuple[bool, int, str]]] = {False: [], True: []}  # by whether large commits wait
 
     def at(self, row: Row) -> None:
@@ -198,7 +199,9 @@ class Sweeper:
     """
 
     def __init__(self, world: World, publisher: Publisher, release: str = "") -> None:
-        self._world, self._publisher, self._attention = world, publisher, AttentionRow(world)
+        self._world = world
+        self._publisher = publisher
+        self._attention = AttentionRow(world)
         self._release = release  # not yet recorded; empty: it is, or is not to be
         self._after = ""  # the key after which the next scan begins
         self._failed = frozenset[str]()  # the tables that the last pass could not publish
@@ -228,7 +231,8 @@ class Sweeper:
         """
         self._record_release()
         before = self._attention.read()
-        part, look = next_part(before, self._part_after), _Look(self._failed)
+        part = next_part(before, self._part_after)
+        look = _Look(self._failed)
         noted = self._world.refs.read_many([self._world.space.table(table_id) for table_id in before.tables()])
         for row in noted.values():
             look.at(row)
@@ -240,7 +244,8 @@ class Sweeper:
             found, last = self._world.refs.scan_part(("table",), after=part.after, limit=rows_max)
             for row in found:
                 look.at(row)
-            complete, self._part_after = True, last
+            complete = True
+            self._part_after = last
         swept = self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
         mark = self._world.ids.uuid()[:8]
         unread = {note_of(row.table_id, mark) for row in look.unreadable}
@@ -268,7 +273,8 @@ class Sweeper:
         """Looks at ``rows`` for half of the time; returns the last key, and whether it was at all
         of them."""
         now = self._world.clock.now_ms()
-        scan_until, last = now + (until_ms - now) // 2, ""
+        scan_until = now + (until_ms - now) // 2
+        last = ""
         for row in rows:
             if last and self._world.clock.now_ms() >= scan_until:
                 return last, False
@@ -301,11 +307,13 @@ class Sweeper:
         few = max(1, workers // 4)
         with ThreadPoolExecutor(1) as pool:
             aside = pool.submit(lane, large, few)
-            first, second = lane(usual, workers - few), aside.result()
+            first = lane(usual, workers - few)
+            second = aside.result()
         return Round(first.published + second.published, first.failed + second.failed, first.left + second.left)
 
     def _rows(self) -> Iterator[Row]:
-        after, refs = self._after, self._world.refs
+        after = self._after
+        refs = self._world.refs
         yield from rows_between(refs, "table", after, stale=True)
         if after:
             yield from rows_between(refs, "table", upto=after, stale=True)

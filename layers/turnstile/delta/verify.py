@@ -147,8 +147,12 @@ class _Stretch:
     that of before the listing."""
 
     def __init__(self, world: World, head: TableHead, floor: int, files: LogFiles, timestamp: int | None) -> None:
-        self._world, self._storage = world, world.storages.open(head.location)
-        self._head, self._floor, self._files, self._there = head, floor, files, files.commits
+        self._world = world
+        self._storage = world.storages.open(head.location)
+        self._head = head
+        self._floor = floor
+        self._files = files
+        self._there = files.commits
         self._ratified = ratified_sizes(head)
         self._places = {place.version: place for place in positioned(head)}
         self.timestamp = timestamp
@@ -197,7 +201,8 @@ class _Stretch:
             if version <= self._floor and not self._expired(version):
                 self._add(version, "missing", "it was published, and is not in the log")
             return
-        ahead, place = version > self._floor, self._places.get(version)
+        ahead = version > self._floor
+        place = self._places.get(version)
         known = 0 if place is None else _digest_of(place)
         commit = published_as(self._storage, version, digest=ahead or known > 0)
         if commit.path is None:
@@ -227,7 +232,9 @@ class _Stretch:
     def _compare_before(self, commit: Commit, *, ratified: bool) -> None:
         """Compares a commit with those before it; some commits that were not ratified here have no
         timestamp or transaction id."""
-        version, timestamp, txn = commit.version, commit.in_commit_timestamp, commit.txn_id
+        version = commit.version
+        timestamp = commit.in_commit_timestamp
+        txn = commit.txn_id
         if ratified and (timestamp is None or txn is None):
             self._add(version, "unreadable", "its first line is no commitInfo with txnId and inCommitTimestamp")
         if timestamp is not None:

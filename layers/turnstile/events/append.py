@@ -85,9 +85,12 @@ class Appender:
     """Appends events. No state between calls."""
 
     def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
-        self._world, self._faults = world, faults
-        self._table, self._catalog = world.space.table(""), world.space.catalog("")
-        self._realm, self._runs = world.space.catalog(REALM_TREE), runs_key(world, "")
+        self._world = world
+        self._faults = faults
+        self._table = world.space.table("")
+        self._catalog = world.space.catalog("")
+        self._realm = world.space.catalog(REALM_TREE)
+        self._runs = runs_key(world, "")
 
     def is_source(self, key: str) -> bool:
         """Whether the row under ``key`` has events: the HEAD of a table or of a catalog, or the
@@ -106,7 +109,11 @@ class Appender:
             OutcomeUnknown: answers kept getting lost.
         """
         due = list(dict.fromkeys(key for key in keys if self.is_source(key)))
-        events, writes, lost, unreadable, catalogs = 0, 0, 0, list[Unreadable](), dict[str, None]()
+        events = 0
+        writes = 0
+        lost = 0
+        unreadable = list[Unreadable]()
+        catalogs = dict[str, None]()
         while due and (until_ms is None or self._world.clock.now_ms() < until_ms):
             batch, problems = self._read(due[:_BATCH], sights or {})
             unreadable += problems
@@ -114,7 +121,8 @@ class Appender:
             for catalog in dict.fromkeys(change.catalog for change in batch if change.changes.mark is not None):
                 some = _fitting(change for change in batch if change.changes.mark and change.catalog == catalog)
                 if self._append(catalog, some):
-                    events, writes = events + sum(len(change.changes.events) for change in some), writes + 1
+                    events = events + sum(len(change.changes.events) for change in some)
+                    writes = writes + 1
                     catalogs[catalog] = None
                     done |= {change.key for change in some if change.changes.complete}
                     lost = 0
@@ -142,12 +150,14 @@ class Appender:
 
     def _read(self, keys: Sequence[str], sights: Sights) -> tuple[list[_Change], list[Unreadable]]:
         """The missing events of each HEAD, and the HEADs that cannot be read."""
-        space, refs = self._world.space, self._world.refs
+        space = self._world.space
+        refs = self._world.refs
         marks = refs.read_many([space.event_mark(key) for key in keys])
         self._faults("events.marks")
         tables_of_runs = [space.table(key.removeprefix(self._runs)) for key in keys if key.startswith(self._runs)]
         heads = refs.read_many(list(dict.fromkeys([*keys, *tables_of_runs])))
-        changes, problems = list[_Change](), list[Unreadable]()
+        changes = list[_Change]()
+        problems = list[Unreadable]()
         for key in keys:
             mark_key = space.event_mark(key)
             try:
@@ -201,7 +211,8 @@ class Appender:
 
     def _extend(self, catalog: str, log: EventLog | None, events: list[Event], marks: Sequence[Write]) -> bool:
         """Puts events behind ``log`` as it was read, and moves marks; False as ``_append``."""
-        world, now = self._world, self._world.clock.now_ms()
+        world = self._world
+        now = self._world.clock.now_ms()
         writes = list(marks)
         if events:
             writes.append(append_to_log(log, self._next(world.space.event_log(catalog), catalog, log, events, now)))
@@ -223,7 +234,8 @@ class Appender:
         if not log.full:
             return EventLog(key, catalog, log.log, end, log.chunk, pack([*unpack(log.tail), *events]), now)
         expires_s = (now + RETENTION_MS) // 1000 + _MARGIN_S
-        space, id = self._world.space.objs(catalog), chunk_obj(log.log, log.chunk)
+        space = self._world.space.objs(catalog)
+        id = chunk_obj(log.log, log.chunk)
         try:
             self._world.objs.put(Obj(space, id, EVENTS.name, log.tail, now * 1000, expires_s))
         except ValueError:  # the row was restored and is behind its chunks: what cursors lead to is not what it was
@@ -263,7 +275,8 @@ def _bounded(changes_of: Callable[[int], Changes]) -> Changes:
 
 def _fitting(changes: Iterable[_Change]) -> list[_Change]:
     """The first changes that fit into one append, one at least."""
-    fitting, size = list[_Change](), 0
+    fitting = list[_Change]()
+    size = 0
     for change in changes:
         size += len(pack(change.changes.events))
         if fitting and size > APPEND_BYTES:
@@ -284,7 +297,8 @@ def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) 
     if rows is None:
         rows = chain.from_iterable(world.refs.scan(kind, stale=True) for kind in WATCHED)
     space, runs = world.space, runs_key(world, "")
-    of_catalogs, listed = space.event_mark(space.catalog("")), None
+    of_catalogs = space.event_mark(space.catalog(""))
+    listed = None
     for some in batched((row for row in rows if not is_damaged(row)), BATCH_GET_MAX):
         sources = [row for row in some if appender.is_source(row["key"])]
         marks = world.refs.read_many([space.event_mark(row["key"]) for row in sources])

@@ -81,7 +81,10 @@ class Deliverer:
     def __init__(self, world: World, target: EventTarget, *, alone: bool = False, faults: Faults = no_faults) -> None:
         """``alone``: no other process delivers, so a target that is held was held by one that has
         died."""
-        self._world, self.target, self._alone, self._faults = world, target, alone, faults
+        self._world = world
+        self.target = target
+        self._alone = alone
+        self._faults = faults
         self._reader = EventReader(world)
 
     def deliver(self, catalog: str, *, go_on: Callable[[], bool] = lambda: True) -> Delivered:
@@ -94,9 +97,11 @@ class Deliverer:
         Raises:
             TurnstileError: the store cannot be read, or does not answer.
         """
-        key, sent = self._world.space.event_delivery(catalog, self.target.name), 0
+        key = self._world.space.event_delivery(catalog, self.target.name)
+        sent = 0
         while True:
-            row, now = self._world.refs.read(key), self._now()
+            row = self._world.refs.read(key)
+            now = self._now()
             before = None if row is None else EventDelivery.from_row(row)
             due_ms = 0 if before is None else before.due_ms(now, alone=self._alone)
             if now < due_ms:
@@ -138,14 +143,16 @@ class Deliverer:
             if not self._change(held, after):  # another one has the target
                 return Delivered(sent)
             self._faults("delivery.moved")
-            held, sent = after, sent + len(batch)
+            held = after
+            sent = sent + len(batch)
         self._change(held, deliveries.released(held, self._now()))
         self._faults("delivery.released")
         return Delivered(sent)
 
     def _batch(self, place: Place, most: int) -> tuple[list[CloudEvent], Place]:
         """Up to ``most`` events behind ``place``, and the place behind them."""
-        batch, behind = list[CloudEvent](), place
+        batch = list[CloudEvent]()
+        behind = place
         try:
             for event, next_place in islice(self._reader.events(place), most):
                 batch.append(cloud_event(event, place.catalog))

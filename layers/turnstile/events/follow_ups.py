@@ -75,7 +75,9 @@ class FollowUps:
         *,
         faults: Faults = no_faults,
     ) -> None:
-        self._world, self._policy, self._faults = world, policy, faults
+        self._world = world
+        self._policy = policy
+        self._faults = faults
         self._actions = {action.name: action for action in actions}
         self._objects = Updateables(world)
 
@@ -92,7 +94,8 @@ class FollowUps:
         rules = self._policy(head).policy.follow_ups
         if not rules or head.state != ACTIVE:
             return Followed(table_id, "nothing due")
-        row, now = self._objects.read(TASK.name, _row(table_id)), self._world.clock.now_ms()
+        row = self._objects.read(TASK.name, _row(table_id))
+        now = self._world.clock.now_ms()
         before = FollowUpState.unpack(row.payload if row is not None else b"")
         if before.is_held(now):
             return Followed(table_id, "busy")
@@ -189,7 +192,9 @@ class FollowUpTarget:
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
         """``record`` is called with the result for each table; ``go_on`` is called before each one."""
-        self._follow_ups, self._record, self.go_on = follow_ups, record, go_on
+        self._follow_ups = follow_ups
+        self._record = record
+        self.go_on = go_on
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """Does the due actions of the tables with publications in the events. Raises OutOfTime if

@@ -73,8 +73,12 @@ class Exchange:
     """
 
     def __init__(self, world: World, monotonic: Monotonic, beat_ms: int, roles: Iterable[str]) -> None:
-        self._world, self._monotonic, self._beat_ms, self._roles = world, monotonic, beat_ms, frozenset(roles)
-        self._key, self._reader = world.space.fleet(), FleetReader(world)
+        self._world = world
+        self._monotonic = monotonic
+        self._beat_ms = beat_ms
+        self._roles = frozenset(roles)
+        self._key = world.space.fleet()
+        self._reader = FleetReader(world)
         self.view: View | None = None
         self.granules = Granules()
         self.plan = list[Move]()
@@ -175,14 +179,16 @@ class Exchange:
     def _take(self, granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None) -> bool:
         """Takes granules from a silent member. Returns whether the transaction was applied. If not,
         the member is alive, or another member takes them."""
-        entry, now = self._world.space.fleet_moves(source.id, source.moves + 1), self._world.clock.now_ms()
+        entry = self._world.space.fleet_moves(source.id, source.moves + 1)
+        now = self._world.clock.now_ms()
         if self.transact(rows.take_over(granules, source, to, now, entry=entry)):
             self._lost(source, len(granules))
             return True
         row = self._world.refs.read(source.key)
         if row is None or row["life"] != source.life:
             return False
-        now_source, view = MemberRow.from_row(row), self.seen
+        now_source = MemberRow.from_row(row)
+        view = self.seen
         if now_source.moves == source.moves:  # nobody took anything: these are not its own
             self.granules.doubt(source.id)
         self.view = replace(view, others={**view.others, source.id: now_source})
@@ -201,7 +207,8 @@ class Exchange:
         """Gives granules away; whether that was applied, or is not to be done any more. This member
         does not count on a granule from before it is another's."""
         view = self.seen
-        me, to = view.me, view.others.get(move.to)
+        me = view.me
+        to = view.others.get(move.to)
         mine = [row for name in move.names if (row := self.granules.get(name)) is not None and row.owner == me.id]
         if to is None or to.state != "active" or view.sights[move.to].suspected(to) or not mine:
             return True
@@ -224,7 +231,8 @@ class Exchange:
 
     def _received(self, granules: Sequence[GranuleRow]) -> None:
         """Notes that this member owns granules which it has claimed or taken over."""
-        view, now = self.seen, self._world.clock.now_ms()
+        view = self.seen
+        now = self._world.clock.now_ms()
         me = replace(view.me, changes=view.me.changes + 1, owned=view.me.owned + len(granules))
         for row in granules:
             self.granules.put(replace(row, owner=me.id, epoch=row.epoch + 1, since=now))

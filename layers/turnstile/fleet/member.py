@@ -84,15 +84,22 @@ class Member:
             alone_beat_ms: the same while it is the only member, when no other member waits for it.
             address: where others can send requests to this process, if they can.
         """
-        self._world, self._monotonic = world, monotonic
-        self._name, self._wanted = name, dict(granules)
-        self._beat_ms, self._alone_beat_ms = beat_ms, alone_beat_ms
+        self._world = world
+        self._monotonic = monotonic
+        self._name = name
+        self._wanted = dict(granules)
+        self._beat_ms = beat_ms
+        self._alone_beat_ms = alone_beat_ms
         self._address = address or Address("", 0, "")
-        self._key, self._reader = world.space.fleet(), FleetReader(world)
-        self._exchange, self._beats = Exchange(world, monotonic, beat_ms, granules), 0
+        self._key = world.space.fleet()
+        self._reader = FleetReader(world)
+        self._exchange = Exchange(world, monotonic, beat_ms, granules)
+        self._beats = 0
         self._life_unknown = False
-        self._returned_mine, self._returned_doubted = set[str](), set[str]()
-        self._work, self._mutex = dict[str, int](), threading.Lock()
+        self._returned_mine = set[str]()
+        self._returned_doubted = set[str]()
+        self._work = dict[str, int]()
+        self._mutex = threading.Lock()
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -157,7 +164,8 @@ class Member:
     def shares(self, *roles: str) -> Shares:
         """Returns the answers of ``whose`` for some of its roles, for other processes that do this
         member's work."""
-        view, shares = self._exchange.view, dict[str, Share]()
+        view = self._exchange.view
+        shares = dict[str, Share]()
         if view is None:
             return Shares()
         for role in roles:
@@ -205,17 +213,20 @@ class Member:
             Throttled, OutcomeUnknown: the store does not answer. Call again: this member's cache
                 becomes invalid by itself when that lasts.
         """
-        began_ms, before = self._monotonic(), self._exchange.view
+        began_ms = self._monotonic()
+        before = self._exchange.view
         removed = is_due = False
         if before is not None:
             shown = self._show_life(before)
             if shown is None:
-                self._exchange.view, removed = None, True
+                self._exchange.view = None
+                removed = True
             else:
                 is_due = self._look(before, shown, began_ms)
         if self._exchange.view is None:
             self._join(began_ms)
-        was_behind, self._exchange.is_behind = self._exchange.is_behind, False
+        was_behind = self._exchange.is_behind
+        self._exchange.is_behind = False
         for id in sorted(_silent(self._exchange.seen)):
             self._exchange.take_over(id)
         self._beats += 1
@@ -232,7 +243,8 @@ class Member:
         mine = set(self.owned())
         doubted = {id for id, other in view.others.items() if view.sights[id].suspected(other)}
         answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
-        self._returned_mine, self._returned_doubted = mine, doubted
+        self._returned_mine = mine
+        self._returned_doubted = doubted
         return answer
 
     def _show_life(self, view: View, *, leaving: bool = False) -> MemberRow | None:
@@ -288,7 +300,8 @@ class Member:
                 whole = True
                 rest = list(self._reader.members(others.keys() - {row.id for row in rows_seen}).values())
                 others = _present(fleet, {**others, **{row.id: row for row in rest}})
-                sights, rows_seen = looked(sights, rest, began_ms, fleet.members), rows_seen + rest
+                sights = looked(sights, rest, began_ms, fleet.members)
+                rows_seen = rows_seen + rest
         self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
         return is_due
 
@@ -318,7 +331,8 @@ class Member:
 
     def _join(self, began_ms: int) -> None:
         """Becomes a member under a new id, and claims granules without an owner."""
-        now, space = self._world.clock.now_ms(), self._world.space
+        now = self._world.clock.now_ms()
+        space = self._world.space
         fleet = self._found()
         id = self._world.ids.uuid()
         me = MemberRow(
@@ -354,7 +368,8 @@ class Member:
     def _balance(self) -> None:
         """Plans to hand over the granules beyond this member's part."""
         view = self._exchange.seen
-        takers, weights = _takers(view.others, view.sights), self._weights(view.me.id)
+        takers = _takers(view.others, view.sights)
+        weights = self._weights(view.me.id)
         for role in self._wanted:
             self._exchange.plan += moves(role, weights[role], surplus(view.me.id, weights[role], takers, role))
         with self._mutex:  # what was measured long ago counts for less

@@ -68,7 +68,8 @@ class FleetReader:
     """Reads members and granules."""
 
     def __init__(self, world: World) -> None:
-        self._refs, self._space = world.refs, world.space
+        self._refs = world.refs
+        self._space = world.space
 
     def fleet(self) -> FleetRow | None:
         """Returns the fleet's row; None if there never was a member."""

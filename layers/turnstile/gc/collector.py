@@ -98,7 +98,10 @@ class Collector:
         workers: int = 8,
         pause: Pause = no_pause,
     ) -> None:
-        self._world, self._grace, self._faults, self._workers = world, grace or Grace(), faults, workers
+        self._world = world
+        self._grace = grace or Grace()
+        self._faults = faults
+        self._workers = workers
         self._pause = pause
 
     def collect(
@@ -144,14 +147,16 @@ class Collector:
         context = GcContext(self._world, self._grace, self._faults, self._workers, run.time_is_up, files, self._pause)
         done_any = False
         for kind, after, upto in _in_order(list(dict.fromkeys(kinds)), cursor):
-            scanner, done = SCANNERS[kind](context), after
+            scanner = SCANNERS[kind](context)
+            done = after
             for row in rows_between(self._world.refs, scanner.row_kind, after, upto):
                 if run.finished():
                     return run.report(), Cursor(kind, done)
                 self._scan(scanner, kind, row, run)
                 if run.finished() and done_any:
                     return run.report(), Cursor(kind, done)
-                done, done_any = row["key"], True
+                done = row["key"]
+                done_any = True
         return run.report(), None
 
     def go_round(
@@ -196,7 +201,8 @@ class Collector:
                         self._scan(scanner, kind, row, run)
                     if run.finished() and done_any:
                         return after
-                    after, done_any = row["key"], True
+                    after = row["key"]
+                    done_any = True
                 after = reached
                 if not after:
                     break
@@ -245,9 +251,14 @@ def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str,
 
 class _Run:
     def __init__(self, dry_run: bool, most: int, *, time_is_up: Callable[[], bool]) -> None:  # noqa: FBT001 - private
-        self._dry_run, self._most, self.time_is_up = dry_run, most, time_is_up
-        self._items, self.problems = list[Item](), list[Problem]()
-        self._deleted, self._freed, self._complete = 0, 0, True
+        self._dry_run = dry_run
+        self._most = most
+        self.time_is_up = time_is_up
+        self._items = list[Item]()
+        self.problems = list[Problem]()
+        self._deleted = 0
+        self._freed = 0
+        self._complete = True
 
     def finished(self) -> bool:
         if len(self._items) >= self._most or self.time_is_up():
@@ -270,7 +281,8 @@ class _Run:
         self._freed += sum(item.bytes for item in batch.items)
 
     def report(self) -> Report:
-        items, found_bytes = tuple(self._items), sum(item.bytes for item in self._items)
+        items = tuple(self._items)
+        found_bytes = sum(item.bytes for item in self._items)
         problems = tuple(self.problems)
         return Report(self._dry_run, items, found_bytes, self._deleted, self._freed, problems, self._complete)
 
@@ -293,7 +305,9 @@ class CollectTask:
     def __init__(self, world: World, collector: Collector, *, ahead_ms: Callable[[], int] = lambda: 0) -> None:
         """``ahead_ms``: how far this process's clock is ahead of others; such a clock takes young
         files and rows for old ones."""
-        self._tasks, self._collector, self._ahead_ms = Tasks(world), collector, ahead_ms
+        self._tasks = Tasks(world)
+        self._collector = collector
+        self._ahead_ms = ahead_ms
         self._clock = world.clock
 
     def rest_ms(self, every_ms: int) -> int:
@@ -333,7 +347,8 @@ class CollectTask:
         attempt = self._tasks.begin(TASK, lease_ms)
         if isinstance(attempt, Busy):
             return attempt
-        heartbeat, last = Heartbeat(self._tasks, attempt, self._clock, lease_ms), _result(attempt.task.result)
+        heartbeat = Heartbeat(self._tasks, attempt, self._clock, lease_ms)
+        last = _result(attempt.task.result)
         try:
             self._require_right_clock()
             if in_parts:

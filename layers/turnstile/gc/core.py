@@ -194,7 +194,8 @@ class BloomFilter:
     __slots__ = ("_array", "_bits", "_seed")
 
     def __init__(self, bits: int, seed: int) -> None:
-        self._bits, self._seed = bits, seed.to_bytes(8, "big")
+        self._bits = bits
+        self._seed = seed.to_bytes(8, "big")
         self._array = bytearray((bits + 7) // 8)
 
     def add(self, text: str) -> None:

@@ -43,8 +43,10 @@ class Marks:
     lie; ``seed`` decides about which names the filter is wrong."""
 
     def __init__(self, storages: Storages, roots: frozenset[str], seed: int) -> None:
-        self._storages, self._roots = storages, roots
-        self._names, self._read = BloomFilter(_BITS, seed), set[bytes]()
+        self._storages = storages
+        self._roots = roots
+        self._names = BloomFilter(_BITS, seed)
+        self._read = set[bytes]()
 
     def __contains__(self, path: str) -> bool:
         return _name(path) in self._names
@@ -84,7 +86,8 @@ class Marks:
 
     def _add_manifest(self, path: str, present: bool) -> None:  # noqa: FBT001 - private
         for record in self._records(path, _ENTRY, present):
-            status, file = record.get(manifests.STATUS), record.get(manifests.DATA_FILE)
+            status = record.get(manifests.STATUS)
+            file = record.get(manifests.DATA_FILE)
             name = file.get(manifests.FILE_PATH) if isinstance(file, dict) else None
             if status not in (manifests.EXISTING, manifests.ADDED, manifests.REMOVED) or not isinstance(name, str):
                 raise NotKnown(f"{path} has an entry that is not understood")

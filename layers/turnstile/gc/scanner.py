@@ -113,7 +113,8 @@ class Scanner(ABC):
     row_kind: ClassVar[str]
 
     def __init__(self, context: GcContext) -> None:
-        self._context, self._world = context, context.world
+        self._context = context
+        self._world = context.world
 
     @abstractmethod
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
@@ -176,7 +177,8 @@ def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterat
     exact is stored, and are kept for as long as a HEAD of the past. Parts of an obj that exists are
     never among them, however old it is (I10).
     """
-    world, grace = context.world, context.grace.history_ms + SETTLED_MS
+    world = context.world
+    grace = context.grace.history_ms + SETTLED_MS
     for part in world.objs.lost_parts(world.space.objs(catalog), (now - grace) * 1000):
         since = part.created_us // 1000
         yield due(kind, f"{catalog}/{part.id}", len(part.payload), since=since, now=now, grace=grace)

@@ -97,7 +97,8 @@ class Fence:
     """
 
     def __init__(self, world: World, kept: KeptTrees) -> None:
-        self._world, self._kept = world, kept
+        self._world = world
+        self._kept = kept
         self._mark: int | None = None
         self._ended = ""  # why no batch of this scan may go any more
 
@@ -123,7 +124,8 @@ class Fence:
         history begins, and was there when the catalog was read, was taken back (``end_sweep``), and
         keeps out this run's own mark.
         """
-        head, refs = self._kept.head, self._world.refs
+        head = self._kept.head
+        refs = self._world.refs
         response = refs.write(begin_sweep(head.key, head.created, self._kept.began))
         if response.row is None or response.row["created"] != head.created:
             raise NotNow(DROPPED)
@@ -147,7 +149,8 @@ class Fence:
         written within the kept history: no obj came back, and the first commit since then, whose
         time is the earliest, was not frozen.
         """
-        head, reader = self._kept.head, self._kept.reader
+        head = self._kept.head
+        reader = self._kept.reader
         commit = reader.store.find_commit(head.name, present.head)
         if commit is None or _restoring(present.head, commit) != _restoring(head.head, self._kept.current.commit):
             raise NotNow("something of the past has come back meanwhile")

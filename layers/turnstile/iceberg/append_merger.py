@@ -69,7 +69,8 @@ class AppendMerger:
     """Merges an append into a table that moved on."""
 
     def __init__(self, storages: Storages, ids: Ids) -> None:
-        self._storages, self._ids = storages, ids
+        self._storages = storages
+        self._ids = ids
 
     def merge(
         self,
@@ -247,7 +248,8 @@ def _summary(snapshot: Snapshot, current: Snapshot) -> dict[str, str]:
     summary = {name: value for name, value in snapshot.summary.items() if not name.startswith("total-")}
     summary |= {name: value for name, value in current.summary.items() if name.startswith("total-")}
     for what in _TOTALS:
-        before, added = current.summary.get(f"total-{what}", ""), snapshot.summary.get(f"added-{what}", "0")
+        before = current.summary.get(f"total-{what}", "")
+        added = snapshot.summary.get(f"added-{what}", "0")
         summary.pop(f"total-{what}", None)
         if before.isdigit() and added.isdigit():
             summary[f"total-{what}"] = str(int(before) + int(added))

@@ -36,7 +36,10 @@ class IcebergCopier:
     rows = 2
 
     def __init__(self, catalog: CatalogServices, files: MetadataFiles, creator: str = "") -> None:
-        self._catalog, self._world, self._files, self._creator = catalog, catalog.world, files, creator
+        self._catalog = catalog
+        self._world = catalog.world
+        self._files = files
+        self._creator = creator
         self._locations = LocationClaims(catalog, lambda: None)  # clones request no location
         self._claims: dict[Path, LocationClaim] = {}
         self._written: dict[tuple[Path, str], StoredFile] = {}
@@ -55,7 +58,9 @@ class IcebergCopier:
         key = (request.to, source.metadata)
         if key not in self._written:
             self._written[key] = self._files.write(claim.location, self._metadata(source, claim, request.now_ms))
-        file, name, access = self._written[key], request.to[-1], request.access
+        file = self._written[key]
+        name = request.to[-1]
+        access = request.access
         entity = type(source)(
             name, claim.table_id, claim.location, file.path, request.now_ms, access=access, digest=file.digest
         )
@@ -100,7 +105,8 @@ class IcebergCopier:
         if isinstance(source, IcebergView):
             view = self._files.view(source)
             properties = {name: value for name, value in view.properties.items() if name not in PATHS}
-            uuid, location = claim.table_id, claim.location
+            uuid = claim.table_id
+            location = claim.location
             return msgspec.structs.replace(view, view_uuid=uuid, location=location, properties=properties)
         table = self._files.table(source)
         return msgspec.structs.replace(

@@ -160,8 +160,12 @@ class _Run:
     def __init__(
         self, context: Context, changes: Sequence[TableChange], claims: Sequence[LocationClaim | None], *, waits: bool
     ) -> None:
-        self._context, self._world, self._files = context, context.world, context.files
-        self._changes, self._claims, self._waits = changes, claims, waits
+        self._context = context
+        self._world = context.world
+        self._files = context.files
+        self._changes = changes
+        self._claims = claims
+        self._waits = waits
         self._merger = AppendMerger(context.world.storages, context.world.ids)
         self._lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
         self._first_writes: list[int] = []
@@ -173,7 +177,8 @@ class _Run:
     def change(self, view: View) -> Edit | None:
         """All changes, computed from one tree; None when they change nothing."""
         writes: list[Write] = []
-        self.latest, self._first_writes = [], []
+        self.latest = []
+        self._first_writes = []
         for position, (change, claim) in enumerate(zip(self._changes, self._claims, strict=True)):
             self._first_writes.append(len(writes))
             if claim is None:
@@ -213,7 +218,8 @@ class _Run:
         self._lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
         with nullcontext() if claim.managed else requested("updates.location"):
             file = self._write(claim.location, metadata)
-        name, access = change.path[-1], self._context.owned
+        name = change.path[-1]
+        access = self._context.owned
         entity = IcebergTable(
             name,
             metadata.table_uuid,

@@ -127,7 +127,9 @@ class DeltaScans:
     def __init__(self, world: World, metadata: MetadataStore, planner: Callable[[], ScanPlanner]) -> None:
         """``planner`` is asked for when a scan is planned: it needs pyarrow, which takes its time
         to load."""
-        self._world, self._metadata, self._planner = world, metadata, planner
+        self._world = world
+        self._metadata = metadata
+        self._planner = planner
 
     def load(self, entity: Table, *, refs_only: bool = False) -> LoadedDelta:
         """Returns a table as of its HEAD, unpublished commits included (I6). With ``refs_only``
@@ -168,7 +170,8 @@ class DeltaScans:
             first = max(0, head.latest - SNAPSHOTS + 1)
             older = _Window(self._world.storages.open(head.location), first)
             versions = older.readable(min(versions)) | versions
-        ascending, latest_ms = list[tuple[int, int]](), 0
+        ascending = list[tuple[int, int]]()
+        latest_ms = 0
         for version in sorted(versions)[-SNAPSHOTS:]:
             latest_ms = max(latest_ms, versions[version])
             ascending.append((version, latest_ms))
@@ -207,7 +210,9 @@ class DeltaScans:
         self._opened(entity, plan_id, no_such_plan())
 
     def _task(self, entity: Table, request: PlanRequest) -> _PlanTask:
-        head, start, end = self.head(entity), request.start_snapshot_id, request.end_snapshot_id
+        head = self.head(entity)
+        start = request.start_snapshot_id
+        end = request.end_snapshot_id
         if (start is None) != (end is None) or (start is not None and request.snapshot_id is not None):
             problem = "a scan is of snapshot-id, or from start-snapshot-id to end-snapshot-id"
             raise InvalidRequest(problem, field="start-snapshot-id", remedy="give one snapshot, or both ends")
@@ -279,8 +284,10 @@ class DeltaScans:
             return parse(expression, columns, case_sensitive=task.case_sensitive)
 
         predicate = None if expression is None else lambda columns: filters(columns).inclusive
-        page, stats = task.page or None, expression is not None
-        planner, version = self._planner(), task.version
+        page = task.page or None
+        stats = expression is not None
+        planner = self._planner()
+        version = task.version
         if task.after is None:
             plan = planner.plan(head, predicate, version=version, page=page, limit=limit, stats=stats)
         else:
@@ -348,7 +355,8 @@ class _Window:
     """The newest part of a log: versions from ``first`` on."""
 
     def __init__(self, storage: LogStorage, first: int) -> None:
-        self._storage, self._first = storage, first
+        self._storage = storage
+        self._first = first
 
     def readable(self, before: int) -> dict[int, int]:
         """Versions less than ``before`` whose commits are all there, each with the time of its file

@@ -26,7 +26,9 @@ class Expiry:
     any point: it leaves at most a metadata file that nothing names, which gc removes."""
 
     def __init__(self, world: World, committer: Committer, files: MetadataFiles) -> None:
-        self._world, self._committer, self._files = world, committer, files
+        self._world = world
+        self._committer = committer
+        self._files = files
 
     def due(self, table: IcebergTable) -> Expired:
         """The expired parts of ``table``; none if it does not ask for expiry. Changes nothing. One
@@ -49,7 +51,8 @@ class Expiry:
             before = view.entity(entry.obj) if entry is not None else None
             if not isinstance(before, IcebergTable) or before.table_id != table_id:
                 return None
-            gone, now_ms = self.due(before), self._world.clock.now_ms()
+            gone = self.due(before)
+            now_ms = self._world.clock.now_ms()
             if not gone.updates:
                 return None
             metadata = applied(self._files.table(before), gone.updates, now_ms, before.metadata)

@@ -78,7 +78,9 @@ class MetadataFiles:
             max_bytes: the largest file that is written or registered; None: ``MAX_BYTES``, the
                 limit of an answer of Lambda.
         """
-        self._storages, self._ids, self._limit = storages, ids, max_bytes
+        self._storages = storages
+        self._ids = ids
+        self._limit = max_bytes
         self._cache: Lru[tuple[str, bytes], tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
 
     @property
@@ -129,7 +131,8 @@ class MetadataFiles:
             file = storage.read(name, self.max_bytes + 1)
         if file is None:
             raise NotFound("metadata file", path, field="metadata-location")
-        raw, digest = file[0], _digest(file[0])
+        raw = file[0]
+        digest = _digest(file[0])
         if len(raw) <= self.max_bytes and name.endswith((".gz.metadata.json", ".metadata.json.gz")):
             raw = _unpacked(raw, self.max_bytes)
         if len(raw) > self.max_bytes:
@@ -194,7 +197,8 @@ class MetadataFiles:
     def _read(
         self, entity: IcebergEntity, parse: Callable[[bytes], TableMetadata | ViewMetadata]
     ) -> TableMetadata | ViewMetadata:
-        path, key = entity.metadata, (entity.metadata, entity.digest)
+        path = entity.metadata
+        key = (entity.metadata, entity.digest)
         cached = self._cache.get(key)
         if cached is not None:
             return cached[0]

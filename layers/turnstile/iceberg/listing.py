@@ -41,7 +41,8 @@ class Listing:
     """Lists the direct children of a namespace, or of the catalog's root (the empty path)."""
 
     def __init__(self, context: Context) -> None:
-        self._catalog, self._as_of = context.catalog, context.as_of
+        self._catalog = context.catalog
+        self._as_of = context.as_of
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
         """Returns names of a kind, at most ``size`` in a page; in the present, Delta tables are
@@ -65,9 +66,11 @@ class Listing:
                 reader.require(as_of, parent)
             as_of.tree.namespace(parent)
         view = View(as_of.tree, self._catalog.reader.store)
-        namespace, budget = view.written(parent), PageBudget()
+        namespace = view.written(parent)
+        budget = PageBudget()
         frame = response_size({"namespace": namespace, "name": ""}) + 1
-        page, after = list[str](), start.after
+        page = list[str]()
+        after = start.after
         for key, entity in islice(self._visible(view, as_of, parent, kind, after), limit + 1):
             name = str(getattr(entity, "name", ""))
             if len(page) == limit or not budget.fits(frame + response_size(name)):
@@ -84,7 +87,8 @@ class Listing:
     ) -> Iterator[tuple[str, Entity]]:
         """Children that the principal may see, with their keys, by the rights of the present tree
         (I12)."""
-        children, authorizer = view.tree.children(parent, kind, after), self._catalog.reader.authorizer
+        children = view.tree.children(parent, kind, after)
+        authorizer = self._catalog.reader.authorizer
         if kind == ICEBERG_TABLE and self._as_of is None:
             children = heapq.merge(children, view.tree.children(parent, TABLE, after), key=lambda item: item[0])
         for some in batched(children, BATCH_GET_MAX):

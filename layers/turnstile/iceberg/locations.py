@@ -67,7 +67,9 @@ class LocationClaims:
     """
 
     def __init__(self, catalog: CatalogServices, elsewhere: Callable[[], None]) -> None:
-        self._catalog, self._world, self._elsewhere = catalog, catalog.world, elsewhere
+        self._catalog = catalog
+        self._world = catalog.world
+        self._elsewhere = elsewhere
 
     def choose(
         self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[LocationClaim], T]
@@ -138,7 +140,8 @@ class LocationClaims:
         ``requested``), or chosen by the catalog for this very uuid and left by a drop without a
         purge (raises InvalidRequest).
         """
-        location, root = normalise(location), normalise(self._catalog.lake_root)
+        location = normalise(location)
+        root = normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
             return self.requested(table_id, location)
         space = self._world.space
@@ -153,7 +156,8 @@ class LocationClaims:
         """Returns the writes of the transaction that creates a table or view there. One read unless
         managed; raises StateConflict (``LocationOwned``) if the location overlaps another table's.
         """
-        space, table_id = self._world.space, claim.table_id
+        space = self._world.space
+        table_id = claim.table_id
         if claim.managed:
             is_first = bool(claim.staging)  # chosen for this uuid, and used once
             owner = owner_row(space, claim.location, table_id, catalog, now_ms, first_life=is_first)

@@ -37,7 +37,9 @@ class ManifestLists:
 
     def __init__(self, storages: Storages, clock: Clock, unnamed_ms: int) -> None:
         """``unnamed_ms``: for how long gc leaves files that nothing names."""
-        self._storages, self._clock, self._unnamed_ms = storages, clock, unnamed_ms
+        self._storages = storages
+        self._clock = clock
+        self._unnamed_ms = unnamed_ms
 
     def require(self, base: TableMetadata, updates: Sequence[u.TableUpdate]) -> None:
         """Raises InvalidRequest unless all lists that ``updates`` bring to ``base`` can be relied

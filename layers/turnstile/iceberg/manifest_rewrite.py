@@ -97,7 +97,9 @@ class ManifestRewrite:
     die at any point: it leaves at most files that nothing names, which gc removes."""
 
     def __init__(self, world: World, committer: Committer, files: MetadataFiles) -> None:
-        self._world, self._committer, self._files = world, committer, files
+        self._world = world
+        self._committer = committer
+        self._files = files
         self._reader = _Reader(world.storages)
 
     def due(self, table: IcebergTable) -> tuple[str, ...]:
@@ -147,8 +149,11 @@ class _Run:
     """
 
     def __init__(self, world: World, metadata_files: MetadataFiles, path: Path, table_id: str) -> None:
-        self._world, self._metadata_files, self._reader = world, metadata_files, _Reader(world.storages)
-        self._path, self._table_id = path, table_id
+        self._world = world
+        self._metadata_files = metadata_files
+        self._reader = _Reader(world.storages)
+        self._path = path
+        self._table_id = table_id
         self._written: _Written | None = None
         self.files: list[str] = []
         self.kept: frozenset[str] = frozenset()
@@ -186,7 +191,9 @@ class _Run:
         if self._written is not None and self._written.sources <= {entry[manifests.PATH] for entry in listed}:
             return self._written
         snapshot_id = (int(self._world.ids.uuid().replace("-", ""), 16) >> 66) + 1
-        records, sources, entries = list[avro.Record](), set[str](), 0
+        records = list[avro.Record]()
+        sources = set[str]()
+        entries = 0
         target_bytes = Sizes.of(metadata.properties).target_bytes
         for group in self._groups(metadata, manifest_rewrite.candidates(listed, metadata)):
             size_bytes = sum(entry[manifests.LENGTH] for entry in group.listed)
@@ -209,7 +216,8 @@ class _Run:
             if files >= MAX_FILES or size_bytes >= MAX_BYTES:
                 break
             raw = self._reader.read(metadata, entry[manifests.PATH], manifest_rewrite.MAX_TARGET_BYTES)
-            text, spec = avro.header(raw)["avro.schema"], specs[entry[manifests.SPEC_ID]]
+            text = avro.header(raw)["avro.schema"]
+            spec = specs[entry[manifests.SPEC_ID]]
             schema: Any = msgspec.json.decode(text)
             types = manifest_rewrite.partition_fields(schema, spec)
             if types is None:
@@ -240,7 +248,8 @@ class _Run:
         self, metadata: TableMetadata, current: Snapshot, listed: list[avro.Record], written: _Written
     ) -> Snapshot:
         """The new snapshot, its manifest list written."""
-        sequence, unique = metadata.last_sequence_number + 1, self._world.ids.uuid()
+        sequence = metadata.last_sequence_number + 1
+        unique = self._world.ids.uuid()
         numbered = [{**record, manifests.SEQUENCE: sequence} for record in written.records]
         kept = [entry for entry in listed if entry[manifests.PATH] not in written.sources]
         header = {
@@ -275,7 +284,8 @@ def _current(metadata: TableMetadata) -> Snapshot | None:
 
 def _main(snapshot: Snapshot, metadata: TableMetadata) -> u.SetSnapshotRef:
     """The update that leads branch main to ``snapshot`` and keeps the branch's settings of expiry."""
-    update, ref = u.SetSnapshotRef(MAIN, snapshot.snapshot_id, "branch"), metadata.refs[MAIN]
+    update = u.SetSnapshotRef(MAIN, snapshot.snapshot_id, "branch")
+    ref = metadata.refs[MAIN]
     return msgspec.structs.replace(
         update,
         max_ref_age_ms=ref.max_ref_age_ms,

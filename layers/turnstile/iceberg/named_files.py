@@ -34,7 +34,8 @@ class IcebergFiles:
     """Looks at the files of Iceberg tables; changes nothing."""
 
     def __init__(self, storages: Storages, clock: Clock) -> None:
-        self._storages, self._clock = storages, clock
+        self._storages = storages
+        self._clock = clock
 
     def look(
         self,
@@ -76,7 +77,8 @@ class _Files:
     """The files of one snapshot."""
 
     def __init__(self, look: Look, snapshot: Snapshot) -> None:
-        self._look, self._snapshot = look, snapshot
+        self._look = look
+        self._snapshot = snapshot
 
     def take(self, manifest: int, entry: int) -> tuple[int, int] | None:
         """Looks at files from an entry of a manifest on; returns where the next call goes on, None

@@ -36,7 +36,8 @@ class PlanRuns(Generic[Page]):
     """Plans under way. One per process; safe for threads."""
 
     def __init__(self, wait_s: float = WAIT_S, running: int = RUNNING) -> None:
-        self._wait_s, self._running = wait_s, running
+        self._wait_s = wait_s
+        self._running = running
         self._pool = ThreadPoolExecutor(running, thread_name_prefix="turnstile-plan")
         self._runs: OrderedDict[str, Future[Page]] = OrderedDict()
         self._lock = threading.Lock()

@@ -158,7 +158,9 @@ class _Scan:
     """One answer of a scan."""
 
     def __init__(self, storages: Storages, metadata: TableMetadata, roots: Iterable[str], task: _Task) -> None:
-        self._storages, self._metadata, self._task = storages, metadata, task
+        self._storages = storages
+        self._metadata = metadata
+        self._task = task
         self._roots = tuple(f"{normalise(root)}/" for root in roots)
         self._specs = {spec.spec_id: spec for spec in metadata.partition_specs}
         snapshot = _snapshot(metadata, task.snapshot_id, "snapshot-id")
@@ -189,14 +191,17 @@ class _Scan:
         tasks = self._writer.tasks(files, deletes)
         while (size := response_size(tasks)) > PAGE_BYTES and len(files) > 1:
             kept = max(1, min(len(files) // 2, len(files) * PAGE_BYTES // size))
-            rest, files = places[kept], files[:kept]
+            rest = places[kept]
+            files = files[:kept]
             tasks = self._writer.tasks(files, deletes)
         return PlannedPage(self._task.snapshot_id, tasks, None if rest is None else self._sealed(rest))
 
     def _files(self, deletes: DeleteFiles) -> Iterator[tuple[tuple[int, int, int], ContentFile | None]]:
         """The data files that may match, each with its place; and without one the place where the
         next answer begins."""
-        task, read, looked = self._task, 0, 0
+        task = self._task
+        read = 0
+        looked = 0
         for unit in range(task.unit, len(self._units)):
             snapshot = self._units[unit]
             listed = list(self._manifests(snapshot))
@@ -313,7 +318,8 @@ class _ListWanted:
 def _end(metadata: TableMetadata, request: PlanRequest) -> int | None:
     """The snapshot that is planned; None if the table has none. Raises InvalidRequest for a
     contradiction."""
-    start, end = request.start_snapshot_id, request.end_snapshot_id
+    start = request.start_snapshot_id
+    end = request.end_snapshot_id
     if (start is None) != (end is None) or (start is not None and request.snapshot_id is not None):
         problem = "a scan is of snapshot-id, or from start-snapshot-id to end-snapshot-id"
         raise InvalidRequest(problem, field="start-snapshot-id", remedy="give one snapshot, or both ends")

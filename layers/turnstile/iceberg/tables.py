@@ -65,7 +65,9 @@ class Tables:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._world, self._files, self._locations = context.world, context.files, context.locations
+        self._world = context.world
+        self._files = context.files
+        self._locations = context.locations
 
     def load(self, catalog: str, path: Path) -> LoadedTable:
         """Returns a table as the request reads it: one request when warm; cold also the tree, the
@@ -154,7 +156,8 @@ class Tables:
         added: list[IcebergTable] = []
 
         def change(view: View) -> Edit:
-            before, now_ms = entity_at(view, path, IcebergTable), self._world.clock.now_ms()
+            before = entity_at(view, path, IcebergTable)
+            now_ms = self._world.clock.now_ms()
             if before.table_id.lower() == metadata.table_uuid.lower():
                 if normalise(metadata.location) != before.location:
                     problem = f"the file is of this table at another location than {before.location}"
@@ -238,7 +241,8 @@ class Tables:
         return entity
 
     def _entity(self, kind: type[E], name: str, claim: LocationClaim, file: StoredFile, now_ms: int) -> E:
-        access, managed = self._context.owned, claim.managed
+        access = self._context.owned
+        managed = claim.managed
         return kind(name, claim.table_id, claim.location, file.path, now_ms, managed, access=access, digest=file.digest)
 
     def place(

@@ -58,7 +58,9 @@ class Views:
     """Operations on views of one request."""
 
     def __init__(self, context: Context) -> None:
-        self._context, self._world, self._files = context, context.world, context.files
+        self._context = context
+        self._world = context.world
+        self._files = context.files
 
     def find(self, catalog: str, path: Path) -> IcebergView:
         """Returns the entity of a view; raises NotFound."""
@@ -103,7 +105,8 @@ class Views:
         properties = {name: value for name, value in content.properties.items() if name != METADATA_PATH}
 
         def new_metadata(claim: LocationClaim) -> ViewMetadata:
-            uuid, location = claim.table_id, claim.location
+            uuid = claim.table_id
+            location = claim.location
             metadata = msgspec.structs.replace(content, view_uuid=uuid, location=location, properties=properties)
             self._files.encode(metadata)
             return metadata
@@ -135,7 +138,8 @@ class Views:
 
         def change(at: View) -> Edit | None:
             before = entity_at(at, path, IcebergView)
-            base, now_ms = self._files.view(before), self._world.clock.now_ms()
+            base = self._files.view(before)
+            now_ms = self._world.clock.now_ms()
             for requirement in request.requirements:
                 check_view(requirement, base)
             metadata = applied(base, request.updates, now_ms)

@@ -13,7 +13,8 @@ class BeatingStorage:
     and passes the call to another one."""
 
     def __init__(self, inner: LogStorage, beat: Callable[[], object]) -> None:
-        self._inner, self._beat = inner, beat
+        self._inner = inner
+        self._beat = beat
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
         self._beat()

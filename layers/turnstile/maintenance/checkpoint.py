@@ -56,7 +56,11 @@ class CheckpointWriter:
     def __init__(
         self, storage: LogStorage, state: TableState, upkeep: Upkeep, ids: Ids, faults: Faults = no_faults
     ) -> None:
-        self._storage, self._state, self._upkeep, self._ids, self._faults = storage, state, upkeep, ids, faults
+        self._storage = storage
+        self._state = state
+        self._upkeep = upkeep
+        self._ids = ids
+        self._faults = faults
         self._columns = FileColumns(state.metadata, upkeep)
         self.totals = Totals()
 
@@ -133,7 +137,8 @@ class CheckpointWriter:
     def _sidecars(self, now_ms: int, guard: Guard) -> list[dict[str, Any]]:
         """Writes the file actions into sidecars; returns the ``sidecar`` actions that name them."""
         schema = pa.schema([("add", self._columns.add), ("remove", self._columns.remove)])
-        batches, written = self._files(schema, now_ms), list[dict[str, Any]]()
+        batches = self._files(schema, now_ms)
+        written = list[dict[str, Any]]()
         while (first := next(batches, None)) is not None:
             name = f"{self._ids.uuid()}.parquet"
             pieces = parquet_pieces(schema, _some(first, batches), self._upkeep.codec, guard)
@@ -220,7 +225,8 @@ def parquet_pieces(
             size += batch.nbytes
             if size >= GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(group, schema))
-                group, size = [], 0
+                group = []
+                size = 0
                 yield sink.taken()
         if group:
             writer.write_table(pa.Table.from_batches(group, schema))
@@ -234,7 +240,8 @@ class _Sink(io.RawIOBase):
     """The bytes of a Parquet writer since they were taken last."""
 
     def __init__(self) -> None:
-        self._held, self._at = bytearray(), 0
+        self._held = bytearray()
+        self._at = 0
 
     def writable(self) -> bool:
         return True
@@ -248,7 +255,8 @@ class _Sink(io.RawIOBase):
         return self._at
 
     def taken(self) -> bytes:
-        held, self._held = bytes(self._held), bytearray()
+        held = bytes(self._held)
+        self._held = bytearray()
         return held
 
 

@@ -77,13 +77,15 @@ class FileColumns:
         if upkeep.stats_as_json:
             add["stats"] = pa.string()
         if upkeep.stats_as_struct:
-            self._stats, self._partitions = indexed(metadata, upkeep), partition_types(metadata)
+            self._stats = indexed(metadata, upkeep)
+            self._partitions = partition_types(metadata)
             add["stats_parsed"] = _stats_type(self._stats)
             if self._partitions:
                 add["partitionValues_parsed"] = pa.struct(
                     [(name, arrow_type(column)) for name, column in self._partitions.items()]
                 )
-        self.add, self.remove = pa.struct(list(add.items())), pa.struct(list(_REMOVE.items()))
+        self.add = pa.struct(list(add.items()))
+        self.remove = pa.struct(list(_REMOVE.items()))
 
     def adds(self, chunk: Rows | Columns) -> pa.StructArray | None:
         """Returns the ``add`` actions of ``chunk``, ``dataChange`` false; None for none."""
@@ -185,7 +187,8 @@ def _texts(column: pa.MapArray) -> pa.MapArray:
 
 def _stats_type(columns: Group) -> pa.StructType:
     members = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
-    bounds, counts = _bounds_type(columns), _counts_type(columns)
+    bounds = _bounds_type(columns)
+    counts = _counts_type(columns)
     if bounds is not None:
         members += [("minValues", bounds), ("maxValues", bounds)]
     return pa.struct([*members, ("nullCount", counts)] if counts is not None else members)

@@ -55,7 +55,8 @@ def _newest(storage: LogStorage, first: int, last: int) -> Iterator[bytes]:
     """The lines whose action no later one of these commits overrides, the newest commit first."""
     seen: dict[Any, int] = {}
     for version in range(last, first - 1, -1):
-        where, path = where_of(version), published_path(version)
+        where = where_of(version)
+        path = published_path(version)
         file = storage.read(path, PIECE_BYTES)
         if file is None:
             raise DamagedLog(missing(version))

@@ -69,7 +69,8 @@ class Holds:
     """Registers readers and announces vacuums. Cheap: one per request, or shared."""
 
     def __init__(self, world: World, pins: Pins) -> None:
-        self._world, self._pins = world, pins
+        self._world = world
+        self._pins = pins
 
     def table(self, table_id: str) -> TableHead:
         """The HEAD of a table. Raises NotFound."""
@@ -100,7 +101,8 @@ class Holds:
             if not 0 <= first <= head.latest:
                 problem = f"'{head.name}' has no version {first}: its latest is {head.latest}"
                 raise InvalidRequest(problem, field="version", remedy="name a version that was read")
-            owner, now = self._pins.owner(head), self._world.clock.now_ms()
+            owner = self._pins.owner(head)
+            now = self._world.clock.now_ms()
             reader = Reader(holder, principal, first, -1 if last is None else last, now + ttl_ms)
             readers = joined(owner, reader, now, SKEW_MS)
             if self._written(set_readers(_held(owner, head), owner, readers)):

@@ -66,7 +66,8 @@ class Look:
     """One call's look at files below ``roots``: ``take`` them, until it is ``over``."""
 
     def __init__(self, storages: Storages, roots: Sequence[str], is_time_up: Callable[[], bool]) -> None:
-        self._storages, self._roots = storages, tuple(root.rstrip("/") for root in roots)
+        self._storages = storages
+        self._roots = tuple(root.rstrip("/") for root in roots)
         self._is_time_up = is_time_up
         self.files = 0
         self.over = False

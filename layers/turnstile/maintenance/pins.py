@@ -49,7 +49,10 @@ class Pins:
     """
 
     def __init__(self, world: World, reader: CatalogReader, metadata: MetadataStore, *, history_ms: int) -> None:
-        self._world, self._reader, self._metadata, self._history_ms = world, reader, metadata, history_ms
+        self._world = world
+        self._reader = reader
+        self._metadata = metadata
+        self._history_ms = history_ms
 
     def of(self, head: TableHead, *, files_ms: int | None = None) -> TablePins:
         """Returns the pins of a table whose HEAD was just read. Costs a scan of the journal, and a

@@ -62,7 +62,8 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
 
 def _summed(state: TableState) -> tuple[int, int]:
     """The number of files of a state, and a sum of their digests in any order."""
-    count, total = 0, 0
+    count = 0
+    total = 0
     for add in state.files():
         text = f"{add.path}\0{vector_id(add.deletionVector)}\0{add.size}"
         total += int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest())

@@ -124,7 +124,10 @@ class MaintenanceRuns:
     def __init__(
         self, world: World, reader: CatalogReader, metadata: MetadataStore, indexed: Indexed = lambda *_: None
     ) -> None:
-        self._world, self._clock, self._reader, self._metadata = world, world.clock, reader, metadata
+        self._world = world
+        self._clock = world.clock
+        self._reader = reader
+        self._metadata = metadata
         self._indexed = indexed
         self._tasks = Tasks(world)
 
@@ -137,7 +140,8 @@ class MaintenanceRuns:
     def begin(self, table_id: str, term_ms: int, until_ms: int) -> BegunRun | NoRun:
         """Begins a run if something is due. The worker has to renew it before its lease ends.
         Raises as ``overview``."""
-        head, now = read_head(self._world, table_id), self._clock.now_ms()
+        head = read_head(self._world, table_id)
+        now = self._clock.now_ms()
         last = self._tasks.last(runs_task(table_id)) or Task()
         if last.running(now):
             return _busy(last.until - now)
@@ -174,7 +178,8 @@ class MaintenanceRuns:
     def finish(self, table_id: str, attempt: int, report: RunReport) -> RunHistory:
         """Ends a run, and returns the stored results. Raises StateConflict if it is another
         worker's by now; InvalidRequest for a version that the table does not have."""
-        head, now = read_head(self._world, table_id), self._clock.now_ms()
+        head = read_head(self._world, table_id)
+        now = self._clock.now_ms()
         if report.version > head.latest:
             raise InvalidRequest(
                 f"version {report.version} is none of the table's: the latest is {head.latest}",
@@ -199,7 +204,8 @@ class MaintenanceRuns:
     def levels(self, catalog: str, namespaces: Path) -> list[Level]:
         """Returns the properties of a catalog and of namespaces in it, from the outermost in;
         without those that do not exist."""
-        levels, store = list[Level](), self._reader.store
+        levels = list[Level]()
+        store = self._reader.store
         entry = self._reader.current(REALM_TREE).find((catalog,))
         entity = store.entity(REALM_TREE, entry.obj) if entry is not None else None
         if isinstance(entity, Catalog):
@@ -224,7 +230,8 @@ class MaintenanceRuns:
         return rewrites or policy.vacuum
 
     def _overview(self, head: TableHead, task: Task, until_ms: int) -> Overview:
-        now, effective = self._clock.now_ms(), self.policy(head)
+        now = self._clock.now_ms()
+        effective = self.policy(head)
         history = history_of(task, now)
         refusal = _refusal(head)
         running = task.until if task.running(now) else None

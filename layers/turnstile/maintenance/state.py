@@ -111,7 +111,8 @@ class TableState(msgspec.Struct, frozen=True):
     def chunks(self) -> Iterator[Rows | Columns]:
         """Yields the file actions of the state, ``add`` and ``remove``, some at a time. Every
         tombstone is among them, also expired ones. Raises as ``files``."""
-        count, tally = 0, Tally()
+        count = 0
+        tally = Tally()
         for chunk in self._all_chunks(tally):
             count += len(chunk.adds) if chunk.adds is not None else 0
             yield chunk
@@ -146,7 +147,8 @@ class TableState(msgspec.Struct, frozen=True):
     def _of_commit(self, version: int, seen: dict[bytes, int]) -> Iterator[Rows]:
         """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with
         the version."""
-        where, rows = where_of(version), Rows([], [])
+        where = where_of(version)
+        rows = Rows([], [])
         for add, remove in actions_of_commit(self._storage, version):
             action = add or remove
             if action is None:
@@ -225,11 +227,13 @@ def derived(
     ``open_state`` and as ``use``: the first damage, if no start is sound. ``opened``: the state, if
     the caller has it.
     """
-    files, without = files or listed(storage), set[int]()
+    files = files or listed(storage)
+    without = set[int]()
     first: DamagedLog | None = None
     while True:
         try:
-            state, opened = opened or open_state(storage, version, files, without=without, ratified=ratified), None
+            state = opened or open_state(storage, version, files, without=without, ratified=ratified)
+            opened = None
             return use(state)
         except DamagedLog as error:
             if error.fault.kind != "checkpoint" or error.fault.version in without:
@@ -280,7 +284,9 @@ def open_state(
 def _no_start(files: LogFiles, version: int) -> UnsupportedTable:
     """Why no state of ``version`` can be read."""
     listing = sizes_of(files)
-    gap, first, newest = first_gap(listing, version), min(files.commits), max(files.checkpoints, default=-1)
+    gap = first_gap(listing, version)
+    first = min(files.commits)
+    newest = max(files.checkpoints, default=-1)
     if gap is not None:
         return DamagedLog(missing(gap) if gap > first else late(first))
     if not has_parquet():
@@ -339,7 +345,8 @@ def named_sidecars(storage: LogStorage, path: str) -> set[str]:
 def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None, files: LogFiles) -> TableState:
     """The state from ``start`` at version ``at``, with the actions of the later commits beside file
     actions."""
-    force, without_info = InForce(), list[int]()
+    force = InForce()
+    without_info = list[int]()
     for name, body in start.rows if start is not None else ():
         if name in _OTHER:
             force.apply(name, body, f"the checkpoint of version {at}")

@@ -67,7 +67,8 @@ class LoggedFiles:
     """The files of a state, which is read from checkpoint and log."""
 
     def __init__(self, state: TableState) -> None:
-        self._state, self.metadata = state, state.metadata
+        self._state = state
+        self.metadata = state.metadata
 
     def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
         """Adds the files. Raises UnsupportedTable for a log that cannot be read."""
@@ -90,7 +91,8 @@ def _add_row(survey: Survey, columns: Sequence[PartitionColumn], add: Add) -> No
 def _add_columns(survey: Survey, columns: Sequence[PartitionColumn], adds: pa.StructArray) -> None:
     from turnstile.maintenance.stats import stats_as_json
 
-    sizes, times = adds.field("size").to_pylist(), adds.field("modificationTime").to_pylist()
+    sizes = adds.field("size").to_pylist()
+    times = adds.field("modificationTime").to_pylist()
     keys: list[Any] = adds.field("partitionValues").to_pylist() if columns else [()] * len(adds)
     vectors = vectors_of(adds)
     stats = stats_as_json(adds).to_pylist() if any(vectors) else [None] * len(adds)

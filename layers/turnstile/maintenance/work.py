@@ -123,7 +123,10 @@ class Maintainer:
 
     def __init__(self, world: World, *, following: Sequence[Following] = (), faults: Faults = no_faults) -> None:
         """``following`` is done after this module's work, in the same attempt."""
-        self._world, self._clock, self._faults, self._following = world, world.clock, faults, following
+        self._world = world
+        self._clock = world.clock
+        self._faults = faults
+        self._following = following
         self._tasks = Tasks(world)
 
     def maintain(self, table_id: str, floor: int | None = None) -> Maintained:
@@ -136,7 +139,8 @@ class Maintainer:
         Raises:
             TurnstileError: the store does not answer.
         """
-        name, now = _task(table_id), self._clock.now_ms()
+        name = _task(table_id)
+        now = self._clock.now_ms()
         last = self.upkept(table_id)
         if last.pauses(now):
             return Maintained(table_id, "paused", reason=last.reason)
@@ -226,7 +230,10 @@ class _Work:
     """One attempt on one table."""
 
     def __init__(self, world: World, head: TableHead, heartbeat: Heartbeat, faults: Faults) -> None:
-        self._world, self._head, self._heartbeat, self._faults = world, head, heartbeat, faults
+        self._world = world
+        self._head = head
+        self._heartbeat = heartbeat
+        self._faults = faults
         self._began_ms = heartbeat.attempt.task.began
         self._storage: LogStorage = BeatingStorage(world.storages.open(head.location), heartbeat.beat)
         self._checkpoints: list[int] = []
@@ -235,7 +242,9 @@ class _Work:
 
     def maintained(self, outcome: Outcome, reason: str = "") -> Maintained:
         """The written files."""
-        checkpoints, checksums, spans = tuple(self._checkpoints), tuple(self._checksums), tuple(self._compactions)
+        checkpoints = tuple(self._checkpoints)
+        checksums = tuple(self._checksums)
+        spans = tuple(self._compactions)
         return Maintained(self._head.table_id, outcome, checkpoints, checksums, spans, reason)
 
     def run(self) -> int:
@@ -258,7 +267,8 @@ class _Work:
     def _checkpoint(self, state: TableState) -> None:
         from turnstile.maintenance.checkpoint import CheckpointWriter, write_checksum, write_pointer
 
-        now, upkeep = self._world.clock.now_ms(), upkeep_of(state.protocol, state.metadata)
+        now = self._world.clock.now_ms()
+        upkeep = upkeep_of(state.protocol, state.metadata)
         writer = CheckpointWriter(self._storage, state, upkeep, self._world.ids, self._faults)
         written = writer.write(now, self.guard)
         if written is None:  # whoever wrote it does the rest
@@ -346,7 +356,9 @@ class MaintenanceTarget:
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
         """``record`` is called with the result for each table; ``go_on`` is called before each one."""
-        self._maintainer, self._record, self.go_on = maintainer, record, go_on
+        self._maintainer = maintainer
+        self._record = record
+        self.go_on = go_on
 
     def send(self, events: Sequence[Happened]) -> None:
         """Maintains the tables with publications in the events. Raises OutOfTime if not all had a

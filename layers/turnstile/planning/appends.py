@@ -73,7 +73,8 @@ def appended(world: World, planner: ScanPlanner, table: TableHead, question: App
         InvalidRequest: there are too many commits or files; the page is of another question.
         NotFound: there is no such version.
     """
-    after, version = question.after, question.version
+    after = question.after
+    version = question.version
     definition = planner.plan(table, version=version, limit=1)
     columns = TableColumns(definition.metadata)
     predicate = resolved(question.predicate, columns)

@@ -76,7 +76,8 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
         UnsupportedTable: a commit is missing or cannot be read.
         StorageFault: a commit's bytes are not the ratified ones.
     """
-    changes, force = Changes({}), InForce()
+    changes = Changes({})
+    force = InForce()
     for version, content in commits_of(world, head, first, last, readers):
         _apply(changes, force, content, where_of(version))
     force.check()

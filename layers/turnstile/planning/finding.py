@@ -79,7 +79,10 @@ class FileFinder:
     def __init__(
         self, finder: Finder, planner: ScanPlanner, head_of: Callable[[str], TableHead], may_read: Callable[[str], bool]
     ) -> None:
-        self._finder, self._planner, self._head_of, self._may_read = finder, planner, head_of, may_read
+        self._finder = finder
+        self._planner = planner
+        self._head_of = head_of
+        self._may_read = may_read
 
     def find(self, query: str, *, page_token: str | None = None, max_results: int | None = None) -> FilesPage:
         """Returns a page of the files that ``query`` leads to.
@@ -89,17 +92,21 @@ class FileFinder:
                 the token is damaged, expired, or of another query.
             NotFound: no such catalog.
         """
-        parsed, size = parse(query, files=True), page_size(max_results)
+        parsed = parse(query, files=True)
+        size = page_size(max_results)
         predicate = parsed_of_files(parsed.files) if parsed.files else None
         levels = to_text(msgspec.structs.replace(parsed, catalog=fold(parsed.catalog), files=None))
         digest = hashlib.sha256(f"{levels}\0{parsed.files}".encode()).hexdigest()[:24]
         place = _Place(digest) if page_token is None else _place(page_token, digest)
         matches = self._finder.find(levels, page_token=place.levels, max_results=MAX_TABLES)
-        found, left_out, count = list[FilesOfTable](), list[LeftOut](), 0
+        found = list[FilesOfTable]()
+        left_out = list[LeftOut]()
+        count = 0
         for path, table_id in _tables(matches, place):
             if count == size:
                 return FilesPage(tuple(found), tuple(left_out), seal(_Place(digest, place.levels, table_id)))
-            name, page = dotted(matches.catalog, *path), place.page if table_id == place.table_id else None
+            name = dotted(matches.catalog, *path)
+            page = place.page if table_id == place.table_id else None
             if not self._may_read(table_id):
                 continue
             try:

@@ -66,7 +66,11 @@ class Indexer:
     """Makes the next index of one table, and writes its leaves; the caller writes the root."""
 
     def __init__(self, world: World, head: TableHead, storage: LogStorage, sizes: Sizes, faults: Faults) -> None:
-        self._world, self._head, self._storage, self.sizes, self._faults = world, head, storage, sizes, faults
+        self._world = world
+        self._head = head
+        self._storage = storage
+        self.sizes = sizes
+        self._faults = faults
 
     # -- from the log -------------------------------------------------------------------------------------------------
 
@@ -82,7 +86,9 @@ class Indexer:
         schema = TableSchema.of(state.metadata)
         columns = columns_of_table(schema)
         cluster = cluster_of(columns, _clustering(state))
-        maker, leaves, totals = LeafMaker(schema, columns), list[LeafRef](), Totals()
+        maker = LeafMaker(schema, columns)
+        leaves = list[LeafRef]()
+        totals = Totals()
         for rows in _runs(maker, state, self.sizes.run_rows):
             totals.add(Leaf(rows), compute.invert(rows["removed"]))
             leaves += self.leaves_of(rows, cluster, len(columns))
@@ -97,17 +103,20 @@ class Indexer:
         """The index ``stored``, with the changes since."""
         root = stored.root
         changes = changes_of(self._world, self._head, root.version + 1, self._head.floor, self.sizes.readers)
-        metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
+        metadata = changes.metadata or root.metadata
+        protocol = changes.protocol or root.protocol
         upkeep_of(protocol, metadata)
         schema = TableSchema.of(metadata)
-        columns, cluster = root.columns, root.cluster
+        columns = root.columns
+        cluster = root.cluster
         if metadata != root.metadata:
             columns = columns_of_table(schema)
             clustering = [root.columns[at].physical for at in root.cluster if not root.columns[at].partition]
             cluster = cluster_of(columns, clustering)
         leaves = [_rebound(ref, root, columns, cluster) for ref in root.leaves]
         deltas = [_rebound(ref, root, columns, cluster) for ref in root.deltas]
-        maker, totals = LeafMaker(schema, columns), root.totals
+        maker = LeafMaker(schema, columns)
+        totals = root.totals
         if changes.files:
             rows = maker.table(changes.adds, changes.removes)
             pending = sum(ref.rows for ref in deltas) + len(rows)
@@ -146,7 +155,8 @@ class Indexer:
 
     def _root(self, root: Root, before: StoredRoot | None) -> Root:
         """The root with its time, and with the earlier ones that are kept."""
-        now_ms, earlier = self._world.clock.now_ms(), tuple[Earlier, ...]()
+        now_ms = self._world.clock.now_ms()
+        earlier = tuple[Earlier, ...]()
         if before is not None:
             ended = Earlier(before.root.version, before.id, before.root.created_ms)
             earlier = kept_roots((*before.root.earlier, ended), now_ms, _retention_ms(root.metadata))
@@ -160,7 +170,10 @@ class _Drain:
     def __init__(
         self, work: Indexer, maker: LeafMaker, columns: Sequence[IndexedColumn], cluster: Sequence[int]
     ) -> None:
-        self._work, self._maker, self._columns, self._cluster = work, maker, columns, cluster
+        self._work = work
+        self._maker = maker
+        self._columns = columns
+        self._cluster = cluster
         self.totals = Totals()
 
     def run(
@@ -177,7 +190,8 @@ class _Drain:
         held = self._held(leaves, dead)
         places = self._places(leaves, rows, held)
         weights = {at: len(places.get(at, ())) + len(held.get(at, ())) for at in {*places, *held}}
-        left, drained = sum(weights.values()), set[int]()
+        left = sum(weights.values())
+        drained = set[int]()
         for batch in batched(sorted(weights, key=lambda at: (-weights[at], at)), self._work.sizes.rewrites):
             if drained and left <= half:
                 break
@@ -220,10 +234,8 @@ class _Drain:
     def _places(self, leaves: list[LeafRef], rows: pa.Table, held: dict[int, set[Key]]) -> dict[int, list[int]]:
         """By leaf the added rows that go there: where the row is that they override, else by their
         cluster. So a file is never in two leaves, whichever of them are rewritten."""
-        firsts, at_leaf = (
-            [sort_key(ref.first) for ref in leaves],
-            {key: at for at, keys in held.items() for key in keys},
-        )
+        firsts = [sort_key(ref.first) for ref in leaves]
+        at_leaf = {key: at for at, keys in held.items() for key in keys}
         clusters = [rows[f"l{at}"].to_pylist() for at in self._cluster]
         places: dict[int, list[int]] = {}
         for row, key in enumerate(Leaf(rows).files()):
@@ -250,13 +262,15 @@ class _Drain:
 
 def _runs(maker: LeafMaker, state: TableState, most: int) -> Iterator[pa.Table]:
     """The files of a state, as many as are sorted at once."""
-    tables, held = list[pa.Table](), 0
+    tables = list[pa.Table]()
+    held = 0
     for batch in batched(state.files(), min(ROW_BATCH, most)):
         tables.append(maker.table(batch))
         held += len(batch)
         if held >= most:
             yield pa.concat_tables(tables).combine_chunks()
-            tables, held = [], 0
+            tables = []
+            held = 0
     if tables:
         yield pa.concat_tables(tables).combine_chunks()
 

@@ -41,7 +41,8 @@ from turnstile_predicates.predicates import (
 HAS_NULLS: Final = 1
 HAS_VALUES: Final = 2
 HAS_NAN: Final = 4
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+_GREATEST = 2**63 - 1
 _LAST_CHARACTER: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 MAX_CHARACTERS: Final = 64
@@ -81,7 +82,9 @@ def may_match(predicate: Predicate, bounds_of: Callable[[Column], Bounds | None]
 
 class _Judge:
     def __init__(self, bounds_of: Callable[[Column], Bounds | None], ones: Mask) -> None:
-        self._bounds_of, self._ones, self._zeros = bounds_of, ones, compute.invert(ones)
+        self._bounds_of = bounds_of
+        self._ones = ones
+        self._zeros = compute.invert(ones)
 
     def outcomes(self, predicate: Predicate) -> _Outcomes:
         match predicate:
@@ -117,7 +120,8 @@ class _Judge:
         return result
 
     def _comparison(self, predicate: Comparison) -> _Outcomes:
-        bounds, safe = self._bounds_of(predicate.column), predicate.operator == "<=>"
+        bounds = self._bounds_of(predicate.column)
+        safe = predicate.operator == "<=>"
         has_nulls = self._ones if bounds is None else _flag(bounds, HAS_NULLS)
         has_values = self._ones if bounds is None else _flag(bounds, HAS_VALUES)
         if predicate.value is None:
@@ -126,7 +130,8 @@ class _Judge:
             return _Outcomes(self._zeros, self._zeros, self._ones)
         operator = "=" if safe else predicate.operator
         true, false = self._of_values(operator, predicate.value, bounds)
-        true, false = compute.and_(true, has_values), compute.and_(false, has_values)
+        true = compute.and_(true, has_values)
+        false = compute.and_(false, has_values)
         if safe:
             return _Outcomes(true, _any(false, has_nulls), self._zeros)
         return _Outcomes(true, false, has_nulls)
@@ -152,7 +157,8 @@ class _Judge:
         """Whether values may be less than the literal, equal to it, or more."""
         if bounds.kind in ("string", "float"):
             value: Any = literal.value
-            below, upto = self._below(bounds.low, value), self._upto(bounds.low, value)
+            below = self._below(bounds.low, value)
+            upto = self._upto(bounds.low, value)
             over = compute.fill_null(compute.greater(bounds.high, value), fill_value=True)
             at_least = compute.fill_null(compute.greater_equal(bounds.high, value), fill_value=True)
         else:
@@ -184,13 +190,17 @@ class _Judge:
         bounds = self._bounds_of(predicate.column)
         has_nulls = self._ones if bounds is None else _flag(bounds, HAS_NULLS)
         has_values = self._ones if bounds is None else _flag(bounds, HAS_VALUES)
-        true, misses = self._zeros, self._ones
+        true = self._zeros
+        misses = self._ones
         for literal in predicate.values:
             if literal is not None:
                 may, may_not = self._of_values("=", literal, bounds)
-                true, misses = _any(true, may), compute.and_(misses, may_not)
-        true, misses = compute.and_(true, has_values), compute.and_(misses, has_values)
-        null, false = has_nulls, self._zeros
+                true = _any(true, may)
+                misses = compute.and_(misses, may_not)
+        true = compute.and_(true, has_values)
+        misses = compute.and_(misses, has_values)
+        null = has_nulls
+        false = self._zeros
         if None in predicate.values:
             null = _any(null, misses)
         else:
@@ -200,7 +210,8 @@ class _Judge:
         return _Outcomes(true, false, null)
 
     def _starts_with(self, predicate: StartsWith) -> _Outcomes:
-        bounds, prefix = self._bounds_of(predicate.column), predicate.prefix
+        bounds = self._bounds_of(predicate.column)
+        prefix = predicate.prefix
         if bounds is None or bounds.kind != "string":
             has_nulls = self._ones if bounds is None else _flag(bounds, HAS_NULLS)
             has_values = self._ones if bounds is None else _flag(bounds, HAS_VALUES)

@@ -68,7 +68,8 @@ class LeafMaker:
     """Makes rows of a table's actions. ``partitions``: physical names of its partition columns."""
 
     def __init__(self, schema: TableSchema, columns: Sequence[IndexedColumn]) -> None:
-        self._schema, self._columns = schema, tuple(columns)
+        self._schema = schema
+        self._columns = tuple(columns)
         by_physical = {field.physical: name for name, field in schema.fields.items()}
         self._names = [by_physical.get(column.physical) for column in columns]
         self._kinds = [kind_of(column.type) for column in columns]
@@ -150,7 +151,8 @@ def chunks(
     rows = rows.take(compute.sort_indices(rows, sort_keys=[*keys, ("path", "ascending")]))
     count = -(-len(rows) // most)
     for part in range(count):
-        start, stop = part * len(rows) // count, (part + 1) * len(rows) // count
+        start = part * len(rows) // count
+        stop = (part + 1) * len(rows) // count
         yield written(rows.slice(start, stop - start), cluster, columns, name())
 
 
@@ -180,7 +182,8 @@ def _summary(rows: pa.Table, at: int) -> Bound:
     has_values = compute.not_equal(
         compute.bit_wise_and(rows[f"f{at}"], pa.scalar(HAS_VALUES, pa.uint8())), pa.scalar(0, pa.uint8())
     )
-    low, high = rows[f"l{at}"].filter(has_values), rows[f"h{at}"].filter(has_values)
+    low = rows[f"l{at}"].filter(has_values)
+    high = rows[f"h{at}"].filter(has_values)
     return (
         None if low.null_count or not len(low) else compute.min(low).as_py(),
         None if high.null_count or not len(high) else compute.max(high).as_py(),
@@ -192,9 +195,11 @@ class Leaf:
     """A leaf that was read, or rows that are none yet. ``nbytes``: its size in memory."""
 
     def __init__(self, table: pa.Table, content: bytes | None = None) -> None:
-        self.table, self._content = table, content
+        self.table = table
+        self._content = content
         meta = msgspec.json.decode(table.schema.metadata[_META], type=_Meta)
-        self._columns, self._partitions = meta.columns, meta.partitions
+        self._columns = meta.columns
+        self._partitions = meta.partitions
         self.nbytes = table.nbytes + len(content or b"")
 
     @classmethod

@@ -68,11 +68,14 @@ class PageFiles:
     """The files of a page in the form of leaves, and the counts of an explained plan."""
 
     def __init__(self, predicate: Predicate | None, question: Question) -> None:
-        self.predicate, self.explain = predicate, question.explain
-        self._limit, self._stats = question.limit, question.stats
+        self.predicate = predicate
+        self.explain = question.explain
+        self._limit = question.limit
+        self._stats = question.stats
         self.files = list[PlannedFile]()
         self.next: tuple[int, int] | None = None
-        self._totals, self._matched = Totals(), [0, 0]
+        self._totals = Totals()
+        self._matched = [0, 0]
         self._parts = predicate.parts if isinstance(predicate, And) else () if predicate is None else (predicate,)
         self._dropped: dict[str, int] = {str(part): 0 for part in self._parts}
 
@@ -86,10 +89,8 @@ class PageFiles:
     ) -> None:
         """Takes the matching files of the leaves at positions ``at``, one at least, of the first
         from ``row`` on."""
-        of_column, ones = (
-            bounds_of(leaves, schema),
-            pa.repeat(pa.scalar(value=True), sum(map(len, leaves))),
-        )
+        of_column = bounds_of(leaves, schema)
+        ones = pa.repeat(pa.scalar(value=True), sum(map(len, leaves)))
         lives = pa.chunked_array(list(alive))
         mask = lives if self.predicate is None else compute.and_(lives, may_match(self.predicate, of_column, ones))
         if self.explain:

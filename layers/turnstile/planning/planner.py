@@ -103,7 +103,8 @@ class Planner:
     """Plans scans. One per process: it remembers leaves and roots, which never change."""
 
     def __init__(self, world: World, *, cache_bytes: int = CACHE_BYTES, readers: int = READERS) -> None:
-        self._world, self._readers = world, readers
+        self._world = world
+        self._readers = readers
         self._leaves = Lru[tuple[str, str], Leaf](cache_bytes)
         self._roots = Lru[str, StoredRoot](VIEWS)
         self._views = Lru[tuple[str, str, int, int], _View](VIEWS)
@@ -176,7 +177,8 @@ class Planner:
         to be whole, and the pages after it with the same one, and with the state of the same
         version: later publications are read as changes after it.
         """
-        storage, published = self._world.storages.open(table.location), min(version, table.floor)
+        storage = self._world.storages.open(table.location)
+        published = min(version, table.floor)
         ratified = ratified_sizes(table)
         if question.position is not None:
             published = _version_of(question.position.source, published)
@@ -256,7 +258,8 @@ class Planner:
 
     def _root(self, table: TableHead, version: int, source: str | None) -> StoredRoot | None:
         """The newest root of the version or an earlier one, or the one that a page names."""
-        space, prefix = self._world.space.objs(table.catalog), FILE_INDEX.id(f"{table.source or table.table_id}/")
+        space = self._world.space.objs(table.catalog)
+        prefix = FILE_INDEX.id(f"{table.source or table.table_id}/")
         if source is not None:
             return self._by_id(space, source) if source.startswith(prefix) else None
         obj = self._world.objs.newest(space, prefix)
@@ -293,7 +296,8 @@ class Planner:
         is_own, small, changes, _ = at_once(lambda read: read(), reads, self._readers)
         if not is_own:
             return None
-        metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
+        metadata = changes.metadata or root.metadata
+        protocol = changes.protocol or root.protocol
         columns = TableColumns(metadata)
         upkeep_of(protocol, metadata)
         if changes.files:
@@ -312,7 +316,8 @@ class Planner:
         with suppress(InvalidRequest, StorageFault):
             columns = TableColumns(root.metadata)
             predicate = question.resolved(columns)
-            first, most = question.start[0], LISTED if predicate is None else ROUND
+            first = question.start[0]
+            most = LISTED if predicate is None else ROUND
             chosen = [at for at in _chosen(root, columns.schema, predicate) if at >= first]
             self.leaves(table, [root.leaves[at] for at in chosen[:most]])
 
@@ -345,7 +350,11 @@ class _Page:
 
     def __init__(self, planner: Planner, table: TableHead, view: _View, version: int, question: Question) -> None:
         assert view.root is not None
-        self._planner, self._table, self._view, self._root, self._version = planner, table, view, view.root, version
+        self._planner = planner
+        self._table = table
+        self._view = view
+        self._root = view.root
+        self._version = version
         self._digest, self._files = question.files(view.columns)
         self._start = question.start
 
@@ -357,7 +366,8 @@ class _Page:
             read += sum(position < len(self._root.leaves) for position in at)
             if files.full:
                 break
-        view, root = self._view, self._root
+        view = self._view
+        root = self._root
         statistics = files.statistics(len(root.leaves), read, view.tail_versions, root.version)
         token = token_of(view.source, self._version, self._digest, files.next)
         return Plan(self._version, files.files, statistics, token, view.protocol, view.metadata)
@@ -367,7 +377,9 @@ class _Page:
         files and their positions: those that the predicate does not exclude, and then the rows that
         override them.
         """
-        view, refs, predicate = self._view, self._root.leaves, None if self._files.explain else self._files.predicate
+        view = self._view
+        refs = self._root.leaves
+        predicate = None if self._files.explain else self._files.predicate
         chosen = [at for at in _chosen(self._root, view.columns.schema, predicate) if at >= first]
         size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
         for batch in batched(chosen, size):
@@ -425,7 +437,10 @@ class _LogPage:
 
     def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
         """``changes``: those of the versions after that of ``state``, up to ``version``."""
-        self._version, self._state, self._source, self._changes = version, state, source_of(state), changes
+        self._version = version
+        self._state = state
+        self._source = source_of(state)
+        self._changes = changes
         if question.position is not None and question.position.source != self._source:
             raise expired()
         self._protocol = self._changes.protocol or self._state.protocol

@@ -48,7 +48,8 @@ class CommitJudge:
     """Judges reads with predicates (``delta.group_reads.Judge``)."""
 
     def __init__(self, world: World, metadata: MetadataStore) -> None:
-        self._world, self._metadata = world, metadata
+        self._world = world
+        self._metadata = metadata
 
     def __call__(self, text: str, after: int, was_read: WasRead | None = None) -> ReadInCommits:
         """Returns the judgement of a read, of which nothing is judged yet.
@@ -66,7 +67,11 @@ class ReadInCommits:
     """One read, and the commits that it was judged by so far: each is read once."""
 
     def __init__(self, world: World, metadata: MetadataStore, text: str, after: int, was_read: WasRead | None) -> None:
-        self._world, self._metadata, self._text, self._after, self._was_read = world, metadata, text, after, was_read
+        self._world = world
+        self._metadata = metadata
+        self._text = text
+        self._after = after
+        self._was_read = was_read
         self._judge: ReadJudge | None = None
         self._upto = after
 
@@ -95,7 +100,8 @@ class ReadInCommits:
         return None
 
     def _begun(self, head: TableHead) -> ReadJudge:
-        columns, was_read = TableColumns(self._metadata.get(head.catalog, head.metadata).metadata), self._was_read
+        columns = TableColumns(self._metadata.get(head.catalog, head.metadata).metadata)
+        was_read = self._was_read
         predicate = _predicate(self._text, columns)
         return ReadJudge(predicate, columns.schema, lambda file: was_read is None or was_read(predicate, file))
 
@@ -151,7 +157,9 @@ class IndexedFiles:
     """
 
     def __init__(self, planner: IndexedPlanner, head: TableHead, version: int) -> None:
-        self._planner, self._head, self._version = planner, head, version
+        self._planner = planner
+        self._head = head
+        self._version = version
         self._left = MAX_LOOKED_UP
 
     def was_read(self, predicate: Predicate | None, file: Action) -> bool:

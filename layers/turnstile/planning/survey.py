@@ -30,7 +30,8 @@ class IndexedFiles:
     """The files of one version (``maintenance.survey.SurveyedFiles``)."""
 
     def __init__(self, version: IndexedVersion) -> None:
-        self._version, self.metadata = version, version.metadata
+        self._version = version
+        self.metadata = version.metadata
 
     def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
         """Adds the files, those of a leaf with each step. Raises StorageFault."""
@@ -55,12 +56,11 @@ class IndexedSurvey:
 
 def _add(survey: Survey, columns: Sequence[PartitionColumn], leaf: Leaf, rows: pa.Table) -> None:
     """Adds the rows of a leaf, summed up by partition."""
-    sizes, vectors = rows["size"], rows["vector"]
+    sizes = rows["size"]
+    vectors = rows["vector"]
     is_below = compute.less(sizes, survey.target_bytes)
-    has_vector, is_known = (
-        compute.is_valid(vectors),
-        compute.and_(compute.is_valid(vectors), compute.is_valid(rows["records"])),
-    )
+    has_vector = compute.is_valid(vectors)
+    is_known = compute.and_(compute.is_valid(vectors), compute.is_valid(rows["records"]))
     deleted = pa.array([text and _VECTOR.decode(text).cardinality for text in vectors.to_pylist()], pa.int64())
     is_new = compute.greater(rows["modification_ms"], survey.since_ms)
     members = {

@@ -58,7 +58,9 @@ class IndexUpkeep:
     """Keeps indexes of tables. No state between calls."""
 
     def __init__(self, world: World, *, sizes: Sizes | None = None, faults: Faults = no_faults) -> None:
-        self._world, self._sizes, self._faults = world, sizes or Sizes(), faults
+        self._world = world
+        self._sizes = sizes or Sizes()
+        self._faults = faults
 
     def keep_up(self, head: TableHead, guard: Guard = lambda: None) -> int:
         """Brings the index of a table to its newest published version, if that is due; returns the
@@ -68,7 +70,8 @@ class IndexUpkeep:
             UnsupportedTable: the log cannot be read, or has a feature that is not known here.
             StorageFault: the storage does not answer.
         """
-        storage, floor = self._world.storages.open(head.location), head.floor
+        storage = self._world.storages.open(head.location)
+        floor = head.floor
         stored = self._own(head, storage)
         if stored is not None and floor - stored.root.version < self._sizes.every:
             return stored.root.version + self._sizes.every

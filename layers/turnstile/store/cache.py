@@ -82,7 +82,8 @@ class ObjCache:
         self._memory(id).drop((space, id))
 
     def _put(self, space: str, id: str, entry: Obj | int, payload_bytes: int) -> None:
-        memory, size = self._memory(id), payload_bytes + len(space) + len(id) + _OVERHEAD
+        memory = self._memory(id)
+        size = payload_bytes + len(space) + len(id) + _OVERHEAD
         if size <= memory.limit:
             memory.put((space, id), entry, size)
         else:

@@ -65,7 +65,9 @@ class _DieAt:
     """Ends the process at the n-th visit to a point."""
 
     def __init__(self, point: str, visit: int) -> None:
-        self._point, self._left, self._lock = point, visit, threading.Lock()
+        self._point = point
+        self._left = visit
+        self._lock = threading.Lock()
 
     def __call__(self, point: str) -> None:
         if point == self._point:

@@ -51,7 +51,9 @@ class Waiting(Generic[T]):
 
     def __init__(self) -> None:
         self._outcome: T | BaseException | None = None
-        self.turn, self.taken, self.alone = threading.Event(), False, False
+        self.turn = threading.Event()
+        self.taken = False
+        self.alone = False
 
     @property
     def settled(self) -> bool:
@@ -91,7 +93,10 @@ class WaitingQueue(Generic[W]):
     """
 
     def __init__(self, group: int, what: str, most: int = WAITING_MOST) -> None:
-        self._group, self._what, self._most, self._mutex = group, what, most, threading.Lock()
+        self._group = group
+        self._what = what
+        self._most = most
+        self._mutex = threading.Lock()
         self._lines: dict[str, Line[W]] = {}
         self._leading = threading.local()
 

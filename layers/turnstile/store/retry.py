@@ -36,8 +36,11 @@ class Retries:
         sleep: Callable[[float], None],
         jitter: Callable[[], float],
     ) -> None:
-        self._now, self._sleep, self._jitter = now, sleep, jitter
-        self._limit_s, self._longest_s = patience.first_s, patience.longest_s
+        self._now = now
+        self._sleep = sleep
+        self._jitter = jitter
+        self._limit_s = patience.first_s
+        self._longest_s = patience.longest_s
         self._end = now() + patience.deadline_s
 
     def pause(self) -> bool:

@@ -55,7 +55,8 @@ class LargeObj(Obj, frozen=True, kw_only=True):
 def split(obj: Obj) -> tuple[list[Obj], Obj]:
     """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is
     its row. Raises ValueError unless its type is registered, TooLarge above ``MAX_OBJ``."""
-    rules, size = registered(obj.type, obj.id), len(obj.payload)
+    rules = registered(obj.type, obj.id)
+    size = len(obj.payload)
     if size <= OBJ_BUDGET:
         return [], obj
     if size > MAX_OBJ:
@@ -145,7 +146,9 @@ class StoredObjs:
     is kept."""
 
     def __init__(self, rows: ObjRows, seconds: Seconds, cache: ObjCache | None = None) -> None:
-        self._rows, self._seconds, self._cache = rows, seconds, cache
+        self._rows = rows
+        self._seconds = seconds
+        self._cache = cache
 
     def put(self, obj: Obj) -> None:
         parts, row = split(obj)

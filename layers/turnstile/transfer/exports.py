@@ -54,12 +54,14 @@ class Exporter:
     """Exports tables. Run it again after any failure."""
 
     def __init__(self, services: CatalogServices) -> None:
-        self._services, self._world = services, services.world
+        self._services = services
+        self._world = services.world
 
     def dry_run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
         """The report of a dry run; nothing is written. Raises NotFound, or UnsupportedTable for an
         external table."""
-        head, problems = self._head(self._services.reader.resolve(catalog, namespace, name)), []
+        head = self._head(self._services.reader.resolve(catalog, namespace, name))
+        problems = []
         try:
             _require_exportable(head)
             self._release_location(head)
@@ -128,7 +130,8 @@ class Exporter:
     def _release(self, head: TableHead) -> dict[str, Any]:
         """Step 4; the protocol afterwards. Raises StateConflict when that version was written past
         the catalog."""
-        metadata, version = self._services.metadata.get(head.catalog, head.metadata), head.latest + 1
+        metadata = self._services.metadata.get(head.catalog, head.metadata)
+        version = head.latest + 1
         storage = self._world.storages.open(head.location)
         ict = max(self._world.clock.now_ms(), head.last_ict + 1)
         content = commits.release(head.latest, metadata.protocol, metadata.metadata, head.table_id, ict)

@@ -57,7 +57,8 @@ class Importer:
     """Imports tables. Run it again after any failure."""
 
     def __init__(self, services: CatalogServices) -> None:
-        self._services, self._world = services, services.world
+        self._services = services
+        self._world = services.world
         self._surveyor = Surveyor(services.world, services.reader, services.limits, services.lake_root)
 
     def dry_run(
@@ -85,7 +86,8 @@ class Importer:
             StateConflict: ``LocationOwned``, ``ConcurrentChange``.
             StorageFault, OutcomeUnknown: run it again.
         """
-        path, claims = (*check_path(namespace), check_identifier(name, "name")), Claims(self._world)
+        path = (*check_path(namespace), check_identifier(name, "name"))
+        claims = Claims(self._world)
         location = require_served(location, self._services.lake_root)
         for _ in range(ATTEMPTS):
             survey = self._surveyor.survey(catalog, path, location, take_over=take_over)
@@ -126,7 +128,8 @@ class Importer:
     def _create(
         self, catalog: str, path: Path, location: str, table_id: str, state: LogState, *, access: Access
     ) -> ImportResult:
-        world, services = self._world, self._services
+        world = self._world
+        services = self._services
         row = world.refs.read(services.reader.key(catalog))
         name = services.reader.at(catalog, row).catalog
         metadata = services.metadata.put(name, table_id, metadata_of(state), world.clock.now_ms())
@@ -180,18 +183,21 @@ class Claims:
     so a late write of an earlier run cannot give back the present claim."""
 
     def __init__(self, world: World) -> None:
-        self._world, self._run = world, ""
+        self._world = world
+        self._run = ""
 
     def make(self, catalog: str, survey: Survey) -> str | None:
         """Claim the location, or take up the claim that stands. Returns the uuid that the table
         will have; None when the rows were changed meanwhile: survey again. One write."""
-        world, space = self._world, self._world.space
+        world = self._world
+        space = self._world.space
         self._run = world.ids.uuid()
         if survey.begun:
             response = world.refs.write(take_up(space, survey.location, survey.owner, survey.run, self._run))
             return survey.owner if isinstance(response, Accepted) else None
         table_id = world.ids.uuid()
-        location, now = survey.location, world.clock.now_ms()
+        location = survey.location
+        now = world.clock.now_ms()
         if survey.head is not None:  # of a table that was dropped
             writes = list[Write](take_over(space, location, survey.head, table_id, self._run))
         else:
@@ -215,7 +221,8 @@ class Claims:
         ``table_id``. Returns whether it did."""
         if survey.owner or self._upgraded(survey, table_id):
             return False
-        world, space = self._world, self._world.space
+        world = self._world
+        space = self._world.space
         for _ in range(ATTEMPTS):
             rows = world.refs.read_many(keys_above(space, survey.location))
             owner_row = rows.get(space.location(survey.location))

@@ -101,7 +101,8 @@ class Relocator:
     """Plans and makes relocations. Nothing else may use the store."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
-        self._world, self._reader = world, reader
+        self._world = world
+        self._reader = reader
         self._committer = Committer(world, reader, queued=False)
 
     def plan(self, old: str, new: str) -> Plan:
@@ -125,7 +126,9 @@ class Relocator:
         moving = [head for head in heads if moved(head.location, old, new)]
         problems += [problem for head in moving if (problem := _unsettled(head))]
         problems += self._logs([head for head in moving if head.state in (ACTIVE, PINNED)], old, new)
-        catalogs, sweeps, named = dict[str, int](), list[str](), dict[str, str]()
+        catalogs = dict[str, int]()
+        sweeps = list[str]()
+        named = dict[str, str]()
         for tree in self._trees():
             tables = [table for _, table in self._entities(tree, (TABLE,))]
             at = [getattr(table, "location", "") for table in tables]
@@ -188,7 +191,8 @@ class Relocator:
         self, old: str, new: str, locations: Mapping[str, Row], zones: Mapping[str, Row], owners: Mapping[str, Row]
     ) -> Iterator[str]:
         """Problems of the roots: a part of a lake, or a new place that belongs to another table."""
-        space, rows = self._world.space, {self._world.space.location(at): row for at, row in locations.items()}
+        space = self._world.space
+        rows = {self._world.space.location(at): row for at, row in locations.items()}
         for above in ancestors(old):
             if above in locations and Location.from_row(locations[above]).zone:
                 yield f"{old} is a part of the lake {above}, which moves as a whole: name {above}"
@@ -267,7 +271,8 @@ class Relocator:
         row = self._world.refs.read(self._reader.key(catalog))
         if row is None:
             return
-        head, tree = CatalogHead.from_row(row), self._reader.unauthorized_at(catalog, row)
+        head = CatalogHead.from_row(row)
+        tree = self._reader.unauthorized_at(catalog, row)
         now_ms = max(self._world.clock.now_ms(), tree.commit.at // 1000)
         if head.swept is None or head.swept < now_ms:
             self._write([begin_sweep(head.key, head.created, now_ms)])

@@ -70,15 +70,20 @@ def problem(error: TurnstileError) -> Problem:
 
 def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportReport:
     """The report of a survey."""
-    state, notes = survey.state, list[str]()
-    after, version, more, changed = None, None, [], {}
+    state = survey.state
+    notes = list[str]()
+    after = None
+    version = None
+    more = []
+    changed = {}
     if survey.done:
         notes.append("the table was imported under this name already; nothing would be done")
     elif state is not None and survey.begun and state.info.get("txnId") == import_txn(survey.owner):
         notes.append("an earlier import wrote the upgrade commit and did not finish; it would be finished")
         version = state.version
     elif state is not None and not any(error.type == ErrorType.UNSUPPORTED_TABLE for error in survey.problems):
-        after, version = protocol_after(state), state.version + 1
+        after = protocol_after(state)
+        version = state.version + 1
         more = added(state.protocol, after)
         before = state.metadata.get("configuration") or {}
         properties = properties_after(state, "<table_id>", first_timestamp(state, now))

@@ -71,7 +71,10 @@ class Surveyor:
     managed tables live."""
 
     def __init__(self, world: World, reader: CatalogReader, limits: Limits, lake_root: str) -> None:
-        self._world, self._reader, self._limits, self._root = world, reader, limits, normalise(lake_root)
+        self._world = world
+        self._reader = reader
+        self._limits = limits
+        self._root = normalise(lake_root)
 
     def survey(self, catalog: str, path: Path, location: str, *, take_over: bool = False) -> Survey:
         """Reads catalog, location and log: one batch read, the owner's HEAD if there is an owner,
@@ -83,14 +86,16 @@ class Surveyor:
             raise InvalidRequest(
                 f"{location} is a whole bucket or file system", field="location", remedy="name the table's own folder"
             )
-        space, refs = self._world.space, self._world.refs
+        space = self._world.space
+        refs = self._world.refs
         keys = [self._reader.key(catalog), *keys_above(space, location)]
         rows = refs.read_many(keys)
         survey = Survey(location, rows.pop(keys[0], None), rows)
         owner_row = rows.get(space.location(location))
         if owner_row is not None:
             owner = Location.from_row(owner_row)
-            survey.owner, survey.run = owner.table_id, owner.importing
+            survey.owner = owner.table_id
+            survey.run = owner.importing
         if survey.owner:
             row = refs.read(space.table(survey.owner))
             survey.head = TableHead.from_row(row) if row is not None else None

@@ -35,7 +35,8 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
             _offsets(lengths), converted(values.flatten(), wanted.value_type), type=wanted, mask=pc.is_null(values)
         )
     if types.is_map(given):
-        first, last = values.offsets[0].as_py(), values.offsets[len(values)].as_py()
+        first = values.offsets[0].as_py()
+        last = values.offsets[len(values)].as_py()
         keys = converted(values.keys.slice(first, last - first), wanted.key_type)
         items = converted(values.items.slice(first, last - first), wanted.item_type)
         offsets = pc.subtract(values.offsets, pa.scalar(first, pa.int32()))

@@ -84,7 +84,8 @@ class Definition:
         domain = (metadata.get("domains") or {}).get("delta.clustering")
         columns = (json.loads(domain) if isinstance(domain, str) else domain or {}).get("clusteringColumns") or ()
         clustering = tuple(".".join(column) if isinstance(column, list) else str(column) for column in columns)
-        protocol, schema = metadata["protocol"], metadata["schema"]
+        protocol = metadata["protocol"]
+        schema = metadata["schema"]
         return cls._of(schema, metadata.get("partition_columns"), metadata.get("properties"), protocol, clustering)
 
     @classmethod

@@ -91,7 +91,8 @@ class Filter:
         if value is None:
             if operator not in ("=", "!="):
                 raise DataMismatch(f"where: nothing is {operator} None, column {name!r}")
-            is_null, null = pc.field(field.name).is_null(), IsNull((field.name,))
+            is_null = pc.field(field.name).is_null()
+            null = IsNull((field.name,))
             return (field.name, is_null, null) if operator == "=" else (field.name, ~is_null, Not(null))
         [scalar] = _scalars([value], field)
         [literal] = _values(column["type"], [value], field)
@@ -138,7 +139,8 @@ def _compared(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expr
 
 def _compared_as_float(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expression:
     """NaN equals NaN, and is greater than all else (Spark SQL, "NaN Semantics")."""
-    is_nan, is_number = pc.is_nan(column), column.is_valid() & ~pc.is_nan(column)
+    is_nan = pc.is_nan(column)
+    is_number = column.is_valid() & ~pc.is_nan(column)
     if math.isnan(value.as_py()):
         nothing = column.is_valid() & ~column.is_valid()
         by_operator = {

@@ -113,7 +113,8 @@ def _delta_type(type: pa.DataType, name: str) -> Any:
         element = _delta_type(type.value_type, f"{name}.element")
         return {"type": "array", "elementType": element, "containsNull": type.value_field.nullable}
     if types.is_map(type):
-        key, value = _delta_type(type.key_type, f"{name}.key"), _delta_type(type.item_type, f"{name}.value")
+        key = _delta_type(type.key_type, f"{name}.key")
+        value = _delta_type(type.item_type, f"{name}.value")
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": type.item_field.nullable}
     raise DataMismatch(f"column {name!r} has Arrow's type {type}, which no Delta table can hold: cast it")
 

@@ -61,7 +61,8 @@ def shaped(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         inner = shaped(values.values, wanted.value_type)
         return pa.ListArray.from_arrays(values.offsets, inner, type=wanted, mask=_mask(values))
     if types.is_map(wanted) and types.is_map(values.type):
-        keys, items = shaped(values.keys, wanted.key_type), shaped(values.items, wanted.item_type)
+        keys = shaped(values.keys, wanted.key_type)
+        items = shaped(values.items, wanted.item_type)
         return pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted, mask=_mask(values))
     return pc.cast(values, wanted, safe=True)
 

@@ -91,12 +91,15 @@ class Statistics:
 
     def text(self) -> str:
         """The statistics as JSON."""
-        least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+        least = dict[str, Any]()
+        greatest = dict[str, Any]()
+        nulls = dict[str, Any]()
         for path, count in self._nulls.items():
             _put(nulls, path, count)
         for path, bounds in self._bounds.items():
             if bounds is not None:
-                low, high = _told(bounds[0], is_high=False), _told(bounds[1], is_high=True)
+                low = _told(bounds[0], is_high=False)
+                high = _told(bounds[1], is_high=True)
                 if low is not None:
                     _put(least, path, low)
                 if high is not None:
@@ -118,7 +121,8 @@ def _bounds(values: pa.Array) -> tuple[Any, Any] | None:
         bounds = pc.min_max(values).as_py()
     except (ValueError, OverflowError):  # a date or time that Python does not have
         return None
-    low, high = bounds["min"], bounds["max"]
+    low = bounds["min"]
+    high = bounds["max"]
     return None if isinstance(low, float) and (math.isinf(low) or math.isinf(high)) else (low, high)
 
 
@@ -126,7 +130,8 @@ def _told(value: Any, *, is_high: bool) -> Any:
     """A bound in JSON; None for a greatest text that cannot be cut. Times have milliseconds, the
     greatest is rounded up."""
     if isinstance(value, str) and len(value) > _CHARACTERS:
-        kept, rest = value[:_CHARACTERS], value[_CHARACTERS:]
+        kept = value[:_CHARACTERS]
+        rest = value[_CHARACTERS:]
         if not is_high:
             return kept
         return None if rest.startswith(_LAST) else kept + _LAST

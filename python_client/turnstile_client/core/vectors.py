@@ -33,7 +33,8 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
         case "p":
             return text
         case "u":
-            prefix, name = text[:-_UUID], uuid.UUID(bytes=_decoded(text[-_UUID:]))
+            prefix = text[:-_UUID]
+            name = uuid.UUID(bytes=_decoded(text[-_UUID:]))
             return f"{prefix}/deletion_vector_{name}.bin" if prefix else f"deletion_vector_{name}.bin"
     raise Unsupported(f"a deletion vector of storage type {vector['storageType']!r} is not known to this client")
 
@@ -48,7 +49,8 @@ def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:
         data = _decoded(str(vector["pathOrInlineDv"]))[:size]
     else:
         data = stored[4 : 4 + size]
-        told, checksum = stored[:4], stored[4 + size : 8 + size]
+        told = stored[:4]
+        checksum = stored[4 + size : 8 + size]
         if told != struct.pack(">i", size) or checksum != struct.pack(">I", zlib.crc32(data)):
             raise Unsupported("a deletion vector's file differs from the log: its size or checksum is another")
     if len(data) < size or data[:4] != struct.pack("<i", _MAGIC):

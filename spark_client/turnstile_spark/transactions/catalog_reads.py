@@ -94,7 +94,8 @@ def _parts(names: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
     for name in names:
         if part and size + len(name[0]) + 4 > _NAMES_MAX:
             yield part
-            part, size = [], 0
+            part = []
+            size = 0
         part.append(name)
         size += len(name[0]) + 4
     if part:

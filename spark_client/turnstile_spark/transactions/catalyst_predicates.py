@@ -82,7 +82,8 @@ def predicate_of(expression: JavaObject, attributes: Attributes) -> Predicate:
         null: Predicate = UNKNOWN if column is None else IsNull(column)
         return Not(null) if name == "IsNotNull" else null
     if name == "StartsWith":
-        column, prefix = _column(expression.left(), attributes), _literal(expression.right())
+        column = _column(expression.left(), attributes)
+        prefix = _literal(expression.right())
         if column is None or not isinstance(prefix, Value) or prefix.kind != "string":
             return UNKNOWN
         return StartsWith(column, prefix.value)

@@ -31,7 +31,8 @@ def prepare(jvm: Jvm, table: JavaObject, scope: Scope, scoped: ScopedTable) -> N
     show the scope's state: the version in the cut, and the held commits. Raises Delta's errors when
     it cannot read it.
     """
-    delta_log, base = table.deltaLog(), scoped.base
+    delta_log = table.deltaLog()
+    base = scoped.base
     lock = delta_log.snapshotLock()
     lock.lock()
     try:
@@ -87,13 +88,16 @@ class CutLogStore(Proxy):
     NAME: ClassVar = "turnstile_spark.CutLogStore"
 
     def __init__(self, jvm: Jvm, store: JavaObject, base: int) -> None:
-        self.jvm, self._store, self._base = jvm, store, base
+        self.jvm = jvm
+        self._store = store
+        self._base = base
 
     def __repr__(self) -> str:
         return self.NAME
 
     def listFrom(self, path: Any, *conf: Any) -> JavaObject:
-        listed, kept = self._store.listFrom(path, *conf), self.jvm.new("java.util.ArrayList")
+        listed = self._store.listFrom(path, *conf)
+        kept = self.jvm.new("java.util.ArrayList")
         while listed.hasNext():
             file = listed.next()
             if not is_after(str(file.getPath().getName()), self._base):

@@ -155,7 +155,8 @@ def _info(infos: list[Action], version: int, txn_id: str) -> Action:
     """One ``commitInfo``. Its in-commit timestamp is the last one's: they increase, so it is later
     than the base's (I7)."""
     statements = [{"operation": i.get("operation"), "parameters": i.get("operationParameters", {})} for i in infos]
-    last, tags = infos[-1], [i.get("tags") or {} for i in infos]
+    last = infos[-1]
+    tags = [i.get("tags") or {} for i in infos]
     info: Action = {key: last[key] for key in _FROM_LAST if key in last}
     info["operation"] = OPERATION
     info["operationParameters"] = {"statements": json.dumps(statements, separators=(",", ":"), ensure_ascii=False)}

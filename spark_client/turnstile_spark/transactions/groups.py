@@ -33,7 +33,9 @@ class TransactionConflict(TurnstileError):
     """
 
     def __init__(self, id: str, refused: ApiError, reasons: Sequence[str] = ()) -> None:
-        self.id, self.members, self.reasons = id, list(refused.body.get("members") or []), list(reasons)
+        self.id = id
+        self.members = list(refused.body.get("members") or [])
+        self.reasons = list(reasons)
         self._refused = refused
         messages = [str(m.get("message") or m.get("type")) for m in self.members]
         why = "; ".join(self.reasons or messages) or str(refused)
@@ -92,7 +94,8 @@ def ratify_group(api: Api, group: Group, deadline: float, *, is_open: bool = Fal
     and :class:`ApiError` when it was refused and can never become ratified any more, and
     :class:`TransactionOutcomeUnknown` when that is not known in time.
     """
-    until, requests = time.monotonic() + deadline, 0
+    until = time.monotonic() + deadline
+    requests = 0
 
     def attempt() -> RatifiedGroup:
         nonlocal is_open, requests

@@ -23,7 +23,8 @@ class Announcer:
     """Announces one transaction, every set of commits that it proposes as an attempt of its own."""
 
     def __init__(self, api: Api, isolation: str) -> None:
-        self._api, self._isolation = api, isolation
+        self._api = api
+        self._isolation = isolation
         self._body: dict[str, Any] | None = None
         self._attempt = 0
         #: Whether there may be an entry.
@@ -38,7 +39,8 @@ class Announcer:
         then another client may finish it.
         """
         if group.body is not self._body:
-            self._body, self._attempt = group.body, self._attempt + 1
+            self._body = group.body
+            self._attempt = self._attempt + 1
         body = {name: part for name, part in group.body.items() if name not in ("id", "journal")}
         body |= {"attempt": self._attempt, "isolation": self._isolation}
         is_open = False  # whether an attempt may have arrived
@@ -54,7 +56,8 @@ class Announcer:
 
         try:
             self._api.http.retrying(time.monotonic() + deadline)(attempt)
-            self.is_announced, self._may_arrive = True, False
+            self.is_announced = True
+            self._may_arrive = False
         except ApiError as e:
             self.is_announced = self.is_announced or is_open
             self._may_arrive = self._may_arrive or is_open
@@ -112,7 +115,8 @@ class AnnouncedTransaction:
     def read(cls, api: Api, entry: dict[str, Any]) -> AnnouncedTransaction:
         """From the server's entry."""
         versions, reads = ({t["table_id"]: t["version"] for t in entry[name]} for name in ("commits", "reads"))
-        created, until = entry["created"] / 1000, entry["until"] / 1000
+        created = entry["created"] / 1000
+        until = entry["until"] / 1000
         more = (entry["isolation"], entry["owner"], created, until, entry.get("catalog", ""), api)
         return cls(entry["id"], entry["state"], versions, reads, *more)
 

@@ -72,7 +72,9 @@ class Parts:
         application: tuple[str, int] | None = None,
         group_id: str | None = None,
     ) -> None:
-        self._files, self._inline_limit, self._group_id = files, inline_limit, group_id
+        self._files = files
+        self._inline_limit = inline_limit
+        self._group_id = group_id
         self._parts = {table_id: _part_of(table, application) for table_id, table in tables.items()}
         self._set_timestamp()
         #: The commits for the versions after the cut, by table id.
@@ -126,7 +128,8 @@ class Parts:
         proposed as files, and versions 0, at once, the others beside the request. Not while a
         request that names them may be in progress.
         """
-        files, pending = self._files, {}
+        files = self._files
+        pending = {}
         for table_id, part in self._parts.items():
             if part.is_written or (only is not None and table_id not in only):
                 continue
@@ -180,7 +183,8 @@ class Parts:
 
 def _part_of(table: ScopedTable, application: tuple[str, int] | None) -> Part:
     """One commit of a table's held commits."""
-    version, contents = table.version, table.contents
+    version = table.version
+    contents = table.contents
     content = fold(contents, version, str(uuid.uuid4()))
     if application is not None:
         app_id, number = application

@@ -78,7 +78,8 @@ def of_execution(plans: JavaObject, analysed: JavaObject, optimised: JavaObject 
 
 class _Walk:
     def __init__(self, plans: JavaObject) -> None:
-        self._plans, self.reads = plans, PlanReads()
+        self._plans = plans
+        self.reads = PlanReads()
 
     def visit(self, node: JavaObject, used: frozenset[int] | None) -> None:
         """A leaf or command of an optimised plan."""
@@ -172,8 +173,10 @@ class _Walk:
             index = self._index(target.relation()) if _name(target) == "LogicalRelation" else None
             if index is None:
                 raise NotUnderstood(f"the target of {name}: {_name(target)}")
-            mention, attributes = _mention(index, target.output()), _attributes(target.output())
-            predicate, why = None, ""
+            mention = _mention(index, target.output())
+            attributes = _attributes(target.output())
+            predicate = None
+            why = ""
             if name == "MergeIntoCommand":
                 if int(node.notMatchedBySourceClauses().size()):
                     why = "WHEN NOT MATCHED BY SOURCE"
@@ -189,7 +192,8 @@ class _Walk:
         table = relation.table()
         if str(table.getClass().getName()) != _DELTA + "catalog.DeltaTableV2":
             return
-        snapshot, predicate = table.initialSnapshot(), None
+        snapshot = table.initialSnapshot()
+        predicate = None
         if name == "OverwriteByExpression":
             predicate = conjunction([predicate_of(node.deleteExpr(), _attributes(relation.output()))])
         read = Read(_path(snapshot.deltaLog()), int(snapshot.version()), predicate, why="what an INSERT replaces")

@@ -48,7 +48,8 @@ class Collector:
     """
 
     def __init__(self, jvm: Jvm, spark: Any) -> None:
-        self._jvm, self._context = jvm, spark.sparkContext._jsc.sc()
+        self._jvm = jvm
+        self._context = spark.sparkContext._jsc.sc()
         self._tag = f"turnstile-reads-{uuid.uuid4().hex}"
         self._listener: JavaObject | None = None
         self._events: list[_Event] = []
@@ -141,7 +142,8 @@ class Collector:
     def window(self, tables: Mapping[str, int]) -> list[Read]:
         """As :meth:`reads`, for the reads since :meth:`open` or the last call of this."""
         self.drain()
-        events, unseen = self._events[self._window[0] :], self._unseen[self._window[1] :]
+        events = self._events[self._window[0] :]
+        unseen = self._unseen[self._window[1] :]
         self._window = len(self._events), len(self._unseen)
         return _reads_of(events, unseen, tables)
 

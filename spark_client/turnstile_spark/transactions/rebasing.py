@@ -61,7 +61,9 @@ class TableHead:
         return head
 
     def _after(self, winner: Winner) -> TableHead:
-        timestamp, mark, applications = self.in_commit_timestamp_ms, self.row_id_mark, dict(self.applications)
+        timestamp = self.in_commit_timestamp_ms
+        mark = self.row_id_mark
+        applications = dict(self.applications)
         for action in winner.actions:
             if "commitInfo" in action:
                 timestamp = action["commitInfo"].get("inCommitTimestamp", timestamp)

@@ -54,7 +54,11 @@ class Reconciler:
         *,
         slack: Mapping[str, int] | None = None,
     ) -> None:
-        self._lake, self._isolation, self._tables, self._own, self._reads_of = lake, isolation, tables, own, reads
+        self._lake = lake
+        self._isolation = isolation
+        self._tables = tables
+        self._own = own
+        self._reads_of = reads
         self._slack = slack or {}
         self._winners: dict[str, list[Winner]] = {}
         self._reads: Mapping[str, list[Read]] | None = None

@@ -104,7 +104,8 @@ class Replay:
     def _reason_of_order(self, table_id: str, actions: Sequence[Action]) -> str:
         """The reason why changes that do not conflict with any winner still depend on commits that
         were held before them."""
-        is_other, is_append = table_id in self._other, is_append_only(actions)
+        is_other = table_id in self._other
+        is_append = is_append_only(actions)
         if is_other and not is_append:
             return "an earlier statement that runs again writes what this one changes"
         if is_other and table_id in self._redefined:
@@ -233,7 +234,8 @@ def has_row_ids(actions: Sequence[Action]) -> bool:
 def _after(actions: Sequence[Action], head: TableHead) -> Sequence[Action]:
     """The commit with an in-commit timestamp that is later than the head's: they increase (I7)."""
     info = actions[0].get("commitInfo", {}) if actions else {}
-    timestamp, last = info.get("inCommitTimestamp"), head.in_commit_timestamp_ms
+    timestamp = info.get("inCommitTimestamp")
+    last = head.in_commit_timestamp_ms
     if timestamp is None or last is None or timestamp > last:
         return actions
     return [{"commitInfo": {**info, "inCommitTimestamp": last + 1}}, *actions[1:]]

@@ -29,7 +29,8 @@ from turnstile_spark.transactions.statements import Recorded, Statements
 #: How often a transaction moves to a new cut before its conflict is raised.
 REPLAYS = 5
 #: Seconds: the pause before the first replay is a random part of it, that before the next of twice as much, and so on.
-PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
+PAUSE_S = 0.05
+LONGEST_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ class Replayer:
         until: float | None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._lake, self._statements, self._limit, self._until = lake, statements, limit, until
+        self._lake = lake
+        self._statements = statements
+        self._limit = limit
+        self._until = until
         self._jitter = jitter
         self.count = self.kept = self.run_again = 0
 
@@ -136,7 +140,8 @@ class Replayer:
             table = scope.tables()[table_id]
             for held, old, actions in zip(recorded.held[table_id], statement.commits[table_id], commits, strict=True):
                 self._hold(scope, table, held, None if actions == old else content_of(actions))
-        cut, tables = plan.cut, plan.tables
+        cut = plan.cut
+        tables = plan.tables
         reads = [
             moved
             for table_id, some in statement.reads.items()
@@ -150,7 +155,8 @@ class Replayer:
         another. Raises :class:`CannotFold` when one version of the table cannot have the held
         commits and this one.
         """
-        version, file = table.latest + 1, table.files
+        version = table.latest + 1
+        file = table.files
         assert file is not None, "a commit was held"
         fold([*(earlier.content for earlier in table.held), content or held.content], table.base + 1, "")
         folder = file.path.rpartition("/")[0]

@@ -32,8 +32,12 @@ class Reservation:
     def __init__(
         self, api: Api, tables: Sequence[str], *, lease_ms: int = LEASE_MS, patience_s: float = PATIENCE_S
     ) -> None:
-        self.id, self.requests = str(uuid.uuid4()), 0
-        self._api, self._tables, self._lease_ms, self._patience_s = api, list(tables), lease_ms, patience_s
+        self.id = str(uuid.uuid4())
+        self.requests = 0
+        self._api = api
+        self._tables = list(tables)
+        self._lease_ms = lease_ms
+        self._patience_s = patience_s
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 

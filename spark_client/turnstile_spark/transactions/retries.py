@@ -27,7 +27,8 @@ _jitter = wait_random_exponential(multiplier=0.05, max=5.0)
 #: ``BEGIN ATOMIC``, after comments. Spark's parser knows ``BEGIN``, which this becomes.
 _ATOMIC = re.compile(r"(\s|--[^\n]*(\n|\Z)|/\*.*?\*/)*BEGIN\s+(?P<atomic>ATOMIC)\b", re.IGNORECASE | re.DOTALL)
 #: Local properties that Spark sets on the thread of a stream: the query's id, and that of its run (a job group).
-_QUERY, _RUN = "sql.streaming.queryId", "spark.jobGroup.id"
+_QUERY = "sql.streaming.queryId"
+_RUN = "spark.jobGroup.id"
 
 
 class Runner:
@@ -35,7 +36,8 @@ class Runner:
     no other. Thread-safe."""
 
     def __init__(self, lake: LakeContext, spark: Any) -> None:
-        self._lake, self._spark = lake, spark
+        self._lake = lake
+        self._spark = spark
 
     def retry(
         self,

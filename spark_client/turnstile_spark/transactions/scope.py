@@ -66,9 +66,11 @@ class Held:
     @classmethod
     def of(cls, version: int, content: str) -> Self:
         """A commit with this content as ``version``, with a file of its own."""
-        info, now = commit_info(content), now_ms()
+        info = commit_info(content)
+        now = now_ms()
         name = f"{version:020d}.{uuid.uuid4()}.json"
-        size, operation = len(content.encode()), info.get("operation")
+        size = len(content.encode())
+        operation = info.get("operation")
         return cls(
             Commit(version, info["inCommitTimestamp"], name, size, now, "held", info["txnId"], operation, None, False),
             content,
@@ -142,9 +144,13 @@ class Scope:
         is_writable: bool = True,
         fixed_catalog: str = "",
     ) -> None:
-        self.id, self.lake, self.session, self.is_writable = str(uuid.uuid4()), lake, session, is_writable
+        self.id = str(uuid.uuid4())
+        self.lake = lake
+        self.session = session
+        self.is_writable = is_writable
         self.fixed_catalog = fixed_catalog
-        self._load, self._latest = load, latest
+        self._load = load
+        self._latest = latest
         self._changes = CatalogChanges()
         #: What is read of the catalog, where that is checked at the end.
         self.catalog_reads: CatalogReadLog | None = None
@@ -251,7 +257,8 @@ class Scope:
         """The cached result of ``describe`` for this table, valid while the scope's logs do not
         change."""
         with self._lock:
-            table, epoch = self._tables[state.table_id], self._epoch
+            table = self._tables[state.table_id]
+            epoch = self._epoch
             if table.described is None or table.described[0] != epoch:
                 table.described = epoch, describe()
             return table.described[1]
@@ -281,7 +288,8 @@ class Scope:
     def give_logs(self) -> list[JavaObject]:
         """The logs to drop, once."""
         with self._lock:
-            logs, self._delta_logs = self._delta_logs, []
+            logs = self._delta_logs
+            self._delta_logs = []
             return logs
 
     def written(self) -> dict[str, ScopedTable]:
@@ -395,7 +403,8 @@ class Scopes:
     """The open scopes of one lake, and the one that the calling JVM thread is in. Thread-safe."""
 
     def __init__(self, lake: str, context: JavaObject) -> None:
-        self._property, self._context = property_of(lake), context
+        self._property = property_of(lake)
+        self._context = context
         self._open: dict[str, Scope] = {}
         self._used = False  # no thread has the property before that
 

@@ -44,7 +44,9 @@ class ScopeCoordinatorBuilder(Proxy):
     """``CatalogOwnedCommitCoordinatorBuilder`` of the scopes of one lake."""
 
     def __init__(self, jvm: Jvm, lake: str, attached: Callable[[], LakeContext | None]) -> None:
-        self.jvm, self._lake, self._attached = jvm, lake, attached
+        self.jvm = jvm
+        self._lake = lake
+        self._attached = attached
 
     def getName(self) -> str:
         return catalog_of(self._lake)
@@ -70,13 +72,17 @@ class ScopeCoordinator(Proxy):
     over."""
 
     def __init__(self, jvm: Jvm, name: str, lake: LakeContext | None, scope: Scope | None) -> None:
-        self.jvm, self.name, self._attached, self._scope = jvm, name, lake, scope
+        self.jvm = jvm
+        self.name = name
+        self._attached = lake
+        self._scope = scope
         self._throw = Throw(jvm)
 
     def _table(self, log_path: str) -> tuple[LakeContext, Scope, ScopedTable]:
         """The lake, the scope and the table. Raises :class:`TurnstileError` when it is not, or no
         more, there."""
-        scope, lake = self._scope, self._attached
+        scope = self._scope
+        lake = self._attached
         table = scope.at(log_path) if scope is not None and scope.is_open else None
         if lake is None or scope is None or table is None:
             raise over()
@@ -130,7 +136,8 @@ class ScopeCoordinator(Proxy):
     def _before_creation(self, log_path: str) -> JavaObject | None:
         """The commits of a table whose version 0 Delta has just written, and which the scope does
         not have yet: none. Else None."""
-        scope, lake = self._scope, self._attached
+        scope = self._scope
+        lake = self._attached
         is_new = scope is not None and scope.is_open and scope.staged_at(log_path) and scope.at(log_path) is None
         return lake.files.describe_all(log_path, Tail((), 0, 0), None, None) if is_new and lake is not None else None
 

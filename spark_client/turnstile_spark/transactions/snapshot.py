@@ -28,8 +28,12 @@ class Scoped:
     def __init__(
         self, lake: LakeContext, spark: Any, tables: Iterable[str], *, is_writable: bool, fixed_catalog: str
     ) -> None:
-        self._lake, self._spark, self._session = lake, spark, spark._jsparkSession
-        self._named, self._is_writable, self._requests = tuple(tables), is_writable, 0
+        self._lake = lake
+        self._spark = spark
+        self._session = spark._jsparkSession
+        self._named = tuple(tables)
+        self._is_writable = is_writable
+        self._requests = 0
         self._fixed_catalog = fixed_catalog
         self._scope: Scope | None = None
 

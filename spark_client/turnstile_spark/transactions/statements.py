@@ -69,7 +69,9 @@ class Statements:
     """
 
     def __init__(self, jvm: Jvm, spark: Any, scope: Scope, collector: Collector, *, is_from_begin: bool) -> None:
-        self._jvm, self._spark, self._collector = jvm, spark, collector
+        self._jvm = jvm
+        self._spark = spark
+        self._collector = collector
         self.scope = scope
         self.entries: list[Recorded] = []
         self._counts: dict[str, int] = {}  # held commits by table id, of all entries
@@ -93,7 +95,8 @@ class Statements:
         if str(analysed.getClass().getSimpleName()) not in _INSERTS | _CHANGES:
             return frame
         self._number += 1
-        reads, held = self._window(), self._taken()
+        reads = self._window()
+        held = self._taken()
         obstacle = self._obstacle(execution.logical(), analysed, held)
         self.entries.append(Recorded(f"statement {self._number}", text, reads, held, obstacle))
         return None
@@ -114,13 +117,17 @@ class Statements:
     def start_over(self, scope: Scope) -> list[Recorded]:
         """Forgets all entries, and returns them: they are recorded anew in another scope, where
         nothing is held yet."""
-        entries, self.entries, self.scope, self._counts = self.entries, [], scope, {}
+        entries = self.entries
+        self.entries = []
+        self.scope = scope
+        self._counts = {}
         return entries
 
     def flush(self, reads: Sequence[Read] = ()) -> None:
         """Makes an entry of the work since the last one, if there was any. ``reads``: that are
         known otherwise."""
-        all_reads, held = [*reads, *self._window()], self._taken()
+        all_reads = [*reads, *self._window()]
+        held = self._taken()
         if all_reads or held:
             name = f"what the program did {'before' if self._number == 0 else 'after'} statement {max(self._number, 1)}"
             self.entries.append(Recorded(name, None, all_reads, held, "it was not run with txn.sql"))
@@ -187,7 +194,8 @@ def statements_of(spark: Any, script: str) -> list[str] | None:
     parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(script)
     if str(parsed.getClass().getSimpleName()) != "CompoundBody":
         return None
-    texts, parts = [], parsed.collection().iterator()
+    texts = []
+    parts = parsed.collection().iterator()
     while parts.hasNext():
         part = parts.next()
         if str(part.getClass().getSimpleName()) != "SingleStatement":

@@ -106,7 +106,9 @@ class Transaction(Scoped):
         if replays < 0:
             raise ValueError(f"replays={replays}: 0 or more")
         super().__init__(lake, spark, tables, is_writable=True, fixed_catalog="")
-        self.isolation, self.retries, self._application = isolation, retries, application
+        self.isolation = isolation
+        self.retries = retries
+        self._application = application
         self._state = "new"
         self._group: Group | None = None
         self._parts: Parts | None = None
@@ -119,9 +121,11 @@ class Transaction(Scoped):
         self._id = ""
         self._statements: Statements | None = None
         self._replayer: Replayer | None = None
-        self._replays, self._replay_deadline_s = replays, replay_deadline_s
+        self._replays = replays
+        self._replay_deadline_s = replay_deadline_s
         self._replay_until: float | None = None
-        self._slack, self._reserved = slack, tuple(reserve)
+        self._slack = slack
+        self._reserved = tuple(reserve)
         self._reservation: Reservation | None = None
 
     @property
@@ -199,7 +203,8 @@ class Transaction(Scoped):
             return
         if self._state not in ("open", "unknown"):
             raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
-        scope, resent = self._opened(), self._state == "unknown"
+        scope = self._opened()
+        resent = self._state == "unknown"
         if self._statements is not None and scope.is_open:
             self._statements.flush()
         scope.close()
@@ -291,7 +296,8 @@ class Transaction(Scoped):
     # -- the group ------------------------------------------------------------------------------------------------------
 
     def _propose(self, resent: bool) -> None:
-        lake, scope = self._lake, self._opened()
+        lake = self._lake
+        scope = self._opened()
         if self._parts is None:
             self._parts = self._folded()
             written = self._parts.versions
@@ -310,7 +316,8 @@ class Transaction(Scoped):
             except TransactionConflict as conflict:
                 if self._rebases == REBASES:
                     raise
-                self._rebases, resent = self._rebases + 1, False
+                self._rebases = self._rebases + 1
+                resent = False
                 try:
                     later = reconciler.put_on_top(conflict)
                 except TransactionConflict as lost:
@@ -386,7 +393,9 @@ class Transaction(Scoped):
             return self._send(self._group, resent)
         except ApiError as e:
             if not resent and self._read_predicates and str(e.body.get("field")).endswith("].predicate"):
-                self._group, self._read_predicates = None, {}  # the versions are named, and judged here
+                # the versions are named, and judged here
+                self._group = None
+                self._read_predicates = {}
                 return self._ratified(parts, files, resent=False)
             if e.type != "TooLarge" or resent:
                 raise
@@ -455,7 +464,8 @@ class Transaction(Scoped):
             body["journal"] = True
         if self._reservation is not None:
             body["reservation"] = self._reservation.id
-        changes, catalog_reads = self._opened().changes, self._opened().catalog_reads
+        changes = self._opened().changes
+        catalog_reads = self._opened().catalog_reads
         has_reads = catalog_reads is not None and (len(changes) > 0 or catalog_reads.has_answers)
         if changes or has_reads:
             body["changes"] = changes.bodies()

@@ -146,7 +146,8 @@ def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = 
     grants = tuple(Grant(name, tuple(sorted(held[name]))) for name in sorted(held) if held[name])
     size = len(grants)
     if size > max(MAX_PRINCIPALS, len(access.grants)):
-        problem, remedy = f"{size} principals would have grants here", "grant to a role that they share"
+        problem = f"{size} principals would have grants here"
+        remedy = "grant to a role that they share"
         raise TooLarge(problem, field="changes", remedy=remedy, limit=MAX_PRINCIPALS, size=size)
     return Access(access.owner if owner is None else owner, grants)
 

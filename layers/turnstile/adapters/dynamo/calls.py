@@ -138,7 +138,8 @@ class Refusal(Exception):
 
     def __init__(self, response: dict[str, Any], *, uncertain: bool = False) -> None:
         super().__init__("refused")
-        self.response, self.uncertain = response, uncertain
+        self.response = response
+        self.uncertain = uncertain
 
 
 class Caller:
@@ -154,8 +155,11 @@ class Caller:
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._patience, self._on_request = client, patience or PATIENCE, on_request
-        self._sleep, self._now = sleep, now
+        self._client = client
+        self._patience = patience or PATIENCE
+        self._on_request = on_request
+        self._sleep = sleep
+        self._now = now
         self._answered: tuple[str, float] | None = None  # date of the last answer, and when it came
 
     def read(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +204,9 @@ class Caller:
         if self._on_request is not None:
             request = {**request, "ReturnConsumedCapacity": "TOTAL"}
         send = getattr(self._client, operation)
-        retries, lost, unreachable_s = self.retries(), False, self._now() + UNREACHABLE_S
+        retries = self.retries()
+        lost = False
+        unreachable_s = self._now() + UNREACHABLE_S
         while True:
             try:
                 response: dict[str, Any] = send(**request)

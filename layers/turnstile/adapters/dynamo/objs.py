@@ -42,7 +42,8 @@ class _Rows:
     """``ObjRows`` of one table."""
 
     def __init__(self, caller: Caller, table: str) -> None:
-        self._caller, self._table = caller, table
+        self._caller = caller
+        self._table = table
 
     def insert(self, row: Obj, now: Seconds) -> Obj | None:
         request = {

@@ -39,7 +39,8 @@ class DynamoRefs:
         patience: Patience | None = None,
         on_request: OnRequest | None = None,
     ) -> None:
-        self._table, self._realm = table, realm
+        self._table = table
+        self._realm = realm
         self._caller = Caller(client, patience=patience, on_request=on_request)
 
     def read(self, key: str) -> Row | None:

@@ -112,7 +112,8 @@ def signature(headers: dict[str, str], body: bytes, credentials: Any, region: st
         added["X-Amz-Security-Token"] = credentials.token
     signed = {name.lower(): value for name, value in (headers | added).items()}
     signed = {name: signed[name] for name in sorted(signed) if name not in _UNSIGNED}
-    names, lines = ";".join(signed), "".join(f"{name}:{' '.join(value.split())}\n" for name, value in signed.items())
+    names = ";".join(signed)
+    lines = "".join(f"{name}:{' '.join(value.split())}\n" for name, value in signed.items())
     canonical = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
@@ -221,7 +222,8 @@ _PARSER: Final[Any] = create_parser("json")
 def _check(response: AWSResponse) -> None:
     """Raises ChecksumError for a body other than the one that was sent. Not every emulator sends a
     checksum."""
-    expected, actual = response.headers.get("x-amz-crc32"), str(zlib.crc32(response.content))
+    expected = response.headers.get("x-amz-crc32")
+    actual = str(zlib.crc32(response.content))
     if expected not in (None, actual):
         raise ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=actual)
 

@@ -36,8 +36,11 @@ class Checkpoints:
     """
 
     def __init__(self, connect: Callable[[], apsw.Connection], pages: int = CHECKPOINT_PAGES) -> None:
-        self._connect, self._pages = connect, pages
-        self._due, self._closed, self._rest = threading.Event(), False, False
+        self._connect = connect
+        self._pages = pages
+        self._due = threading.Event()
+        self._closed = False
+        self._rest = False
         self._next = pages
         self.failure: Exception | None = None
         self._thread: threading.Thread | None = None

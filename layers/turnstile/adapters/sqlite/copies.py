@@ -77,7 +77,8 @@ def back_up(store: Path, folder: Path, *, now_ms: int, release: str) -> Manifest
         StoreUnavailable: the store cannot be read, or the copy is damaged, as then the store is.
         StorageFault: the folder has something in it, or cannot be written.
     """
-    store, folder = store.absolute(), folder.absolute()
+    store = store.absolute()
+    folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StorageFault(f"{folder} is there and not empty", remedy="name a folder that does not exist yet")
     if not store.is_file():

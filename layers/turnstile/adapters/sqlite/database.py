@@ -97,13 +97,15 @@ class Database:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         create: bool = True,
     ) -> None:
-        self._file, self._on_commit = StoreFile(path, vfs, create=create), on_commit
+        self._file = StoreFile(path, vfs, create=create)
+        self._on_commit = on_commit
         self._checkpoints = Checkpoints(self._file.connect, checkpoint_pages)
         self._local = threading.local()
         self._queue: deque[_Job[Any]] = deque()
         self._mutex = threading.Lock()
         self._leading = self._closed = False
-        self._changed, self._groups = threading.Condition(), 0
+        self._changed = threading.Condition()
+        self._groups = 0
         self._writer: apsw.Connection | None = None
         self.damage: str | None = None
         """Where the file was found damaged since it was opened. From then on it takes no writes."""
@@ -328,7 +330,8 @@ class Database:
         return self._writer
 
     def _drop_writer(self) -> None:
-        writer, self._writer = self._writer, None
+        writer = self._writer
+        self._writer = None
         if writer is not None:
             with contextlib.suppress(apsw.Error):
                 if self._checkpoints.failure is not None:  # the whole WAL is needed when the file is opened anew

@@ -85,8 +85,11 @@ class StoreFile:
     """
 
     def __init__(self, path: Path, vfs: str | None = None, *, create: bool = True) -> None:
-        self.path, self._vfs = path.resolve(), vfs  # the working directory may change
-        self._lock, self._closed = threading.Lock(), False
+        # the working directory may change
+        self.path = path.resolve()
+        self._vfs = vfs
+        self._lock = threading.Lock()
+        self._closed = False
         self.hangs = False
         """Whether the last write waited in vain for another process or program."""
         if (restoring := self.path.with_name(f"{self.path.name}-restoring")).exists():

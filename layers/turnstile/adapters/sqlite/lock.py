@@ -53,7 +53,8 @@ class GroupLock:
                 self._wanted = False  # the thread gives the lock back when it gets it
                 return False
             self._waiting = None
-            error, self._error = self._error, None
+            error = self._error
+            self._error = None
         if error is not None:
             raise error
         return True
@@ -93,7 +94,8 @@ class GroupLock:
             error = fault
         with self._mutex:
             if self._wanted:
-                self._wanted, self._error = False, error
+                self._wanted = False
+                self._error = error
                 waiting.set()
                 return
             self._waiting = None

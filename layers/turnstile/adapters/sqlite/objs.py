@@ -63,7 +63,8 @@ class _Rows:
     """``ObjRows`` of one file."""
 
     def __init__(self, database: Database, on_request: Callable[[str], None]) -> None:
-        self._database, self._sent = database, on_request
+        self._database = database
+        self._sent = on_request
 
     def insert(self, row: Obj, now: Seconds) -> Obj | None:
         values = _values(row)
@@ -111,14 +112,16 @@ class _Rows:
             f"ORDER BY id {order} LIMIT ?"
         )
         end = prefix + "\U0010ffff"
-        last, page_size = end if newest_first else "", 1 if newest_first else _PAGE
+        last = end if newest_first else ""
+        page_size = 1 if newest_first else _PAGE
         while True:
             page = self._database.rows(statement, (space, prefix, end, last, page_size))
             self._sent("list")
             yield from map(_row, page)
             if len(page) < page_size:
                 return
-            last, page_size = page[-1][1], _PAGE
+            last = page[-1][1]
+            page_size = _PAGE
 
     def delete(self, space: str, id: str) -> Obj | None:
         _check_id(id)

@@ -64,7 +64,9 @@ class SqliteRefs:
     """
 
     def __init__(self, database: Database, *, realm: str, clock: Clock) -> None:
-        self._database, self._realm, self._clock = database, realm, clock
+        self._database = database
+        self._realm = realm
+        self._clock = clock
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))

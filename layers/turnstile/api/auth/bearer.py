@@ -54,7 +54,8 @@ class StaticTokens:
     def find(self, token: str) -> Principal | None:
         """Returns the token's principal, or None; the time it takes reveals nothing about the
         accepted tokens."""
-        sent, match = fingerprint(token), None
+        sent = fingerprint(token)
+        match = None
         for accepted, principal in self._principals.items():
             if hmac.compare_digest(accepted, sent):
                 match = principal
@@ -72,7 +73,9 @@ class Bearer:
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._static, self._signed, self._now = static, signed, now
+        self._static = static
+        self._signed = signed
+        self._now = now
         self._verifier: Verifier | None = None
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
@@ -107,7 +110,8 @@ class FromSecret:
     new read of the secret, so that a new one counts at once."""
 
     def __init__(self, accepted: Accepted) -> None:
-        self._accepted, self._settings = accepted, accepted()
+        self._accepted = accepted
+        self._settings = accepted()
         self._by = by_settings(self._settings)
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:

@@ -91,7 +91,9 @@ class IssuerKeys:
         fetch: Callable[[str], Mapping[str, Any]] = fetch_json,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._issuer, self._fetch, self._now = issuer, fetch, now
+        self._issuer = issuer
+        self._fetch = fetch
+        self._now = now
         self._lock = threading.Lock()
         self._keys: Sequence[Jwk] = ()
         self._fetched: float | None = None
@@ -145,7 +147,8 @@ class IssuerKeys:
                 return
             try:
                 self._keys = self._fetch_keys()
-                self._fetched, self._failed = self._now(), False
+                self._fetched = self._now()
+                self._failed = False
             except Unreachable:
                 self._failed = True
             self._next = self._now() + (RETRY_S if self._failed else PAUSE_S)

@@ -128,7 +128,8 @@ class Accepted:
 
 def _tokens() -> dict[str, Principal]:
     principals: dict[str, Principal] = {}
-    token, listed = secret.text("TURNSTILE_TOKEN"), env.text("TURNSTILE_TOKENS", "")
+    token = secret.text("TURNSTILE_TOKEN")
+    listed = env.text("TURNSTILE_TOKENS", "")
     if listed:
         try:
             entries = msgspec.json.decode(listed, type=dict[str, _TokenEntry])

@@ -124,12 +124,14 @@ class OidcTokens:
     valid now."""
 
     def __init__(self, settings: OidcSettings, keys: IssuerKeys) -> None:
-        self._settings, self._keys = settings, keys
+        self._settings = settings
+        self._keys = keys
 
     def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
         """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``; raises as
         ``Verifier``."""
-        settings, algorithm = self._settings, header["alg"]
+        settings = self._settings
+        algorithm = header["alg"]
         key = self._keys.find(header.get("kid"), algorithm)
         claims = verified_claims(token, key, algorithm=algorithm, issuer=settings.issuer, audience=settings.audiences)
         return VerifiedToken(principal_of(claims, settings), expiry_s(claims))
@@ -162,7 +164,10 @@ class OwnTokens:
         self, keys: Sequence[SigningKey], realm: str, lifetime_s: int, *, now: Callable[[], float] = time.time
     ) -> None:
         self._keys = {key.id: key for key in keys}
-        self._signing, self._issuer, self._lifetime_s, self._now = keys[0], f"turnstile:{realm}", lifetime_s, now
+        self._signing = keys[0]
+        self._issuer = f"turnstile:{realm}"
+        self._lifetime_s = lifetime_s
+        self._now = now
 
     def issue(self, principal: Principal, *, until_s: int | None = None) -> Issued:
         """Returns a token of ``principal`` that ends at ``until_s`` (since the epoch) at the latest."""
@@ -202,7 +207,8 @@ class SignedTokens:
     """
 
     def __init__(self, own: OwnTokens | None, issuer: OidcTokens | None) -> None:
-        self.own, self.issuer = own, issuer
+        self.own = own
+        self.issuer = issuer
 
     def verify(self, token: str) -> VerifiedToken:
         header = _header(token)

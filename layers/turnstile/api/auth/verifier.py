@@ -75,7 +75,9 @@ def from_context(request_context: Mapping[str, Any]) -> VerifiedToken | None:
         return None
     try:
         members = msgspec.convert(dict(context), dict[str, str])
-        name, admin, until = members["name"], members["admin"], members["until"]
+        name = members["name"]
+        admin = members["admin"]
+        until = members["until"]
         roles = msgspec.json.decode(members["roles"], type=frozenset[str])
     except (msgspec.MsgspecError, KeyError):
         return None

@@ -120,13 +120,19 @@ class App:
         telemetry: Telemetry | None = None,
         answer_bytes: int | None = None,
     ) -> None:
-        self._blueprints, self._later, self._slashed = blueprints, tuple(later), slashed
+        self._blueprints = blueprints
+        self._later = tuple(later)
+        self._slashed = slashed
         self._below = tuple(path for each in self._later for path in each.below)
         self._serve(*blueprints)
         self._telemetry = telemetry or LambdaTelemetry(service)
         self.public = public
-        self._open, self._authentication, self._elsewhere = services, authentication, elsewhere
-        self._renders, self._bodies, self._answer_bytes = renders or {}, bodies, answer_bytes
+        self._open = services
+        self._authentication = authentication
+        self._elsewhere = elsewhere
+        self._renders = renders or {}
+        self._bodies = bodies
+        self._answer_bytes = answer_bytes
 
     @functools.cached_property
     def services(self) -> Any:
@@ -218,7 +224,8 @@ class App:
             correlation = str(incoming.context.get("requestId") or "unknown")
         path = incoming.path
         route, params = self._match(path) or Router(chain(*self._elsewhere())).match(path) or ("", {})
-        headers, method = incoming.headers, incoming.method
+        headers = incoming.headers
+        method = incoming.method
         return Request(method, path, route, headers, query={}, body=b"", correlation=correlation), params
 
     def _answer(self, incoming: Incoming, request: Request, params: Mapping[str, str]) -> Response:
@@ -231,7 +238,8 @@ class App:
         request.query, request.body = query_of(incoming.query), incoming.read(self._bodies)
         if request.body and request.method not in ("GET", "HEAD") and not is_public:
             _check_media_type(request)
-        request.services, request.rest = self.services, incoming.rest
+        request.services = self.services
+        request.rest = incoming.rest
         with answering(request):
             return response_of(view(**params), request.method, self._answer_bytes)
 
@@ -301,7 +309,8 @@ def response_of(result: Any, method: str, limit: int | None = None) -> Response:
         return Response(204, {}, b"")
     answer = result if isinstance(result, Answer) else Answer(result)
     body = msgspec.json.encode(answer.body)
-    size, limit = escaped_size(body) if method == "GET" else 0, RESPONSE_BYTES_MAX if limit is None else limit
+    size = escaped_size(body) if method == "GET" else 0
+    limit = RESPONSE_BYTES_MAX if limit is None else limit
     if size > limit:
         text = f"the answer would take {size} bytes, and the limit is {limit}"
         remedy = "ask for less; a Delta table's definition is in its log as well"

@@ -118,7 +118,8 @@ def note(**members: Any) -> None:
 def body_of(event: Mapping[str, Any], limit: BodyLimit | None = None) -> bytes:
     """Returns the body's bytes of a gateway event. Raises TooLarge over ``limit`` (our own API's by
     default), InvalidRequest for bad base64 and for text that is not UTF-8."""
-    limit, body = limit or BodyLimit(), event.get("body") or ""
+    limit = limit or BodyLimit()
+    body = event.get("body") or ""
     _require_fits(len(body), limit.bytes * 4 // 3 + 4, limit)
     try:
         raw = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()

@@ -170,7 +170,8 @@ def headers_of(error: TurnstileError, status: int, busy: Container[int] | None =
 
 def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body. A failure of our own says nothing about the inside."""
-    code, internal = status_of(error), error.type == ErrorType.INTERNAL_ERROR
+    code = status_of(error)
+    internal = error.type == ErrorType.INTERNAL_ERROR
     if error.type in (ErrorType.STORAGE_FAULT, ErrorType.NEWER_FORMAT):
         error.details.setdefault("retry_after_ms", STORAGE_RETRY_MS)
     message = "an internal error occurred; nothing more is known" if internal else error.message

@@ -44,7 +44,8 @@ def query() -> Query:
 
 def page(prefix: str, path: Path, kind: str) -> Names:
     """Returns the page of names of ``kind`` below ``path`` that the current request wants."""
-    size, tokens = query().integer("pageSize"), current().query.get("pageToken")
+    size = query().integer("pageSize")
+    tokens = current().query.get("pageToken")
     return Listing(reading(prefix)).names(catalog_of(prefix), path, kind, tokens[0] if tokens else None, size)
 
 
@@ -57,7 +58,8 @@ def context_of(guard: Guard) -> Context:
     """Returns one request's operations; ``guard`` authorizes every access first."""
     here = services()
     catalog = here.catalog_for(guard)
-    files, principal = here.metadata_files, guard.principal
+    files = here.metadata_files
+    principal = guard.principal
     return Context(catalog, catalog.committer, files, principal, _require_create_external, pause=pause)
 
 

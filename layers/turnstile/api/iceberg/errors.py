@@ -91,7 +91,8 @@ def kind_of(error: TurnstileError) -> tuple[int, str]:
 def _message(error: TurnstileError) -> str:
     """The error's message, in the words of Java's catalogs if they have some, because clients look
     for them; then the remedy. For a missing namespace Java's clients expect nothing else."""
-    message, remedy = error.message, error.remedy
+    message = error.message
+    remedy = error.remedy
     if isinstance(error, NotFound) and error.what in _JAVA:
         name = error.name.partition(".")[2] or error.name  # without the catalog
         message = f"{error.what.capitalize()} does not exist: {name}"

@@ -74,7 +74,8 @@ def _new_namespace(params: Params) -> Target:
 @routes.route(ROOT + "/config", methods=["GET"])
 @needs((use_catalog, _warehouse))
 def config() -> dict[str, Any]:
-    named, here = query().text("warehouse"), services()
+    named = query().text("warehouse")
+    here = services()
     catalog, as_of = requests.warehouse(_only_catalog() if named is None else named)
     authorizer = guard() if named is not None else here.guard_of(Need(use_catalog, Target(catalog)))
     tree = here.catalog_for(authorizer).as_of_reader.at(catalog, as_of).tree
@@ -132,7 +133,8 @@ def _namespace(prefix: str, namespace: str) -> NamedNamespace:
 @needs((edit_schema, namespace_of_path))
 def drop_namespace(prefix: str, namespace: str) -> None:
     def drop(context: Context) -> None:
-        reader, tables = context.catalog.reader, context.catalog.dropper
+        reader = context.catalog.reader
+        tables = context.catalog.dropper
         dropper = NamespaceDropper(context.world, reader, context.committer, tables)
         dropper.drop(catalog_of(prefix), requests.namespace(namespace))
 
@@ -142,11 +144,13 @@ def drop_namespace(prefix: str, namespace: str) -> None:
 @routes.route(NAMESPACE + "/properties", methods=["POST"])
 @needs((edit_schema, namespace_of_path))
 def update_properties(prefix: str, namespace: str) -> dict[str, Any]:
-    request, path = body(requests.UpdateProperties), requests.namespace(namespace)
+    request = body(requests.UpdateProperties)
+    path = requests.namespace(namespace)
     both = sorted({*request.removals} & {*request.updates})
     if both:
         raise Unprocessable(f"property {both[0][:100]!r} is to be both set and removed", field="removals")
-    updated, removed = [*request.updates], request.removals
+    updated = [*request.updates]
+    removed = request.removals
     responses.check_names([*removed, *updated])
     properties = dict(request.updates)
     comment: str | msgspec.UnsetType | None = properties.pop(responses.COMMENT, msgspec.UNSET)

@@ -39,7 +39,8 @@ class FetchTasks(msgspec.Struct, frozen=True, rename="kebab"):
 @routes.route(TABLE + "/plan", methods=["POST"])
 @needs((read_table, table_of_path))
 def plan_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
-    request, tables = body(PlanRequest), Tables(reading(prefix))
+    request = body(PlanRequest)
+    tables = Tables(reading(prefix))
     entity = tables.find_any(*path_of(prefix, namespace, table))
     if isinstance(entity, Table):
         scans = services().delta_scans
@@ -102,7 +103,8 @@ def _asks_again() -> bool:
 @routes.route(TABLE + "/tasks", methods=["POST"])
 @needs((read_table, table_of_path))
 def fetch_tasks(prefix: str, namespace: str, table: str) -> dict[str, Any]:
-    task, tables = body(FetchTasks).plan_task, Tables(reading(prefix))
+    task = body(FetchTasks).plan_task
+    tables = Tables(reading(prefix))
     entity = tables.find_any(*path_of(prefix, namespace, table))
     if isinstance(entity, Table):
         page = services().delta_scans.resume(entity, task)

@@ -202,7 +202,8 @@ def plan_path(prefix: str, namespace: Sequence[str], table: str) -> str:
 
 
 def _table_path(prefix: str, namespace: Sequence[str], table: str) -> str:
-    levels, name = quote(SEPARATOR.join(namespace), safe=""), quote(table, safe="")
+    levels = quote(SEPARATOR.join(namespace), safe="")
+    name = quote(table, safe="")
     return f"v1/{quote(prefix, safe='@:')}/namespaces/{levels}/tables/{name}"
 
 

@@ -122,14 +122,16 @@ def load_table(prefix: str, namespace: str, table: str) -> Answer:
     shown = query().text("snapshots") or "all"
     if shown not in ("all", "refs"):
         raise InvalidRequest("snapshots must be all or refs", field="snapshots")
-    tables, refs_only = Tables(reading(prefix)), shown == "refs"
+    tables = Tables(reading(prefix))
+    refs_only = shown == "refs"
     entity = tables.find_any(*path_of(prefix, namespace, table))
     credentials = delegated(entity, prefix, namespace, guard())
     if isinstance(entity, Table):
         delta = services().delta_scans.load(entity, refs_only=refs_only)
         tag = responses.etag(delta.tag, refs_only=refs_only)
         return _unless_known(tag, credentials, lambda: responses.delta_table(delta, credentials))
-    tag, opened = responses.etag(entity.metadata, refs_only=refs_only), partial(tables.open, entity)
+    tag = responses.etag(entity.metadata, refs_only=refs_only)
+    opened = partial(tables.open, entity)
     return _unless_known(tag, credentials, lambda: responses.table(opened(), credentials, refs_only=refs_only))
 
 
@@ -151,7 +153,8 @@ def table_exists(prefix: str, namespace: str, table: str) -> None:
 @routes.route(TABLE, methods=["POST"])
 @needs((modify_table, _committed_table), (create_table, _created_in))
 def commit_table(prefix: str, namespace: str, table: str) -> Answer:
-    request, (catalog, path) = body(requests.CommitTable), path_of(prefix, namespace, table)
+    request = body(requests.CommitTable)
+    (catalog, path) = path_of(prefix, namespace, table)
     named = request.identifier
     if named is not None and named.path("identifier") != path:
         raise InvalidRequest("the body names another table than the path", field="identifier")
@@ -234,7 +237,8 @@ class _Again:
     """The answer to a repeated request: the table that has the name now, by the rights on it."""
 
     def __init__(self, catalog: str, path: Path) -> None:
-        self._catalog, self._path = catalog, path
+        self._catalog = catalog
+        self._path = path
         self.guard: Guard | None = None
         """The guard by which the table was loaded; None: the request is new."""
 

@@ -60,7 +60,8 @@ def list_clients() -> ClientList:
 @routes.route("/v1/clients", methods=["POST"])
 def create_client() -> Answer:
     _check_admin()
-    new, creator = body(NewClient), current().principal
+    new = body(NewClient)
+    creator = current().principal
     return _shown(open_services().clients.create(new.name, new.roles, admin=new.admin, creator=creator), 201)
 
 

@@ -113,10 +113,12 @@ def _by_exchange(form: Form) -> Answer:
         raise OAuthError("unsupported_grant_type", f"{grant[:80]} is not a grant type of this path")
     from turnstile.api.auth.signed import LEEWAY_S
 
-    own, issuer = _own(), open_services().signed.issuer
+    own = _own()
+    issuer = open_services().signed.issuer
     if issuer is None:
         raise OAuthError("unsupported_grant_type", "this deployment trusts no issuer of tokens to exchange")
-    subject, kind = form.get("subject_token"), form.get("subject_token_type")
+    subject = form.get("subject_token")
+    kind = form.get("subject_token_type")
     if not subject or kind not in _SUBJECTS:
         raise OAuthError("invalid_request", "subject_token and a known subject_token_type are required")
     if form.get("requested_token_type", _TYPE + "access_token") != _TYPE + "access_token":
@@ -159,17 +161,23 @@ def _check_scope(form: Form) -> None:
 def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body."""
     headers = {"Content-Type": "application/json", **NO_STORE}
-    status, code, words = status_of(error), "invalid_request", error.message
+    status = status_of(error)
+    code = "invalid_request"
+    words = error.message
     if isinstance(error, OAuthError):
-        status, code = 401 if error.type == "invalid_client" else 400, error.type
+        status = 401 if error.type == "invalid_client" else 400
+        code = error.type
         if status == 401:
             headers["WWW-Authenticate"] = 'Basic realm="turnstile", charset="UTF-8"'
     elif error.type in ("Throttled", "AuthenticationUnavailable"):
         retry = int(error.details.get("retry_after_ms", 1000))
         headers["Retry-After"] = str(max(1, -(-retry // 1000)))
-        status, code = 503, "temporarily_unavailable"
+        status = 503
+        code = "temporarily_unavailable"
     elif status >= 500:
-        status, code, words = 500, "server_error", f"an internal error occurred, correlation id {correlation}"
+        status = 500
+        code = "server_error"
+        words = f"an internal error occurred, correlation id {correlation}"
     elif status == 405:
         headers["Allow"] = ", ".join(error.details.get("allowed", ()))
     elif status != 404:

@@ -13,5 +13,6 @@ from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 def described(table: Table, content: Content) -> DeltaMetadata:
     """Returns the metadata of a table whose version 0 has arrived. Version 0 decides; members of
     the registration that it lacks are stored beside it."""
-    metadata, about = first_metadata(content), table.external or External()
+    metadata = first_metadata(content)
+    about = table.external or External()
     return msgspec.structs.replace(metadata, beside=beside_log(metadata, about.properties, table.comment))

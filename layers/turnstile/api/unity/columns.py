@@ -113,7 +113,8 @@ def _fields(struct: dict[str, Any], where: str, depth: int) -> list[dict[str, An
     fields = struct.get("fields")
     if not isinstance(fields, list) or depth > _MAX_DEPTH:
         raise InvalidRequest(f"{where}.fields must be a list, at most {_MAX_DEPTH} deep", field=where)
-    checked, names = [], set()
+    checked = []
+    names = set()
     for field in fields:
         name = field.get("name") if isinstance(field, dict) else None
         if not isinstance(field, dict) or not isinstance(name, str) or not name:
@@ -121,7 +122,8 @@ def _fields(struct: dict[str, Any], where: str, depth: int) -> list[dict[str, An
         if name.casefold() in names:
             raise InvalidRequest(f"{where}: name {name!r} is there twice", field=where)
         names.add(name.casefold())
-        nullable, metadata = field.get("nullable", True), field.get("metadata")
+        nullable = field.get("nullable", True)
+        metadata = field.get("metadata")
         if not isinstance(nullable, bool) or not isinstance(metadata, dict | None):
             raise InvalidRequest(f"{where}.{name}: nullable is a boolean, metadata an object", field=where)
         type = _type(field.get("type"), f"{where}.{name}"[:500], depth + 1)

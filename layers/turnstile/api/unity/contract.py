@@ -85,7 +85,8 @@ def check_request(request: requests.CreateTable, table_id: str, policy: Policy) 
     protocol = request.protocol
     if protocol.min_reader_version < 3 or protocol.min_writer_version < 7:
         raise InvalidRequest("a managed table needs reader version 3 and writer version 7", field="protocol")
-    readers, writers = protocol.reader_features or [], protocol.writer_features or []
+    readers = protocol.reader_features or []
+    writers = protocol.writer_features or []
     for feature in _READER[policy]:
         if feature not in readers or feature not in writers:
             raise InvalidRequest(f"feature {feature!r} is missing in the protocol", field="protocol")

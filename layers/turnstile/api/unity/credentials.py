@@ -80,7 +80,8 @@ def staging_credentials(table_id: str) -> responses.Credentials:
 @routes.route(DELTA + "/temporary-path-credentials", methods=["GET"])
 @authorized_by_view("read_paths, write_paths or create_external")
 def path_credentials() -> responses.Credentials:
-    location, operation = requests.required("location"), _operation(tuple(_OPERATIONS))
+    location = requests.required("location")
+    operation = _operation(tuple(_OPERATIONS))
     return _credentials(_free(location, operation), operation)
 
 
@@ -88,7 +89,8 @@ def path_credentials() -> responses.Credentials:
 @needs_table(rules.read_table, also=_rules_to_write, of=_uuid_of_body, fresh=True)
 def temporary_table_credentials() -> older_api.TemporaryCredentials:
     request = body(older_api.TableCredentialsRequest)
-    table_id, space = check_uuid(request.table_id), services().world.space
+    table_id = check_uuid(request.table_id)
+    space = services().world.space
     rows = services().world.refs.read_many([space.table(table_id), space.external(table_id)])
     row = rows.get(space.table(table_id)) or rows.get(space.external(table_id))
     if row is None or row.get("state") == "dropped":
@@ -116,7 +118,8 @@ def _operation(allowed: tuple[str, ...]) -> str:
 def _require_may_create(staging: Row) -> None:
     """Checks that the creator of a staging table may still create it, by the present rights: one
     read. Raises PermissionDenied if not (I12), NotFound without the catalog."""
-    principal, access = current().principal, services().authorizers.access
+    principal = current().principal
+    access = services().authorizers.access
     if principal.admin:
         return
     target = Target(staging["catalog"], tuple(staging["namespace"].split(".")))
@@ -124,7 +127,8 @@ def _require_may_create(staging: Row) -> None:
     if tree is None:
         raise NotFound("staging table", staging["table_id"], field="table_id")
     is_there = tree.find(target.namespace) is not None  # else its transaction creates the namespace, too
-    need, chain = Need(rules.create_table if is_there else rules.create_schema, target), access.chain(tree, target)
+    need = Need(rules.create_table if is_there else rules.create_schema, target)
+    chain = access.chain(tree, target)
     if not (permitted if is_there else allowed)(need.rule, principal, chain):
         raise denied(principal, need)
 
@@ -142,11 +146,14 @@ def _free(location: str, operation: str) -> str:
     table claims it. Raises InvalidRequest for no location or a whole bucket, PermissionDenied for
     no right to it, or if coordinated tables are there.
     """
-    location, world = normalise(of_path(location)), services().world
+    location = normalise(of_path(location))
+    world = services().world
     rows = world.refs.read_many(keys_above(world.space, location))
-    taken, registered = overlap(location, normalise(services().settings.lake_root)), ""
+    taken = overlap(location, normalise(services().settings.lake_root))
+    registered = ""
     for key, row in rows.items():
-        claim, own = Location.from_row(row), key == world.space.location(location)
+        claim = Location.from_row(row)
+        own = key == world.space.location(location)
         coordinated = bool(claim.table_id) and world.refs.read(world.space.table(claim.table_id)) is not None
         taken = taken or claim.zone or coordinated or (claim.marker and own)
         registered = registered or claim.table_id
@@ -167,7 +174,9 @@ def _free(location: str, operation: str) -> str:
 def _permitted(operation: str, registered: str) -> bool:
     """Whether credentials may be asked for by path: by rights on the table registered there, else
     on the metastore."""
-    principal, authorizers, rule = current().principal, services().authorizers, _OPERATIONS[operation][1]
+    principal = current().principal
+    authorizers = services().authorizers
+    rule = _OPERATIONS[operation][1]
     if principal.admin:
         return True
     if not registered:

@@ -41,7 +41,8 @@ def configuration() -> responses.Config:
 @routes.route(TABLE, methods=["GET"])
 @needs((see_table, table_of_path))
 def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
-    loader, names = services().loader, requests.find_table(catalog, schema, table)
+    loader = services().loader
+    names = requests.find_table(catalog, schema, table)
     try:
         target = loader.found(*names)
     except NotFound:
@@ -98,6 +99,7 @@ def require_version(table: Table) -> None:
 
 def shown(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:
     """Returns the response with the coordinated table ``target``, as of ``head``."""
-    world, history_ms = services().world, services().limits.history_ms
+    world = services().world
+    history_ms = services().limits.history_ms
     held = is_held(world, loader.reader.store, head, target.tree, target.owner)
     return responses.table(loader.loaded(head), files_needed=held, history_ms=history_ms)

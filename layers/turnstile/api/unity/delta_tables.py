@@ -37,7 +37,8 @@ def metastore_if_external(shape: type[requests.CreateTable | older_api.NewTable]
 def stage_delta_table(catalog: str, schema: str) -> responses.StagingTable:
     name = check_identifier(body(requests.StageTable).name, "name")
     catalog, namespace = requests.find_schema(catalog, schema)
-    creator, credentials = owner_for(current().principal), list[VendedCredentials]()
+    creator = owner_for(current().principal)
+    credentials = list[VendedCredentials]()
 
     def vend_first(_table_id: str, location: str) -> None:
         """Where no credentials can be had, no staging table is left to be collected."""

@@ -199,7 +199,9 @@ def catalog(entity: Catalog, id: str, owner: str) -> CatalogInfo:
 
 def schema(catalog: str, path: tuple[str, ...], entity: Namespace) -> SchemaInfo:
     """A schema; several levels are written ``a.b``."""
-    name, full_name, members = dotted(*path), dotted(catalog, *path), _members(entity, entity.access.owner)
+    name = dotted(*path)
+    full_name = dotted(catalog, *path)
+    members = _members(entity, entity.access.owner)
     return SchemaInfo(name=name, catalog_name=catalog, full_name=full_name, schema_id=entity.id, **members)
 
 
@@ -207,7 +209,8 @@ def managed(
     catalog: str, namespace: str, name: str, head: TableHead, metadata: DeltaMetadata, *, owner: str
 ) -> TableInfo:
     """A coordinated table; ``owner`` empty for none."""
-    log, timestamp_ms = metadata.metadata, timestamp_of(head, metadata)
+    log = metadata.metadata
+    timestamp_ms = timestamp_of(head, metadata)
     description = log.get("description")
     fields: list[dict[str, Any]] = msgspec.json.decode(log["schemaString"]).get("fields") or []
     return TableInfo(

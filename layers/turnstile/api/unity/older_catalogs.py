@@ -61,7 +61,8 @@ def _renamed_schema(params: Params) -> Target | None:
     new_name = body(older_api.Changed).new_name
     if new_name is None:
         return None
-    source, path = _schema_of_path(params), check_namespace(new_name, "new_name")
+    source = _schema_of_path(params)
+    path = check_namespace(new_name, "new_name")
     return None if key_of(path) == key_of(source.namespace) else msgspec.structs.replace(source, namespace=path)
 
 
@@ -87,7 +88,8 @@ def unity_catalogs() -> older_api.Catalogs:
     size, after = page_size(), (query().text("page_token") or "").casefold()
     visible = sorted(services().visible_catalogs(), key=lambda pair: pair[0].name.casefold())
     later = [pair for pair in visible if pair[0].name.casefold() > after]
-    infos, budget = (_catalog(*pair) for pair in later[:size]), PageBudget()
+    infos = (_catalog(*pair) for pair in later[:size])
+    budget = PageBudget()
     page = list(itertools.takewhile(lambda info: budget.fits(response_size(info)), infos))
     return older_api.Catalogs(page, page[-1].name if len(later) > len(page) else None)
 
@@ -112,7 +114,8 @@ def unity_catalog(name: str) -> older_api.CatalogInfo:
 @routes.route(PREFIX + "/catalogs/{name}", methods=["PATCH"])
 @needs((edit_catalog, _catalog_of_path))
 def update_unity_catalog(name: str) -> older_api.CatalogInfo:
-    request, name = body(older_api.Changed), requests.find_catalog(name)
+    request = body(older_api.Changed)
+    name = requests.find_catalog(name)
     access = services().catalog.reader.current(name).commit.access
     if request.new_name is not None and request.new_name != services().catalog.catalogs.get(name).name:
         raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
@@ -143,7 +146,8 @@ def unity_schemas() -> older_api.Schemas:
 def create_unity_schema() -> older_api.SchemaInfo:
     request = body(older_api.NewSchema)
     check_identifier(request.name, "name")
-    catalog, owner = requests.find_catalog(request.catalog_name), owner_for(current().principal)
+    catalog = requests.find_catalog(request.catalog_name)
+    owner = owner_for(current().principal)
     namespace = services().catalog.namespaces.create(
         catalog, (request.name,), comment=request.comment, properties=request.properties, owner=owner
     )
@@ -162,7 +166,8 @@ def unity_schema(full_name: str) -> older_api.SchemaInfo:
 def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
     request = body(older_api.Changed)
     catalog, path = requests.full_schema(full_name)
-    written, alter = _written(catalog), functools.partial(_changed, request)
+    written = _written(catalog)
+    alter = functools.partial(_changed, request)
     if request.new_name is None:
         return _schema(written, services().catalog.namespaces.alter(catalog, path, alter))
     *parent, name = check_namespace(request.new_name, "new_name")

@@ -68,7 +68,8 @@ def _schema_of(shape: type[older_api.NewTable | older_api.NewStagingTable]) -> T
 @needs((see_schema, _schema_of_query))
 def unity_tables() -> older_api.Tables:
     catalog, path = requests.find_schema(requests.required("catalog_name"), requests.required("schema_name"))
-    size, token = page_size(FIRST_PAGE), query().text("page_token")
+    size = page_size(FIRST_PAGE)
+    token = query().text("page_token")
     if token is not None and token.startswith(_VIEWS):
         return _views(catalog, path, token.removeprefix(_VIEWS), size)
     view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
@@ -113,7 +114,8 @@ def create_unity_table() -> older_api.TableInfo:
     if request.storage_location is None or format not in _FORMATS:
         missing = "storage_location" if request.storage_location is None else "data_source_format"
         raise InvalidRequest(f"{missing} is missing or not known", field=missing)
-    location, properties = request.storage_location, request.properties or {}
+    location = request.storage_location
+    properties = request.properties or {}
     if request.table_type == "EXTERNAL":
         fields, partitions = columns.to_fields(request.columns or [])
         about = external.checked(External(columns=fields, partition_columns=partitions, properties=properties))
@@ -197,7 +199,8 @@ def _with_views(tables: older_api.Tables, catalog: str, path: Path, size: int) -
 def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str], table_id: str) -> None:
     """Registers a managed table: at once if its version 0 exists, else as a table whose version 0
     is awaited."""
-    principal, describe = current().principal, functools.partial(_described, request)
+    principal = current().principal
+    describe = functools.partial(_described, request)
     try:
         services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
     except (NotFound, StateConflict) as error:
@@ -270,6 +273,7 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api
         if table.external is not None:
             infos.append(older_api.external(catalog, schema, table))
         elif head is not None and head.metadata in metadata:
-            current, owner = metadata[head.metadata], table.access.owner
+            current = metadata[head.metadata]
+            owner = table.access.owner
             infos.append(older_api.managed(catalog, schema, table.name, head, current, owner=owner))
     return infos

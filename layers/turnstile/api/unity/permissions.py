@@ -137,14 +137,16 @@ def show(securable_type: str, full_name: str) -> Access:
 @routes.route(PERMISSIONS, methods=["GET"])
 @SHOW
 def unity_permissions(securable_type: str, full_name: str) -> Permissions:
-    access, principal = show(securable_type, full_name), requests.query().text("principal")
+    access = show(securable_type, full_name)
+    principal = requests.query().text("principal")
     return permissions([grant for grant in access.grants if principal in (None, grant.principal)])
 
 
 @routes.route(PERMISSIONS, methods=["PATCH"])
 @CHANGE
 def update_unity_permissions(securable_type: str, full_name: str) -> Permissions:
-    kind, request = securable(securable_type), body(Changes)
+    kind = securable(securable_type)
+    request = body(Changes)
     checked = changes(kind, request.changes)
     access = services().grants.change(target(kind, full_name), checked)
     changed = {change.principal for change in checked}

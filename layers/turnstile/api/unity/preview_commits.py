@@ -163,7 +163,8 @@ def _list_body() -> ListBody:
 
 def _from_query() -> ListBody:
     query = requests.query()
-    table_id, start = query.text("table_id"), query.integer("start_version")
+    table_id = query.text("table_id")
+    start = query.integer("start_version")
     if table_id is None or start is None:
         missing = "table_id" if table_id is None else "start_version"
         raise InvalidRequest(f"{missing} is missing", field=missing, remedy="send it in the body or in the query")
@@ -172,14 +173,16 @@ def _from_query() -> ListBody:
 
 def update_of(request: CommitBody) -> TableUpdate:
     """Returns the update in a body; raises InvalidRequest for a missing or impossible one."""
-    info, metadata = request.commit_info, request.metadata
+    info = request.commit_info
+    metadata = request.metadata
     if info is None and request.latest_backfilled_version is None:
         raise InvalidRequest("give commit_info, latest_backfilled_version, or both", field="commit_info")
     if info is None and (metadata is not None or request.uniform is not None):
         raise InvalidRequest("metadata and uniform ride with a commit", field="metadata")
     if metadata == Metadata():
         raise InvalidRequest("metadata says nothing", field="metadata")
-    table_id, metadata = check_uuid(request.table_id), metadata or Metadata()
+    table_id = check_uuid(request.table_id)
+    metadata = metadata or Metadata()
     properties = None if metadata.properties is None else metadata.properties.properties
     if properties is not None and properties.get(UUID_PROPERTY) != table_id:
         raise InvalidRequest(f"metadata.properties must have {UUID_PROPERTY} {table_id}", field="metadata.properties")

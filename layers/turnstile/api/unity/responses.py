@@ -161,7 +161,8 @@ def timestamp_of(head: TableHead, metadata: DeltaMetadata) -> int:
 def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTable:
     """The response with a coordinated table. ``files_needed``: by clones or named snapshots;
     ``history_ms``: for how long the catalog's past is kept."""
-    head, metadata = state.head, state.metadata
+    head = state.head
+    metadata = state.metadata
     timestamp_ms = timestamp_of(head, metadata)
     properties = table_properties(metadata, timestamp_ms, head.row_hwm)
     uniform = metadata.beside.uniform

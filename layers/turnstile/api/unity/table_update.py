@@ -298,7 +298,8 @@ def _configuration(name: str, value: Any) -> Any:
 
 
 def _beside_after(update: TableUpdate, after: DeltaMetadata) -> Beside:
-    before, removed = after.beside.properties.items(), {*update.remove} - {UUID_PROPERTY}
+    before = after.beside.properties.items()
+    removed = {*update.remove} - {UUID_PROPERTY}
     properties = {key: value for key, value in before if not update.replace or key == UUID_PROPERTY} | update.set
     kept = {key: value for key, value in properties.items() if key not in removed}
     comment = after.beside.comment if update.comment is msgspec.UNSET else update.comment

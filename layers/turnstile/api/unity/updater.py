@@ -63,7 +63,9 @@ class Updater:
     """Applies updates. One for a sandbox, sharing caches with the other services."""
 
     def __init__(self, world: World, ratifier: Ratifier, metadata: MetadataStore) -> None:
-        self._world, self._ratifier, self._metadata = world, ratifier, metadata
+        self._world = world
+        self._ratifier = ratifier
+        self._metadata = metadata
         self._describer = Describer(world, metadata)
 
     def update(self, head: TableHead, update: TableUpdate) -> TableHead:

@@ -105,7 +105,8 @@ class CatalogTransaction(msgspec.Struct, frozen=True):
 )
 def transact_catalog(catalog: str) -> CatalogTransaction:
     Query()
-    body_sent, of = body(CatalogTransactionBody), check_identifier(catalog, "catalog")
+    body_sent = body(CatalogTransactionBody)
+    of = check_identifier(catalog, "catalog")
     if body_sent.journal:
         sent, part = _announced(of, body_sent.id, body_sent)
         return _commit_announced(sent, part)
@@ -134,7 +135,8 @@ def transact_catalog(catalog: str) -> CatalogTransaction:
 )
 def announce_catalog(catalog: str, transaction_id: str) -> Entry:
     Query()
-    asked, of = body(CatalogAnnouncementBody), check_identifier(catalog, "catalog")
+    asked = body(CatalogAnnouncementBody)
+    of = check_identifier(catalog, "catalog")
     sent, part = _announced(of, check_uuid(transaction_id, "transaction_id"), asked)
     by = _guard_of(sent)
     here = services().catalog_for(by)

@@ -110,7 +110,8 @@ def prepared(members: Sequence[PreparedMember], by: Guard) -> list[GroupChange]:
     with the name of the change. A conflict is raised when the change is computed, so that it is
     reported like conflicts with the tree.
     """
-    here, changes = services().catalog_for(by), []
+    here = services().catalog_for(by)
+    changes = []
     for index, member in enumerate(members):
         try:
             change = member.prepare(here, by)
@@ -165,7 +166,8 @@ def _updated_namespace(catalog: str, change: UpdateNamespace) -> PreparedMember:
 
 def _created_table(catalog: str, change: CreateTable) -> PreparedMember:
     path, name = check_namespace(change.namespace), check_identifier(change.name, "name")
-    id, comment = change.table_id, change.comment
+    id = change.table_id
+    comment = change.comment
 
     def prepare(here: CatalogServices, by: Guard) -> CatalogChange:
         return here.registrar.prepared(catalog, path, name, id, comment=comment, principal=by.principal)

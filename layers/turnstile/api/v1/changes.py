@@ -55,7 +55,8 @@ def once(
             the commit that shows the change, so that a counter is answered as it was; None: no
             commit shows it.
     """
-    key, here = idempotency_key(), services().catalog
+    key = idempotency_key()
+    here = services().catalog
     if key is None:
         return operation(here)
     return idempotency.once(

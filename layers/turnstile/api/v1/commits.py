@@ -64,7 +64,8 @@ class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def to_request(table_id: str, body: CommitBody) -> CommitRequest:
     """Returns the proposal for the ratifier, which validates ranges and names. Raises
     InvalidRequest where not exactly one of ``staged`` and ``inline`` is there."""
-    staged, inline = body.staged, body.inline
+    staged = body.staged
+    inline = body.inline
     if (staged is None) == (inline is None):
         raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
     if staged is not None and not staged.name:
@@ -152,7 +153,8 @@ def commit(table_id: str) -> Committed:
 @needs_table(read_table, of=uuid_of_path)
 def commits(table_id: str) -> CommitList:
     query = Query("start", "end", "content")
-    start, end = query.integer("start", 0), query.integer("end", MAX_VERSION)
+    start = query.integer("start", 0)
+    end = query.integer("end", MAX_VERSION)
     if end < start:
         raise InvalidRequest(f"end {end} is before start {start}", field="end", remedy="leave it out, or raise it")
     listing = services().commits.listed(check_uuid(table_id), start, end, content=query.flag("content"))
@@ -185,7 +187,9 @@ def head(table_id: str) -> Head:
 @needs_table(see_table, of=uuid_of_path)
 def outcome(table_id: str) -> OutcomeResponse:
     query = Query("txn_id", "name", "version")
-    id, txn, name = check_uuid(table_id), query.text("txn_id") or "", query.text("name") or ""
+    id = check_uuid(table_id)
+    txn = query.text("txn_id") or ""
+    name = query.text("name") or ""
     outcome = services().outcomes.of(id, txn=txn, name=name, version=query.integer("version", least=1))
     return OutcomeResponse(outcome.outcome, outcome.latest, UNSET if outcome.version is None else outcome.version)
 
@@ -304,7 +308,8 @@ def _replayed(services: Services, request: CommitRequest, decision: Ratified, ma
     request. A principal that may not read the table gets none: to know an identity is no right to
     the content (I12).
     """
-    place, ticket = decision.place, request.version is None
+    place = decision.place
+    ticket = request.version is None
     if place is not None and not (ticket or place.entry.ticket):
         return commit_of(place)
     earlier = services.commits.earlier(request.table_id, decision.version)

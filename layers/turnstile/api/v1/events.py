@@ -75,9 +75,11 @@ def catalog_of_query(_params: Params) -> Target:
 @routes.route("/v1/events", methods=["GET"])
 @needs((use_catalog, catalog_of_query), first=True)
 def read_events() -> Events | Answer:
-    query, headers = Query("catalog", "table_id", FIELD, "limit", "wait_s"), current().headers
+    query = Query("catalog", "table_id", FIELD, "limit", "wait_s")
+    headers = current().headers
     streamed = any(media.partition(";")[0].strip() == EVENT_STREAM for media in headers.get("accept", "").split(","))
-    catalog, table_id = _catalog(query.text("catalog") or ""), query.text("table_id")
+    catalog = _catalog(query.text("catalog") or "")
+    table_id = query.text("table_id")
     only = None if table_id is None else check_uuid(table_id, "table_id")
     limit = query.integer("limit", MOST if streamed else USUAL, 1, MOST)
     wait_s = query.integer("wait_s", WAIT_MOST_S if streamed else 0, 0, WAIT_MOST_S)
@@ -131,7 +133,9 @@ class _View:
     """The log as the principal of this request may see it."""
 
     def __init__(self, here: Services, catalog: str, only: str | None) -> None:
-        self._here, self._catalog, self._only = here, catalog, only
+        self._here = here
+        self._catalog = catalog
+        self._only = only
         self._principal = guard().principal
         self._require_catalog()
 
@@ -177,7 +181,8 @@ class _Rights:
     """
 
     def __init__(self, here: Services, principal: Principal, present: tuple[Tree, int], events: list[Event]) -> None:
-        self._authorizers, self._principal = here.authorizers, principal
+        self._authorizers = here.authorizers
+        self._principal = principal
         self._tree, self._since = present
         ids = list(dict.fromkeys(event.subject for event in events if event.subject))
         rows = here.world.refs.read_many([here.world.space.table(id) for id in ids])
@@ -227,7 +232,8 @@ class _Rights:
         return self._around_names[key]
 
     def _older(self, namespaces: tuple[str, ...], created: int) -> Chain:
-        access, tree = self._authorizers.access, self._tree
+        access = self._authorizers.access
+        tree = self._tree
         chain = access.chain(tree, Target(tree.catalog, namespaces))
         paths = [namespaces[:depth] for depth in range(1, len(namespaces) + 1)]
         entries = [entry for path in paths if (entry := tree.find(path)) is not None]

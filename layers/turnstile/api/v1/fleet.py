@@ -32,7 +32,8 @@ def fleet() -> FleetReport:
 @needs((admin_only, metastore))
 def fleet_events() -> Events:
     """Events of members and granules after a cursor."""
-    query, here = Query(FIELD, "limit", "wait_s"), services()
+    query = Query(FIELD, "limit", "wait_s")
+    here = services()
     limit, wait_s = query.integer("limit", USUAL, 1, MOST), query.integer("wait_s", 0, 0, WAIT_MOST_S)
     reader = here.event_reader
 

@@ -96,8 +96,11 @@ class SnapshotPage(msgspec.Struct, frozen=True):
 @routes.route(CATALOG + "/log", methods=["GET"])
 @needs((edit_catalog, catalog_of_path))
 def catalog_log(catalog: str) -> LogPage:
-    query, of = Query("start", "oldest_first", "max_results"), check_identifier(catalog, "catalog")
-    start, oldest_first, most = query.integer("start"), query.flag("oldest_first"), query.integer("max_results")
+    query = Query("start", "oldest_first", "max_results")
+    of = check_identifier(catalog, "catalog")
+    start = query.integer("start")
+    oldest_first = query.flag("oldest_first")
+    most = query.integer("max_results")
     page = services().catalog.history.log(of, start=start, oldest_first=oldest_first, max_results=most)
     return LogPage(list(page.commits), UNSET if page.next_seq is None else page.next_seq)
 
@@ -105,8 +108,10 @@ def catalog_log(catalog: str) -> LogPage:
 @routes.route(CATALOG + "/snapshots", methods=["GET"])
 @needs((edit_catalog, catalog_of_path))
 def list_snapshots(catalog: str) -> SnapshotPage:
-    query, of = Query("page_token", "max_results"), check_identifier(catalog, "catalog")
-    token, most = query.text("page_token"), query.integer("max_results")
+    query = Query("page_token", "max_results")
+    of = check_identifier(catalog, "catalog")
+    token = query.text("page_token")
+    most = query.integer("max_results")
     page = services().catalog.listings.snapshots(of, page_token=token, max_results=most)
     snapshots = [ListedSnapshot(*_members(snapshot), len(snapshot.versions)) for snapshot in page.items]
     return SnapshotPage(snapshots, page.next_token or UNSET)
@@ -132,7 +137,8 @@ def create_snapshot(catalog: str) -> Answer:
 @needs((edit_catalog, catalog_of_path))
 def show_snapshot(catalog: str, snapshot: str) -> SnapshotResponse:
     Query()
-    of, name = check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot")
+    of = check_identifier(catalog, "catalog")
+    name = check_identifier(snapshot, "snapshot")
     return _response(services().catalog.named_snapshots.get(of, name))
 
 
@@ -174,7 +180,8 @@ def clone(catalog: str) -> Answer:
 def _cloner(by: CatalogServices) -> Cloner:
     """Returns the object that makes the clones of this request, by the rights of its principal."""
     principal = current().principal
-    owner, files = owner_for(principal), MetadataFiles(by.world.storages, by.world.ids)
+    owner = owner_for(principal)
+    files = MetadataFiles(by.world.storages, by.world.ids)
     delta: Copier = DeltaCopier(by.world, by.metadata, by.publisher)
     tables = {TABLE: delta, **copiers(by, files, owner)}
     return Cloner(by, tables, CloneRights(services().authorizers.access, principal), owner=owner)

@@ -130,7 +130,9 @@ def entries() -> Entries:
     """A page of entries in the order of their ids. Every page is a scan: this is for people, not
     for programs."""
     query = Query("state", "page_token", "max_results")
-    state, token, size = query.text("state"), query.text("page_token"), page_size(query.integer("max_results"))
+    state = query.text("state")
+    token = query.text("page_token")
+    size = page_size(query.integer("max_results"))
     if state not in (None, "open", "committed", "aborted"):
         raise InvalidRequest(f"no state {state[:40]!r}", field="state", remedy="open, committed or aborted")
     after = check_uuid(token, "page_token") if token else ""

@@ -66,7 +66,8 @@ class LoadedTable(msgspec.Struct, frozen=True):
 
 def loaded_table(loaded: TableState) -> LoadedTable:
     """Returns the response of load by name; also of routes that answer "as load"."""
-    head, snapshot = loaded.head, loaded.metadata
+    head = loaded.head
+    snapshot = loaded.metadata
     metadata = snapshot.metadata
     return LoadedTable(
         name=head.name,

@@ -211,7 +211,8 @@ def maintenance(table_id: str) -> TableMaintenance:
 @needs_table(write_files, of=uuid_of_path)
 def begin_run(table_id: str) -> Run:
     Query()
-    term_ms, here = body(Begin).term_ms, services()
+    term_ms = body(Begin).term_ms
+    here = services()
     begun = here.maintenance_runs.begin(check_uuid(table_id), term_ms, here.world.clock.now_ms() + TIME_MS)
     if isinstance(begun, NoRun):
         note(table_id=table_id, outcome=begun.outcome)
@@ -259,7 +260,8 @@ def _follow_ups(seen: Overview) -> list[FollowUp]:
     shown = []
     for rule in rules:
         state = actions.get(rule.action) or ActionState(-1)
-        version, pending = None if state.version < 0 else state.version, state.pending or None
+        version = None if state.version < 0 else state.version
+        pending = state.pending or None
         shown.append(
             FollowUp(
                 rule.action, rule.commits, version, pending, state.done_ms, state.failures, state.reason, state.again_ms

@@ -126,7 +126,8 @@ def _new_namespace(params: Params) -> Target:
 
 def _moved_namespace(params: Params) -> Target | None:
     """The namespace that a rename makes of another; a change of case alone makes none."""
-    request, source = body(NamespaceMove), namespace_of_path(params)
+    request = body(NamespaceMove)
+    source = namespace_of_path(params)
     path = (*_new_parent(request, source.namespace), check_identifier(request.name, "name"))
     same = key_of(path) == key_of(source.namespace)
     return None if same else msgspec.structs.replace(source, namespace=path)
@@ -145,9 +146,12 @@ def _parent(name: str | None, field: str = "namespace") -> Path:
 @needs((see_schema, _listed_parent))
 def list_namespaces(catalog: str) -> Namespaces:
     query = Query("parent", "as_of", "page_token", "max_results")
-    parent, as_of = query.text("parent"), query.as_of()
-    of, path = check_identifier(catalog, "catalog"), _parent(parent, "parent")
-    token, most = query.text("page_token"), query.integer("max_results")
+    parent = query.text("parent")
+    as_of = query.as_of()
+    of = check_identifier(catalog, "catalog")
+    path = _parent(parent, "parent")
+    token = query.text("page_token")
+    most = query.integer("max_results")
     page = services().catalog.listings.namespaces(of, path, as_of=as_of, page_token=token, max_results=most)
     namespaces = [_response(namespace) for namespace in page.items]
     return Namespaces(namespaces, page.next_token or UNSET, UNSET if as_of is None else page.head)

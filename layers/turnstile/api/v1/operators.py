@@ -109,7 +109,8 @@ def list_heads() -> Heads:
     """A page of HEADs in the order of their ids. Every page is a scan: this is for people, not for
     programs."""
     query = Query("page_token", "max_results")
-    page_token, size = query.text("page_token"), page_size(query.integer("max_results"))
+    page_token = query.text("page_token")
+    size = page_size(query.integer("max_results"))
     after = check_uuid(page_token, "page_token") if page_token else ""
     heads, unreadable = list[TableHead](), list[UnreadableHead]()
     for row in services().world.refs.scan("table"):
@@ -143,7 +144,8 @@ def diagnose(table_id: str) -> Diagnosis:
 @needs_table(modify_table, of=uuid_of_path)
 def repair(table_id: str) -> RepairResponse:
     Query()
-    uuid, choice = check_uuid(table_id), body(RepairRequest).adopt if current().body else None
+    uuid = check_uuid(table_id)
+    choice = body(RepairRequest).adopt if current().body else None
     if choice is None:
         done, diagnosis = _repairer().repair(uuid, until_ms=_until_ms())
         return RepairResponse(done.count, done.adopted, diagnosis, done.problem or UNSET)
@@ -158,8 +160,10 @@ def repair(table_id: str) -> RepairResponse:
 @needs_table(modify_table, of=uuid_of_path)
 def verify(table_id: str) -> Verification:
     query = Query("from_version", "after_timestamp")
-    from_version, after_timestamp = query.integer("from_version", 0), query.integer("after_timestamp")
-    uuid, verifier = check_uuid(table_id), Verifier(services().world, services().limits)
+    from_version = query.integer("from_version", 0)
+    after_timestamp = query.integer("after_timestamp")
+    uuid = check_uuid(table_id)
+    verifier = Verifier(services().world, services().limits)
     return verifier.verify(uuid, from_version, after_timestamp, until_ms=_until_ms())
 
 
@@ -200,7 +204,8 @@ def check() -> checks.Checks:
 @routes.route("/v1/gc", methods=["POST"])
 @needs((admin_only, metastore))
 def collect() -> Report:
-    request, kinds = body(Collect), {str(kind): kind for kind in KINDS}
+    request = body(Collect)
+    kinds = {str(kind): kind for kind in KINDS}
     names = kinds if request.kinds is None else request.kinds
     for name in names:
         if name not in kinds:

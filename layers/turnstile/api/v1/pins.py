@@ -122,10 +122,12 @@ def release(table_id: str, holder: str) -> None:
 @needs_table(write_files, of=uuid_of_path)
 def vacuum(table_id: str) -> Vacuum:
     Query()
-    sent, holds = body(VacuumBody), services().holds
+    sent = body(VacuumBody)
+    holds = services().holds
     plan = (holds.plan if sent.dry_run else holds.announce)(check_uuid(table_id), sent.retention_ms)
     note(table_id=table_id, readable_from=plan.marks.readable_from, dry_run=sent.dry_run)
-    leaves, before = _marks(plan.marks), _marks(plan.before)
+    leaves = _marks(plan.marks)
+    before = _marks(plan.before)
     return Vacuum(plan.table_id, plan.latest, leaves, before, plan.files_before_ms, _shown(plan))
 
 

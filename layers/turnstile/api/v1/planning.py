@@ -88,7 +88,8 @@ def plan(table_id: str) -> ShownPlan:
     from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
 
     Query()
-    request, here = body(PlanRequest), services()
+    request = body(PlanRequest)
+    here = services()
     table = here.commits.head(check_uuid(table_id))
     answer = here.planner.plan(
         table,
@@ -140,19 +141,19 @@ def judge(table_id: str) -> Judged:
     from turnstile.planning.reads import IndexedFiles, check_predicates  # with the parser, which takes long to import
 
     Query()
-    request, here = body(JudgeRequest), services()
+    request = body(JudgeRequest)
+    here = services()
     check_predicates({f"predicates[{at}]": text for at, text in enumerate(request.predicates) if text})
     table = here.commits.head(check_uuid(table_id))
     check_readable(table)
     version = table.latest if request.version is None else request.version
     if not request.after <= version <= table.latest:
         field = "after" if request.after > version else "version"
-        problem, remedy = (
-            f"versions {request.after} to {version} of {table.name}",
-            f"name versions up to {table.latest}",
-        )
+        problem = f"versions {request.after} to {version} of {table.name}"
+        remedy = f"name versions up to {table.latest}"
         raise NotFound("commit", problem, field=field, remedy=remedy)
-    files, changes = IndexedFiles(here.planner, table, request.after), list[ShownChange | None]()
+    files = IndexedFiles(here.planner, table, request.after)
+    changes = list[ShownChange | None]()
     for at, text in enumerate(request.predicates):
         try:
             change = here.commit_judge(text, request.after, files.was_read).change(table, version)
@@ -195,16 +196,20 @@ class TableDetail(msgspec.Struct, frozen=True):
 @routes.route(TABLE_BY_ID + "/detail", methods=["GET"])
 @needs_table(read_table, of=uuid_of_path)
 def detail(table_id: str) -> TableDetail:
-    query, here = Query("version", "timestamp"), services()
+    query = Query("version", "timestamp")
+    here = services()
     table = here.commits.head(check_uuid(table_id))
-    version, at_ms = query.integer("version"), query.integer("timestamp")
+    version = query.integer("version")
+    at_ms = query.integer("timestamp")
     answer = here.planner.plan(table, version=version, at_ms=at_ms, limit=1, explain=True)
     note(table_id=table_id, version=answer.version, index=answer.statistics.index_version)
     return _detail(table, answer)
 
 
 def _detail(table: TableHead, answer: Plan) -> TableDetail:
-    metadata, protocol, seen = answer.metadata, answer.protocol, answer.statistics
+    metadata = answer.metadata
+    protocol = answer.protocol
+    seen = answer.statistics
     deleted = seen.total_deleted_rows or 0
     features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     return TableDetail(
@@ -274,7 +279,8 @@ def find_files() -> FoundFiles:
     from turnstile.planning.finding import FileFinder  # with the parser, which takes long to import
 
     query, text = _path_query()
-    here, reader = services(), services().reader
+    here = services()
+    reader = services().reader
     levels = Finder(here.world, reader, AsOfReader(reader, here.world.clock, here.limits.history_ms), here.metadata)
     finder = FileFinder(levels, here.planner, here.commits.head, _may_read)
     page = finder.find(text, page_token=query.text("page_token"), max_results=query.integer("max_results"))

@@ -59,7 +59,8 @@ class ReservationList(msgspec.Struct, frozen=True):
 @authorized_by_view("modify_table of each table")
 def reserve_tables(reservation_id: str) -> ShownReservation:
     Query()
-    id, sent = check_uuid(reservation_id, "reservation_id"), body(ReservationBody)
+    id = check_uuid(reservation_id, "reservation_id")
+    sent = body(ReservationBody)
     tables = [check_uuid(table_id, "tables") for table_id in sent.tables]
     table_guards([modify_table], tables)
     guard().mark_authorized()

@@ -159,8 +159,10 @@ def _undrop_namespace(params: Params) -> Target:
 @needs((see_schema, namespace_of_path))
 def list_tables(catalog: str, namespace: str) -> Tables:
     query = Query("as_of", "page_token", "max_results")
-    as_of, (of, path) = query.as_of(), namespace_names(catalog, namespace)
-    token, most = query.text("page_token"), query.integer("max_results")
+    as_of = query.as_of()
+    (of, path) = namespace_names(catalog, namespace)
+    token = query.text("page_token")
+    most = query.integer("max_results")
     page = services().catalog.listings.tables(of, path, as_of=as_of, page_token=token, max_results=most)
     tables = [_listed(table, version_in(page.versions, table)) for table in page.items]
     return Tables(tables, page.next_token or UNSET, UNSET if as_of is None else page.head)
@@ -169,7 +171,9 @@ def list_tables(catalog: str, namespace: str) -> Tables:
 @routes.route(NAMESPACE + "/staging-tables", methods=["POST"])
 @needs((create_table, _namespace_that_is_there), (create_schema, _namespace_to_be))
 def stage_table(catalog: str, namespace: str) -> Answer:
-    sent, owner, path = body(NewStagingTable), owner_for(current().principal), namespace_names(catalog, namespace)
+    sent = body(NewStagingTable)
+    owner = owner_for(current().principal)
+    path = namespace_names(catalog, namespace)
     is_new = sent.new_namespace
     return created(services().catalog.staging.create(*path, sent.name, creator=owner, new_namespace=is_new))
 
@@ -208,7 +212,8 @@ def drop_table(catalog: str, namespace: str, table: str) -> None:
 @routes.route(TABLE + "/undrop", methods=["POST"])
 @needs((create_table, _undrop_namespace))
 def undrop_table(catalog: str, namespace: str, table: str) -> EntryResponse:
-    request, (of, *_) = body(Undrop), table_names(catalog, namespace, table)
+    request = body(Undrop)
+    (of, *_) = table_names(catalog, namespace, table)
     path = (*check_namespace(namespace), table)
     parent = path[:-1] if request.namespace is None else check_namespace(request.namespace)
     to = (*parent, table if request.name is None else check_identifier(request.name, "name"))
@@ -238,7 +243,8 @@ def _require_create_external() -> None:
 @routes.route(NAMESPACE + "/imports", methods=["POST"])
 @needs((admin_only, namespace_of_path), first=True)
 def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
-    request, path = body(Import), check_namespace(namespace)
+    request = body(Import)
+    path = check_namespace(namespace)
     names = (check_identifier(catalog, "catalog"), path, request.name, request.location)
     if request.dry_run:
         return services().importer.dry_run(*names, take_over=request.take_over)
@@ -274,7 +280,9 @@ def find() -> Finding:
     query, text = _path_query()
     catalog = services().catalog
     finder = Finder(catalog.world, catalog.reader, catalog.as_of_reader, catalog.metadata)
-    as_of, token, most = query.as_of(), query.text("page_token"), query.integer("max_results")
+    as_of = query.as_of()
+    token = query.text("page_token")
+    most = query.integer("max_results")
     page = finder.find(text, as_of=as_of, page_token=token, max_results=most)
     entries = [_entry(page.catalog, row.path, row.entity, version_in(page.versions, row.entity)) for row in page.items]
     return Finding(entries, page.head, page.next_token or UNSET)

@@ -97,7 +97,10 @@ class Cloner:
     def __init__(
         self, services: CatalogServices, copiers: Mapping[str, Copier], authorize: CloneAuthorizer, *, owner: str = ""
     ) -> None:
-        self._services, self._copiers, self._authorize, self._owner = services, copiers, authorize, owner
+        self._services = services
+        self._copiers = copiers
+        self._authorize = authorize
+        self._owner = owner
 
     def clone(self, catalog: str, source: Path, to: Path, of: AsOf | None = None) -> CloneResult:
         """Show ``source`` (the empty path: the whole catalog), as of a moment or as it is now,
@@ -173,14 +176,19 @@ class _Attempts:
     def __init__(
         self, world: World, request: _Request, copiers: Mapping[str, Copier], authorize: CloneAuthorizer, access: Access
     ) -> None:
-        self._world, self._request, self._copiers = world, request, copiers
-        self._authorize, self._access = authorize, access
+        self._world = world
+        self._request = request
+        self._copiers = copiers
+        self._authorize = authorize
+        self._access = access
         self._now_ms = world.clock.now_ms()
         self._ids: dict[Path, str] = {}
         self.result = CloneResult("", "", "", 0, 0, ())
 
     def change(self, view: View) -> Edit:
-        source, to, past = self._request.source, self._request.to, self._request.tree
+        source = self._request.source
+        to = self._request.to
+        past = self._request.tree
         tree = view.tree if past is None else past
         self._authorize(view.tree, source, _kind(tree, source), to, past=past is not None)
         parts = parts_of(view, tree, source, to)
@@ -213,7 +221,8 @@ class _Attempts:
         for held, clones in holding.items():
             revision = owners[held].revision if held in by_version else None
             writes.append(hold(self._world.space, held, clones, revision))
-        to, what = dotted(*parts[0].to), dotted(*self._request.source) or "everything"
+        to = dotted(*parts[0].to)
+        what = dotted(*self._request.source) or "everything"
         self.result = CloneResult(to, tree.head, "", 0, len(parts) - len(tables), tuple(tables))
         return Edit(f"{_MESSAGE}{tree.head}: {what} to {to}"[:200], put=put, writes=tuple(writes))
 

@@ -129,7 +129,8 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
     names = {key_of(source): (*view.written(to[:-1]), to[-1])}
     parts = [] if source else [Part(tree.catalog, NAMESPACE, Namespace(to[-1], "", 0), names[""])]
     for key, child in cloned:
-        entity, path = entities[child.obj], path_of(key)
+        entity = entities[child.obj]
+        path = path_of(key)
         name = names.get(key) or (*names[key_of(path[:-1])], str(getattr(entity, "name", path[-1])))
         names[key] = name
         if isinstance(entity, Table) and entity.external is not None:
@@ -184,5 +185,6 @@ def check_rows(parts: Sequence[Part], rows: Mapping[str, int]) -> None:
 def check_size(what: str, size: int, limit: int) -> None:
     """Raises TooLarge beyond ``limit``."""
     if size > limit:
-        problem, remedy = f"the clone would take {size} {what}", "clone a part at a time: namespaces or tables below it"
+        problem = f"the clone would take {size} {what}"
+        remedy = "clone a part at a time: namespaces or tables below it"
         raise TooLarge(problem, field="from", remedy=remedy, limit=limit, size=size)

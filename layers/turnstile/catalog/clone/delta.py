@@ -48,7 +48,9 @@ class DeltaCopier:
     rows = 1
 
     def __init__(self, world: World, metadata: MetadataStore, publisher: Publisher) -> None:
-        self._world, self._metadata, self._publisher = world, metadata, publisher
+        self._world = world
+        self._metadata = metadata
+        self._publisher = publisher
         self._pins: dict[tuple[str, Path], tuple[str, Pin]] = {}
         self._rows: dict[str, Row] = {}
         self._written: list[tuple[str, str]] = []
@@ -84,7 +86,9 @@ class DeltaCopier:
             access=request.access,
             clone=CloneOf(pin.source, pin.version),
         )
-        space, catalog, name = self._world.space, request.catalog, dotted(request.catalog, *request.to)
+        space = self._world.space
+        catalog = request.catalog
+        name = dotted(request.catalog, *request.to)
         head = new_pinned(space, pin, table_id=table_id, catalog=catalog, name=name, now=entity.created)
         return Copy(entity, table_id, (head,), pin.version)
 
@@ -190,7 +194,8 @@ def version_at(storage: LogStorage, head: TableHead, time_ms: int, name: str) ->
         middle = (low + high + 1) // 2
         middle_ict = timestamp_of(storage, middle, name)
         if middle_ict <= time_ms:
-            low, ict = middle, middle_ict
+            low = middle
+            ict = middle_ict
         else:
             high = middle - 1
     return low, ict

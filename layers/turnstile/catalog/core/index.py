@@ -47,7 +47,8 @@ class Index:
     __slots__ = ("_entries", "_packed", "_rows", "keys")
 
     def __init__(self, keys: tuple[str, ...] = (), entries: tuple[IndexEntry, ...] = ()) -> None:
-        self.keys, self._entries = keys, entries
+        self.keys = keys
+        self._entries = entries
         self._packed: bytes | None = None
         self._rows: dict[str, _KnownRow] = {}
 
@@ -108,7 +109,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[tuple[int, 
 
 def shared(one: str, other: str) -> int:
     """Returns how many characters both start with."""
-    low, high = 0, min(len(one), len(other))
+    low = 0
+    high = min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
@@ -145,8 +147,12 @@ class _KnownRow:
     __slots__ = ("entry", "kind", "last", "last_key", "row")
 
     def __init__(self, last_key: str, last: IndexEntry, key: str, entry: IndexEntry, kind: int) -> None:
-        self.last_key, self.last, self.entry, self.kind = last_key, last, entry, kind
-        same, same_obj = shared(last_key, key), shared(last.obj, entry.obj)
+        self.last_key = last_key
+        self.last = last
+        self.entry = entry
+        self.kind = kind
+        same = shared(last_key, key)
+        same_obj = shared(last.obj, entry.obj)
         table_id = _short(entry.table_id, _long_uuid)
         self.row = (same, key[same:], kind, same_obj, entry.obj[same_obj:], table_id)
 
@@ -158,7 +164,8 @@ def _packed(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[s
     """The packed index, and its rows by key; ``known`` are those of an index that is like it."""
     kinds: dict[str, int] = {}
     rows: dict[str, _KnownRow] = {}
-    last_key, last = "", _NO_ENTRY
+    last_key = ""
+    last = _NO_ENTRY
     for key, entry in index.iterate():
         kind = kinds.setdefault(entry.kind, len(kinds))
         row = known.get(key)
@@ -171,7 +178,8 @@ def _packed(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[s
         ):
             row = _KnownRow(last_key, last, key, entry, kind)
         rows[key] = row
-        last_key, last = key, entry
+        last_key = key
+        last = entry
     return _ENCODER.encode((_FORMAT, list(kinds), [row.row for row in rows.values()])), rows
 
 
@@ -185,7 +193,8 @@ def unpack(packed: bytes) -> Index:
     entries: list[IndexEntry] = []
     key = obj = ""
     for same, suffix, kind, same_obj, obj_suffix, table_id in rows:
-        key, obj = key[:same] + suffix, obj[:same_obj] + obj_suffix
+        key = key[:same] + suffix
+        obj = obj[:same_obj] + obj_suffix
         keys.append(key)
         entries.append(IndexEntry(kinds[kind], obj, _long_uuid(table_id)))
     return Index(tuple(keys), tuple(entries))
@@ -287,7 +296,9 @@ class LayeredIndex:
     __slots__ = ("_segments", "directory", "embedded")
 
     def __init__(self, embedded: Index, directory: Directory, segments: Segments) -> None:
-        self.embedded, self.directory, self._segments = embedded, directory, segments
+        self.embedded = embedded
+        self.directory = directory
+        self._segments = segments
 
     def get(self, key: str) -> IndexEntry | None:
         return self._get(key, self._segments.load)
@@ -331,7 +342,8 @@ class LayeredIndex:
             yield start, stop, ""
             return
         for at in range(position_of(self.directory, start), len(self.directory)):
-            segment, end = self.directory[at], stop_of(self.directory, at)
+            segment = self.directory[at]
+            end = stop_of(self.directory, at)
             if stop is not None and segment.first >= stop:
                 return
             last = stop is not None and (end is None or stop < end)
@@ -340,7 +352,8 @@ class LayeredIndex:
 
 def _merged(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:
     """Merges two sorted runs, without removed keys; where both have a key, ``over`` wins."""
-    high, low = next(over, None), next(under, None)
+    high = next(over, None)
+    low = next(under, None)
     while high is not None or low is not None:
         if high is not None and (low is None or high[0] == low[0] or (high[0] < low[0]) != reverse):
             if low is not None and low[0] == high[0]:

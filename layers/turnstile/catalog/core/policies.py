@@ -236,7 +236,9 @@ def policy_of(levels: Iterable[Level]) -> EffectivePolicy:
         levels: the catalog, the namespaces from the outermost in, the table.
     """
     nearest_first = [*levels][::-1]
-    values, ignored, read = list[EffectiveValue](), list[BadValue](), dict[str, Any]()
+    values = list[EffectiveValue]()
+    ignored = list[BadValue]()
+    read = dict[str, Any]()
     for level in nearest_first:
         for name, value in level.properties.items():
             if name.startswith(PREFIX) and (problem := problem_of(name, value)):

@@ -67,8 +67,11 @@ def spill(
 
 class _Spilling:
     def __init__(self, embedded: Index, directory: Directory, limits: SpillLimits, load: Load, new_id: NewId) -> None:
-        self.embedded, self.directory, self._limits = embedded, directory, limits
-        self._load, self._new_id = load, new_id
+        self.embedded = embedded
+        self.directory = directory
+        self._limits = limits
+        self._load = load
+        self._new_id = new_id
         self.written: dict[str, Index] = {}
 
     @property
@@ -157,7 +160,8 @@ def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> 
     """
     if base and base.keys[-1] < part.keys[0] and len(base.packed) * 2 > limit:
         yield first, base
-        first, merged = separator(base.keys[-1], part.keys[0]), _over(Index(), part)
+        first = separator(base.keys[-1], part.keys[0])
+        merged = _over(Index(), part)
     last = ""
     for piece in _halved(merged, limit):
         yield separator(last, piece.keys[0]) if last else first, piece
@@ -172,7 +176,8 @@ def _halved(index: Index, limit: int) -> Iterator[Index]:
         return
     count = min(len(index), max(2, ceil(size / (limit * _FILL))))
     for number in range(count):
-        low, high = len(index) * number // count, len(index) * (number + 1) // count
+        low = len(index) * number // count
+        high = len(index) * (number + 1) // count
         yield from _halved(index.between(index.keys[low], index.keys[high] if high < len(index) else None), limit)
 
 

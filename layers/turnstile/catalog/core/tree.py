@@ -29,13 +29,16 @@ _STEP: Final = 8
 def parents_after(seq: int, id: str, parents: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the ``parents`` of the commit that follows commit ``id``, which has number ``seq``
     and these parents."""
-    following, level, distance = [id], 1, _STEP
+    following = [id]
+    level = 1
+    distance = _STEP
     while distance <= seq:
         if seq % distance == 0:
             following.append(id)
         else:
             following.append(parents[level] if level < len(parents) else "")
-        level, distance = level + 1, distance * _STEP
+        level = level + 1
+        distance = distance * _STEP
     return tuple(following)
 
 

@@ -50,7 +50,8 @@ def _window(text: str) -> Window | None:
         days = frozenset((start + step) % 7 for step in range((stop - start) % 7 + 1))
     if begin is None:
         return Window(days, 0, DAY_MS)
-    start_ms, end_ms = _time_ms(begin), _time_ms(end)
+    start_ms = _time_ms(begin)
+    end_ms = _time_ms(end)
     if start_ms >= DAY_MS or end_ms > DAY_MS:
         return None
     return Window(days, start_ms, (end_ms - start_ms) % DAY_MS or DAY_MS)

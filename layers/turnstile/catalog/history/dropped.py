@@ -56,7 +56,10 @@ class DroppedTables:
     """Finds dropped tables. ``history_ms`` is for how long gc leaves a catalog's past."""
 
     def __init__(self, world: World, reader: CatalogReader, history: History, history_ms: int) -> None:
-        self._world, self._reader, self._history, self._history_ms = world, reader, history, history_ms
+        self._world = world
+        self._reader = reader
+        self._history = history
+        self._history_ms = history_ms
 
     def last(self, now: Tree, path: Path, at: AsOf | None) -> PastTable | None:
         """Returns the last dropped entity of the name ``path``; None if there was none in the kept
@@ -86,7 +89,8 @@ class DroppedTables:
 
     def _back(self, begin: Tree) -> Iterator[_Step]:
         """Yields the steps of the log before ``begin``, newest first, of trees that gc leaves alone."""
-        since_us, after = (self._world.clock.now_ms() - self._history_ms) * 1000, begin
+        since_us = (self._world.clock.now_ms() - self._history_ms) * 1000
+        after = begin
         for _ in range(LOOK_BACK):
             if not after.commit.parents or after.commit.at < since_us:
                 return
@@ -104,7 +108,8 @@ class DroppedTables:
     def _end(self, now: Tree, path: Path, begin: Tree, entity: Droppable) -> _Step:
         """Returns an end of the time in which ``path`` led to ``entity``, which it did in ``begin``
         and does not ``now``."""
-        first, end = begin, now
+        first = begin
+        end = now
         while end.commit.seq - first.commit.seq > 1:
             middle = self._history.tree(now.catalog, AsOf(seq=(first.commit.seq + end.commit.seq) // 2))
             there = self._at(middle, path)
@@ -121,7 +126,8 @@ class DroppedTables:
 
     def _found(self, step: _Step, path: Path) -> PastTable | None:
         """The entity of ``path`` before the step, if the step dropped it and did not rename it."""
-        entity, world = self._at(step.tree, path), self._world
+        entity = self._at(step.tree, path)
+        world = self._world
         assert entity is not None
         if is_awaited(entity):
             return None

@@ -85,7 +85,8 @@ class History:
         the oldest that still exists): one read a commit, and a few to get to the first. Raises
         NotFound, also for a ``start`` that is gone.
         """
-        now, size = self._reader.current(catalog), min(page_size(max_results), 100)
+        now = self._reader.current(catalog)
+        size = min(page_size(max_results), 100)
         newest = now.commit.seq
         if start is not None and not 0 <= start <= newest:
             raise _gone(now.catalog, f"number {start}", "start")
@@ -198,7 +199,8 @@ class History:
 
     def _oldest(self, now: Tree) -> int:
         """The number of the oldest commit that can still be reached."""
-        find, commit = self._reader.store.find_commit, now.commit
+        find = self._reader.store.find_commit
+        commit = now.commit
         while True:
             reachable = (find(now.catalog, id) for _, id in ancestors(commit.seq, commit.parents))
             farthest = next(filter(None, reachable), None)

@@ -63,7 +63,9 @@ class AsOfReader:
     """
 
     def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int) -> None:
-        self._reader, self._clock, self._history_ms = reader, clock, history_ms
+        self._reader = reader
+        self._clock = clock
+        self._history_ms = history_ms
         self._history = History(reader)
 
     def at(self, catalog: str, as_of: AsOf | None) -> TreeAsOf:

@@ -78,8 +78,12 @@ class Resetter:
     def __init__(
         self, world: World, reader: CatalogReader, committer: Committer, history: History, as_of_reader: AsOfReader
     ) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
-        self._history, self._as_of_reader, self._lost = history, as_of_reader, LostHead(world, reader)
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._history = history
+        self._as_of_reader = as_of_reader
+        self._lost = LostHead(world, reader)
 
     def reset(self, catalog: str, to: AsOf) -> ResetResult:
         """Resets the tree.
@@ -142,7 +146,8 @@ class Resetter:
         dropped, by uuid."""
         now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
         self._require_same_iceberg(view, now, then)
-        tables, before = _tables(now), _tables(then)
+        tables = _tables(now)
+        before = _tables(then)
         coming = self._named(view, then, [before[id] for id in before.keys() - tables.keys()])
         going = self._named(view, now, [tables[id] for id in tables.keys() - before.keys()])
         both = [(tables[id], before[id]) for id in tables.keys() & before.keys()]
@@ -152,7 +157,8 @@ class Resetter:
         if count > MAX_TABLES:
             problem = f"{count} tables of catalog '{view.tree.catalog}' would come, go or move"
             raise _too_large(problem, count, MAX_TABLES, "drop and rename some of them first")
-        clock, key_of_head = self._world.clock.now_ms(), self._world.space.table
+        clock = self._world.clock.now_ms()
+        key_of_head = self._world.space.table
         writes: list[Write] = []
         for name, table in coming:
             key, reason = key_of_head(table.table_id), reasons.get(table.table_id, "")
@@ -199,7 +205,8 @@ class Resetter:
         entities = view.entities([index[key].obj for pair in keys for index, key in zip(indexes, pair, strict=True)])
         moved = []
         for here, there in sorted(keys):
-            table, before = entities[now[here].obj], entities[then[there].obj]
+            table = entities[now[here].obj]
+            before = entities[then[there].obj]
             if isinstance(before, Table) and before.external is None and isinstance(table, Table):
                 name = self._full(view, then, there, before.name)
                 if name != self._full(view, now, here, table.name):
@@ -281,7 +288,8 @@ class LostHead:
     """
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
-        self._world, self._reader = world, reader
+        self._world = world
+        self._reader = reader
 
     def stored(self, catalog: str, head: str) -> bool:
         """Whether the commit is in the store: one request, for a list, which is never cached."""
@@ -302,7 +310,8 @@ class LostHead:
         store = self._reader.store
         past = store.tree(at.name, to.head)
         self._require_whole(past)
-        id, now = store.new_commit_id(), self._world.clock.now_ms()
+        id = store.new_commit_id()
+        now = self._world.clock.now_ms()
         commit = msgspec.structs.replace(
             past.commit,
             seq=past.commit.seq + 1,

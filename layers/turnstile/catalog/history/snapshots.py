@@ -25,7 +25,10 @@ class NamedSnapshots:
     """Names HEADs, and removes names. ``Listings`` lists them."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, as_of_reader: AsOfReader) -> None:
-        self._world, self._reader, self._committer, self._as_of_reader = world, reader, committer, as_of_reader
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._as_of_reader = as_of_reader
 
     def create(self, catalog: str, name: str, *, of: AsOf | None = None, comment: str | None = None) -> NamedSnapshot:
         """Names the present HEAD, or the one as of a moment. Returns the snapshot. For the present
@@ -51,10 +54,12 @@ class NamedSnapshots:
                 self._read(view.tree, versions)
             else:
                 recorded = self._recorded(view.tree, source, of)
-            head, commit = source.tree.head, source.tree.commit
+            head = source.tree.head
+            commit = source.tree.commit
             snapshot = NamedSnapshot(name, head, commit.seq, commit.at, self._world.clock.now_ms(), comment, recorded)
             snapshots[:] = [_check_size(snapshot)]
-            message, put = f"snapshot {name} of {head}", {snapshot_path(name): snapshot}
+            message = f"snapshot {name} of {head}"
+            put = {snapshot_path(name): snapshot}
             return Edit(message, put=put, restores=True, replaced=source.replaced)
 
         self._committer.commit(catalog, change)

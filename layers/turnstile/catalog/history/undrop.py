@@ -72,8 +72,12 @@ class Undropper:
         rights: Rights,
         elsewhere: Callable[[], None],
     ) -> None:
-        self._world, self._reader, self._committer, self._dropped = world, reader, committer, dropped
-        self._rights, self._elsewhere = rights, elsewhere
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._dropped = dropped
+        self._rights = rights
+        self._elsewhere = elsewhere
 
     def undrop(self, catalog: str, path: Path, target: Path, at: AsOf | None = None) -> Path:
         """Gives the last dropped entity of the name ``path`` the name ``target`` (by default the
@@ -136,7 +140,8 @@ class Undropper:
     def _require_files(self, past: PastTable) -> None:
         """Raises StateConflict ``CannotUndrop`` where gc, or another writer, has come between: at
         once, before anything waits."""
-        entity, head = past.entity, past.head
+        entity = past.entity
+        head = past.head
         if isinstance(entity, Table):
             if entity.external is None and (head is None or gone_for_good(head)):
                 raise _removed(past)
@@ -154,7 +159,8 @@ class Undropper:
 
     def _writes(self, catalog: str, past: PastTable, full: str, reasons: Mapping[str, str]) -> list[Write]:
         """The writes beside the catalog's own; that of the HEAD is the first."""
-        entity, now_ms = past.entity, self._world.clock.now_ms()
+        entity = past.entity
+        now_ms = self._world.clock.now_ms()
         key = self._world.space.table(entity.table_id)
         if isinstance(entity, IcebergTable | IcebergView):
             return self._iceberg_writes(catalog, past, entity, now_ms)
@@ -194,7 +200,8 @@ class Undropper:
     def _claim(self, catalog: str, entity: Droppable, now_ms: int) -> list[Write]:
         """The writes that claim a location which the drop has released."""
         self._elsewhere()
-        space, location = self._world.space, entity.location
+        space = self._world.space
+        location = entity.location
         rows = self._world.refs.read_many(keys_above(space, location))
         if (refusal := conflict(space, location, rows)) is not None:
             raise refusal

@@ -75,7 +75,8 @@ class Finder:
     threads."""
 
     def __init__(self, world: World, reader: CatalogReader, as_of_reader: AsOfReader, metadata: MetadataStore) -> None:
-        self._reader, self._as_of_reader = reader, as_of_reader
+        self._reader = reader
+        self._as_of_reader = as_of_reader
         self._properties = TableProperties(world, metadata)
 
     def find(
@@ -90,13 +91,15 @@ class Finder:
             NotFound: no such catalog; no such moment.
         """
         parsed = parse(query)
-        size, catalog = page_size(max_results), fold(parsed.catalog)
+        size = page_size(max_results)
+        catalog = fold(parsed.catalog)
         spelling = to_text(msgspec.structs.replace(parsed, catalog=catalog))  # the same for all spellings of the query
         kind = f"find/{hashlib.sha256(spelling.encode()).hexdigest()[:32]}"
         start = self._as_of_reader.page(catalog, "", kind, as_of, page_token)
         walk = _Walk(self._reader, self._properties if as_of is None else None, start.moment, start.after)
         hits, end = _page(walk, parsed, size)
-        token, moment = None if end is None else start.following(end), start.moment
+        token = None if end is None else start.following(end)
+        moment = start.moment
         return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(hits)), token, moment.versions)
 
 
@@ -139,7 +142,8 @@ _Stream = Iterator[_Hit | _Progress]
 def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]:
     """Some hits, and the key after which the next page begins; None when there is none."""
     hits: list[_Hit] = []
-    budget, after = PageBudget(), walk.after
+    budget = PageBudget()
+    after = walk.after
     for event in walk.matches(query):
         if isinstance(event, _Hit):
             assert event.entity is not None  # the last level reads all entities
@@ -158,8 +162,12 @@ class _Walk:
     def __init__(
         self, reader: CatalogReader, properties: TableProperties | None, moment: TreeAsOf, after: str = ""
     ) -> None:
-        self._store, self._authorizer, self._properties = reader.store, reader.authorizer, properties
-        self._tree, self._present, self.after = moment.tree, moment.present, after
+        self._store = reader.store
+        self._authorizer = reader.authorizer
+        self._properties = properties
+        self._tree = moment.tree
+        self._present = moment.present
+        self.after = after
         self.visits = 0
 
     def matches(self, query: Query) -> _Stream:
@@ -337,7 +345,10 @@ class TableProperties:
     """Reads properties of Delta tables, as their HEADs have them now."""
 
     def __init__(self, world: World, metadata: MetadataStore) -> None:
-        self._world, self._refs, self._space, self._metadata = world, world.refs, world.space, metadata
+        self._world = world
+        self._refs = world.refs
+        self._space = world.space
+        self._metadata = metadata
 
     def read(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
         """Returns properties by table uuid: one request per hundred HEADs, and one per hundred objs

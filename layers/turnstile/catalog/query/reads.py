@@ -74,13 +74,12 @@ class CatalogReads:
         self, catalog: str, reads: Sequence[CatalogRead], reader: CatalogReader, as_of_reader: AsOfReader
     ) -> None:
         if len(reads) > MAX_READS:
-            problem, remedy = (
-                f"{len(reads)} reads of the catalog",
-                f"send at most {MAX_READS}; one query may cover several",
-            )
+            problem = f"{len(reads)} reads of the catalog"
+            remedy = f"send at most {MAX_READS}; one query may cover several"
             raise InvalidRequest(problem, field="catalog_reads", remedy=remedy)
         self._reads = [_parsed(catalog, index, read) for index, read in enumerate(reads)]
-        self._reader, self._as_of_reader = reader, as_of_reader
+        self._reader = reader
+        self._as_of_reader = as_of_reader
         self._before: dict[int, Mapping[str, Entity]] = {}
         self._visits = 0
 

@@ -169,7 +169,8 @@ def _next(token: str, value: str | None, request_id: str, now: int) -> tuple[Act
 
 def _write(entry: Entry) -> tuple[Action, ...]:
     """The version gives the position in the ring, so the row need not be read."""
-    version, packed = entry.version, entry.pack()
+    version = entry.version
+    packed = entry.pack()
     remember: Action = Append(("recent",), (packed,)) if version < RECENT else Set(("recent", version % RECENT), packed)
     return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
 

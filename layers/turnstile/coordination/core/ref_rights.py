@@ -81,7 +81,8 @@ def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | No
 
 def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
     """The privileges of these names; raises InvalidRequest for one that means nothing on a reference."""
-    names, fitting = tuple(names), " or ".join(PRIVILEGES)
+    names = tuple(names)
+    fitting = " or ".join(PRIVILEGES)
     for name in names:
         if name not in {*PRIVILEGES}:
             raise InvalidRequest(f"{name[:60]!r} cannot be granted on a reference", field=field, remedy=fitting)

@@ -188,7 +188,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def begin(self, now: int, until: int) -> Task:
         """The next attempt, of a task that does not run."""
-        attempt, abandoned = self.attempt + 1, self.abandoned + bool(self.until)
+        attempt = self.attempt + 1
+        abandoned = self.abandoned + bool(self.until)
         return msgspec.structs.replace(self, attempt=attempt, until=until, began=now, abandoned=abandoned)
 
     def renew(self, until: int) -> Task:

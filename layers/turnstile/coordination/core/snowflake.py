@@ -73,11 +73,13 @@ class IdRange(msgspec.Struct, frozen=True):
         sequence is exhausted, its time runs ahead of the clock; it lies in the range, so no other
         holder uses it.
         """
-        at, sequence = max(now, self.last, self.start), 0
+        at = max(now, self.last, self.start)
+        sequence = 0
         if at == self.last:
             sequence = self.sequence + 1
             if sequence == PER_MS:
-                at, sequence = at + 1, 0
+                at = at + 1
+                sequence = 0
         if at >= self.stop:
             return None
         return compose(at, self.node, sequence), IdRange(self.node, self.start, self.stop, at, sequence)

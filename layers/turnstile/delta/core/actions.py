@@ -52,7 +52,8 @@ class DeletionVector(msgspec.Struct, frozen=True):
     offset: SmallCount | None = None
 
     def __post_init__(self) -> None:
-        text, kind = self.pathOrInlineDv, self.storageType
+        text = self.pathOrInlineDv
+        kind = self.storageType
         if kind == "p":
             if not _ABSOLUTE.match(text) or NO_URI.search(text):
                 raise ValueError("pathOrInlineDv must be an absolute URI")
@@ -309,7 +310,8 @@ def read_action(line: bytes, number: int) -> tuple[str, Any]:
 
 def depth_of(value: Any) -> int:
     """Levels of lists and objects in ``value``; without recursion, which fails on deep nesting."""
-    depth, level = 0, [value]
+    depth = 0
+    level = [value]
     while level := [node for node in level if isinstance(node, dict | list)]:
         depth += 1
         level = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]

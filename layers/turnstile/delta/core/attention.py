@@ -148,7 +148,8 @@ def settle(attention: Attention, part: Part, seen: Seen, *, keep_place: bool) ->
     part is worth a write.
     """
     unsettled = {each.partition(" ")[0]: each for each in seen.unsettled}
-    added, removed = set[str](), set[str]()
+    added = set[str]()
+    removed = set[str]()
     for table_id, notes in attention.tables().items():
         removed |= notes if table_id not in unsettled else notes - {max(notes)}
     for table_id, each in unsettled.items():

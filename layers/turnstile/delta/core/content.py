@@ -83,7 +83,8 @@ class Uses(msgspec.Struct, frozen=True):
 
 def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
     """The rules of a table with these actions, which have been checked."""
-    configuration, names = metadata.get("configuration") or {}, metadata.get("partitionColumns") or []
+    configuration = metadata.get("configuration") or {}
+    names = metadata.get("partitionColumns") or []
     fields = {field["name"]: field for field in columns_of(metadata["schemaString"])} if names else {}
     columns = [fields.get(name, {"name": name, "type": None}) for name in names]
     partitions = {_name_in_actions(column, configuration): column["type"] for column in columns}
@@ -112,7 +113,8 @@ def check_uses(uses: Uses, rules: TableRules, *, ticket: bool = False) -> None:
             remedy = "write it as the protocol says (Partition Value Serialization), or null"
             raise InvalidCommit(problem, field="add.partitionValues", remedy=remedy)
     for feature in sorted(uses.features - rules.features):
-        problem, remedy = f"the commit needs the table feature {feature!r}", "add it to the protocol in the same commit"
+        problem = f"the commit needs the table feature {feature!r}"
+        remedy = "add it to the protocol in the same commit"
         raise InvalidCommit(problem, field=_FIELDS.get(feature, "protocol.writerFeatures"), remedy=remedy)
     if rules.tracked and uses.untracked is not None and not ticket:
         problem = (
@@ -219,7 +221,10 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
     if first_version and (protocol is None or metadata is None):
         absent = "protocol" if protocol is None else "metaData"
         raise InvalidCommit("version 0 must hold a protocol and a metaData action", field=absent)
-    appends, rows, untracked, features = may_be_blind, 0, None, _features(removes, cdcs, domains)
+    appends = may_be_blind
+    rows = 0
+    untracked = None
+    features = _features(removes, cdcs, domains)
     counted = True
     for add in adds:  # no calls but one: this is what a commit of many files waits for
         records = records_of(add)
@@ -231,10 +236,8 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
             appends = False
             features.add("deletionVectors")
             if records is None:
-                problem, remedy = (
-                    "an add with a deletion vector needs stats.numRecords",
-                    "write how many rows the file has",
-                )
+                problem = "an add with a deletion vector needs stats.numRecords"
+                remedy = "write how many rows the file has"
                 raise InvalidCommit(problem, field="add.stats", remedy=remedy)
         elif not add.dataChange:
             appends = False
@@ -279,7 +282,8 @@ _OPAQUE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!/)")
 
 def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> None:
     """Checks the common members of files: paths that are URIs and there once, and deletion vectors."""
-    added, removed = [add.path for add in adds], [remove.path for remove in removes]
+    added = [add.path for add in adds]
+    removed = [remove.path for remove in removes]
     for name, paths in (("add", added), ("remove", removed), ("cdc", [cdc.path for cdc in cdcs])):
         if "//" in paths or "".join(paths).encode().translate(None, _PLAIN):
             _check_paths(name, paths)
@@ -298,20 +302,16 @@ def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> Non
 def _check_paths(name: str, paths: list[str]) -> None:
     for path in paths:
         if NO_URI.search(path) or _OPAQUE.match(path):
-            problem, remedy = (
-                f"{name}.path {path[:200]!r} is not a URI",
-                "percent-encode characters that a URI cannot hold",
-            )
+            problem = f"{name}.path {path[:200]!r} is not a URI"
+            remedy = "percent-encode characters that a URI cannot hold"
             raise InvalidCommit(problem, field=f"{name}.path", remedy=remedy)
 
 
 def _check_once(field: str, values: list[str]) -> None:
     if len({*values}) != len(values):
         twice = next(value for index, value in enumerate(values) if value in values[:index])
-        problem, remedy = (
-            f"{field} {twice[:200]!r} is there twice",
-            "write one action for it: their order counts nothing",
-        )
+        problem = f"{field} {twice[:200]!r} is there twice"
+        remedy = "write one action for it: their order counts nothing"
         raise InvalidCommit(problem, field=field, remedy=remedy)
 
 

@@ -166,7 +166,8 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
 
 
 def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
-    version, entry = proposal.version or 0, proposal.entry
+    version = proposal.version or 0
+    entry = proposal.entry
     if version > head.latest + 1:
         why = f"version {version} cannot follow version {head.latest}"
         remedy = f"propose version {head.latest + 1} after reading the table again"
@@ -179,7 +180,8 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
         return _stale(head)
     if entry.ict <= head.last_ict:
         why = f"in-commit timestamp {entry.ict} is not later than {head.last_ict} of version {head.latest}"
-        remedy, details = f"use {head.last_ict + 1} or later", {"last": head.last_ict, "latest": head.latest}
+        remedy = f"use {head.last_ict + 1} or later"
+        details = {"last": head.last_ict, "latest": head.latest}
         return Refused(ErrorType.TIMESTAMP_NOT_INCREASING, why, remedy, "commitInfo.inCommitTimestamp", details)
     if entry.hwm >= -1 and head.row_hwm is not None and entry.hwm < head.row_hwm < ROWS_UNREAD:
         why = f"row ids up to {head.row_hwm} are assigned already; the commit says up to {entry.hwm}"
@@ -223,7 +225,8 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
 
 
 def _stale(head: TableHead) -> Refused:
-    why, remedy = "the table's metadata changed since it was read", "load the table again and rebase"
+    why = "the table's metadata changed since it was read"
+    remedy = "load the table again and rebase"
     return Refused(ErrorType.STALE_METADATA, why, remedy, "etag", {"etag": head.metadata, "latest": head.latest})
 
 
@@ -243,7 +246,8 @@ def _reserved(head: TableHead, now: int) -> Refused:
 
 def undecided(head: TableHead) -> Refused:
     """The refusal while a group waits for its decision on the table: it passes, within seconds."""
-    why, remedy = "a transaction over many tables is being decided on this table", "send the same request again"
+    why = "a transaction over many tables is being decided on this table"
+    remedy = "send the same request again"
     details = {"latest": head.latest, "retry_after_ms": 200}
     return Refused(ErrorType.CONCURRENT_CHANGE, why, remedy, details=details)
 

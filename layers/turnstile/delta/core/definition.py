@@ -102,9 +102,11 @@ def check_protocol(protocol: Definition) -> None:
             raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
     for member, feature in _NEEDED:
         if feature not in supported(protocol, member):
-            problem, remedy = f"protocol.{member} must contain {feature!r}", f"keep {feature}; to leave, use export"
+            problem = f"protocol.{member} must contain {feature!r}"
+            remedy = f"keep {feature}; to leave, use export"
             raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
-    readers, writers = supported(protocol, "readerFeatures"), supported(protocol, "writerFeatures")
+    readers = supported(protocol, "readerFeatures")
+    writers = supported(protocol, "writerFeatures")
     for feature in sorted(readers - writers):
         problem = f"protocol.readerFeatures has {feature!r}, and protocol.writerFeatures has not"
         raise InvalidCommit(problem, field="protocol.writerFeatures", remedy="list reader features in both")
@@ -113,7 +115,8 @@ def check_protocol(protocol: Definition) -> None:
         raise InvalidCommit(problem, field="protocol.readerFeatures", remedy="list it in writerFeatures only")
     for feature, required in _REQUIRED_BY:
         if feature in writers and required not in writers:
-            problem, remedy = f"the feature {feature!r} requires {required!r}", f"add {required!r} to writerFeatures"
+            problem = f"the feature {feature!r} requires {required!r}"
+            remedy = f"add {required!r} to writerFeatures"
             raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
 
 
@@ -142,11 +145,14 @@ def check_metadata(metadata: Definition) -> None:
 def _check_property(key: str, value: str) -> None:
     allowed = _CHOICES.get(key)
     if key in _FLAGS:
-        fits, what = value.lower() in ("true", "false"), "true or false"
+        fits = value.lower() in ("true", "false")
+        what = "true or false"
     elif allowed is not None:
-        fits, what = value.lower() in allowed, " or ".join(sorted(allowed))
+        fits = value.lower() in allowed
+        what = " or ".join(sorted(allowed))
     else:
-        fits, what = _NUMBER.fullmatch(value) is not None, "an integer"
+        fits = _NUMBER.fullmatch(value) is not None
+        what = "an integer"
     if not fits:
         problem = f"metaData.configuration: {key} must be {what}, not {value[:80]!r}"
         raise InvalidCommit(problem, field="metaData.configuration", remedy="Delta's readers fail on other values")
@@ -166,12 +172,14 @@ def _check_partitions(partitions: list[str], types: dict[str, Any]) -> None:
 def check_definition(protocol: Definition, metadata: Definition) -> None:
     """Checks that ``metadata`` uses nothing that ``protocol`` does not support, and that columns
     are mapped where mapping is on. Both have been checked each by itself. Raises InvalidCommit."""
-    configuration, writers = metadata["configuration"], supported(protocol, "writerFeatures")
+    configuration = metadata["configuration"]
+    writers = supported(protocol, "writerFeatures")
     fields = columns_of(metadata["schemaString"])
     for what, features in used_features(configuration, fields):
         if not features & writers:
             needed = " or ".join(repr(feature) for feature in sorted(features))
-            problem, remedy = f"{what} needs the table feature {needed}", "add it to the protocol in the same commit"
+            problem = f"{what} needs the table feature {needed}"
+            remedy = "add it to the protocol in the same commit"
             raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
     if mapped(configuration):
         try:

@@ -61,7 +61,8 @@ def check_protocol_known(protocol: Protocol) -> None:
             field="location",
             remedy="take it off with an engine that knows it (ALTER TABLE ... DROP FEATURE), or use a release of Turnstile that does",
         )
-    reader, writer = protocol["minReaderVersion"], protocol["minWriterVersion"]
+    reader = protocol["minReaderVersion"]
+    writer = protocol["minWriterVersion"]
     for member, version, lists in (("readerFeatures", reader, reader == 3), ("writerFeatures", writer, writer == 7)):
         given = protocol.get(member)
         if (given is None) if lists else bool(given):
@@ -86,11 +87,14 @@ def features_to_list(protocol: Protocol, metadata: dict[str, Any]) -> list[str]:
     ``turnstile.delta.core.definition`` raises.
     """
     supported = {*features(protocol, "readerFeatures"), *as_features(protocol)[1]}
-    configuration, fields = metadata.get("configuration") or {}, columns_of(metadata["schemaString"])
+    configuration = metadata.get("configuration") or {}
+    fields = columns_of(metadata["schemaString"])
     if protocol["minWriterVersion"] < 7:
-        used, allowed = used_features(configuration, fields), _ADDED
+        used = used_features(configuration, fields)
+        allowed = _ADDED
     else:
-        used, allowed = needed_features(fields), _PASSED_OVER
+        used = needed_features(fields)
+        allowed = _PASSED_OVER
     more = set[str]()
     for _, alternatives in used:
         if not alternatives & supported:

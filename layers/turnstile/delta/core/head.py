@@ -342,12 +342,14 @@ def mark_after(mark: int | None, entry: Entry) -> int | None:
 def positioned(head: TableHead) -> tuple[Positioned, ...]:
     """The tail of ``head`` in ascending version order (I1, I7 hold by construction)."""
     placed = []
-    ict, hwm = head.tail_ict, head.tail_hwm
+    ict = head.tail_ict
+    hwm = head.tail_hwm
     for version, entry in enumerate(head.tail, start=head.tail_from):
         ict = max(entry.ict, ict + 1) if entry.ticket else entry.ict
         first_row = hwm + 1 if entry.ticket and hwm is not None else None
         hwm = mark_after(hwm, entry)
-        modified_ms, published = entry.modified_ms or ict, version <= head.floor
+        modified_ms = entry.modified_ms or ict
+        published = version <= head.floor
         placed.append(Positioned(version, ict, modified_ms, first_row, published, entry))
     return tuple(placed)
 
@@ -356,7 +358,8 @@ def newest(head: TableHead) -> Positioned | None:
     """The last of ``positioned(head)``, without the others; None if the tail is empty."""
     if not head.tail:
         return None
-    entry, ict = head.tail[-1], head.last_ict
+    entry = head.tail[-1]
+    ict = head.last_ict
     first_row = None if not entry.ticket or head.row_hwm is None else head.row_hwm - entry.rows + 1
     return Positioned(head.latest, ict, entry.modified_ms or ict, first_row, head.latest <= head.floor, entry)
 
@@ -396,7 +399,8 @@ def final_bytes(place: Positioned, proposed: bytes) -> bytes:
         elif name == "add" and next_row is not None:
             rows = msgspec.json.decode(msgspec.json.decode(body, type=_Add).stats, type=_Stats).numRecords
             placed = {"baseRowId": _raw(next_row), "defaultRowCommitVersion": _raw(place.version)}
-            body, next_row = _raw(_OBJECT.decode(body) | placed), next_row + rows
+            body = _raw(_OBJECT.decode(body) | placed)
+            next_row = next_row + rows
         elif name == "domainMetadata":
             continue  # only row tracking's own is allowed in a blind append; it is written anew below
         lines.append(msgspec.json.encode({name: body}))

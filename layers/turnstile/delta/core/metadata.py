@@ -112,7 +112,8 @@ _FEATURE: Final = 60
 
 def shown(table: DeltaMetadata) -> int:
     """An upper bound of the escaped bytes that any response takes for ``table``."""
-    metadata, protocol = table.metadata, table.protocol
+    metadata = table.metadata
+    protocol = table.protocol
     fields = msgspec.json.decode(metadata.get("schemaString") or "{}").get("fields") or []
     columns = response_size(fields) + response_size(msgspec.json.encode(fields).decode()) + _COLUMN * len(fields)
     rest = {name: value for name, value in metadata.items() if name != "schemaString"}

@@ -80,6 +80,7 @@ def vector_file(vector: DeletionVector) -> str | None:
         return None
     if vector.storageType == "p":
         return unquote(text)
-    prefix, id = text[:-_ID_CHARACTERS], text[-_ID_CHARACTERS:]
+    prefix = text[:-_ID_CHARACTERS]
+    id = text[-_ID_CHARACTERS:]
     name = uuid.UUID(bytes=base64.b85decode(id.encode().translate(_TO_B85)))
     return "/".join(part for part in (prefix, f"deletion_vector_{name}.bin") if part)

@@ -31,7 +31,8 @@ _EXACT: Final = Context(prec=1000)
 
 
 def _integer(bits: int) -> Callable[[str], bool]:
-    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    least = -(2 ** (bits - 1))
+    most = 2 ** (bits - 1) - 1
     return lambda text: bool(_INTEGER.fullmatch(text)) and least <= int(text) <= most
 
 
@@ -53,7 +54,9 @@ def _has_days(match: re.Match[str] | None) -> bool:
     """Whether there is such a day."""
     if match is None:
         return False
-    year, month, day = int(match["year"]), int(match["month"] or 1), int(match["day"] or 1)
+    year = int(match["year"])
+    month = int(match["month"] or 1)
+    day = int(match["day"] or 1)
     like = _LEAP_YEAR if calendar.isleap(year) else _LEAP_YEAR + 1
     return 1 <= month <= 12 and 1 <= day <= calendar.monthrange(like, month)[1]
 
@@ -78,7 +81,8 @@ def is_value(type: object, text: str) -> bool:
     if not isinstance(type, str):
         return True
     if match := _DECIMAL_TYPE.fullmatch(type):
-        precision, scale = int(match[1]), int(match[2])
+        precision = int(match[1])
+        scale = int(match[2])
         return bool(_NUMBER.fullmatch(text)) and _fits(Decimal(text), precision, scale)
     readable = _READABLE.get(type)
     return readable is None or readable(text)

@@ -68,7 +68,8 @@ def pointed_checkpoint(content: bytes) -> Pointed | None:
         whole = members.get(CHECKSUM) in (None, checksum_of(members))
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    version, adds = members.get("version"), members.get("numOfAddFiles")
+    version = members.get("version")
+    adds = members.get("numOfAddFiles")
     if not whole or type(version) is not int:
         return None
     main = members.get("v2Checkpoint")

@@ -36,7 +36,8 @@ def is_managed(protocol: Protocol) -> bool:
 def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
     """Returns ``(readerFeatures, writerFeatures)``, listed in full also for a legacy protocol.
     Raises UnsupportedTable for versions that no released protocol has."""
-    reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
+    reader = protocol.get("minReaderVersion")
+    writer = protocol.get("minWriterVersion")
     if not isinstance(reader, int) or not isinstance(writer, int) or not 1 <= reader <= 3 or not 1 <= writer <= 7:
         raise UnsupportedTable(
             f"the table's protocol ({reader!r}, {writer!r}) is not known here",

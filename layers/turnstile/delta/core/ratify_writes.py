@@ -124,7 +124,8 @@ def unreserved(proposal: Proposal) -> Clause:
 
 def named_change(key: str, proposal: Proposal, now: int) -> Change:
     """Ratify ``proposal.version``. ``now`` (ms) is kept for operators; no clause depends on it."""
-    version, entry = proposal.version, proposal.entry
+    version = proposal.version
+    entry = proposal.entry
     if version is None:
         raise ValueError("a ticket has no version")
     clauses = [

@@ -199,7 +199,8 @@ def blocking(mine: Reservation, others: Sequence[Reservation]) -> Iterator[Reser
     and each before it in line for one. A reservation that waits for a table of ``mine`` is not
     before it, since it could not go on first.
     """
-    wanted, held = set(mine.wanted), set(mine.held)
+    wanted = set(mine.wanted)
+    held = set(mine.held)
     for other in others:
         is_before = other.place and other.place < mine.place and not held.intersection(other.wanted)
         if wanted.intersection(other.held) or (is_before and wanted.intersection(other.wanted)):

@@ -108,7 +108,8 @@ def _check_primitive(name: str, of: str) -> None:
     if match is None and name not in _PRIMITIVES:
         raise Unreadable(f"{of} has no type that Delta knows: {_short(name)}")
     if match is not None and match["precision"] is not None:
-        precision, scale = int(match["precision"]), int(match["scale"])
+        precision = int(match["precision"])
+        scale = int(match["scale"])
         if not (1 <= precision <= DECIMAL_DIGITS and scale <= precision):
             raise Unreadable(f"{of}: {name} needs a precision from 1 to {DECIMAL_DIGITS}, and a scale up to it")
 
@@ -206,10 +207,13 @@ def _primitives(type: Any) -> Iterator[str]:
 def check_mapping(fields: list[Field], max_id: int | None) -> None:
     """Checks the ids and physical names of columns where column mapping is on, and ``max_id``, the
     greatest id ever given. Raises Unreadable."""
-    ids, paths = set(), set()
+    ids = set()
+    paths = set()
     for parents, field in walk(fields):
-        metadata, column = field.get("metadata") or {}, f"column {_short(field['name'])}"
-        id, physical = metadata.get(MAPPING_ID), metadata.get(PHYSICAL_NAME)
+        metadata = field.get("metadata") or {}
+        column = f"column {_short(field['name'])}"
+        id = metadata.get(MAPPING_ID)
+        physical = metadata.get(PHYSICAL_NAME)
         if type(id) is not int or not -(2**31) <= id < 2**31:
             raise Unreadable(f"{column} needs an integer as {MAPPING_ID}")
         if not isinstance(physical, str) or not physical:

@@ -67,7 +67,8 @@ def starts(checkpoints: Iterable[int], commits: Collection[int], version: int) -
     first: every commit after it is there. -1 at last, the empty table before version 0, if all
     commits are there.
     """
-    tried, first = sorted({at for at in checkpoints if 0 <= at <= version}, reverse=True), version + 1
+    tried = sorted({at for at in checkpoints if 0 <= at <= version}, reverse=True)
+    first = version + 1
     while first - 1 in commits:
         first -= 1
     yield from (at for at in tried if at >= first - 1)

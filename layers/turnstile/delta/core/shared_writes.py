@@ -59,7 +59,9 @@ def share(row: Row, proposals: Sequence[Proposal], now: int) -> SharedWrite | No
     and behind a ticket it would be refused.
     """
     key: str = row["key"]
-    after, members, chosen = row, list[int](), list[Proposal]()
+    after = row
+    members = list[int]()
+    chosen = list[Proposal]()
     for index in sorted(range(len(proposals)), key=lambda index: proposals[index].version is None):
         proposal = proposals[index]
         if not _has_space(chosen, proposal):
@@ -128,7 +130,8 @@ def _same_rows(before: Row) -> Clause:
 
 def _free_at(members: Sequence[Proposal]) -> int:
     """The limit of the tail's bytes, so that each commit has room behind those before it."""
-    free_at, size_bytes = members[0].room, 0
+    free_at = members[0].room
+    size_bytes = 0
     for proposal in members:
         size_bytes += cost(proposal.entry)
         free_at = min(free_at, proposal.room - size_bytes)

@@ -117,7 +117,8 @@ def listing_faults(
     commits = listing.commits
     if not commits:
         return [gone(upto)]
-    oldest, faults = min(commits), list[Fault]()
+    oldest = min(commits)
+    faults = list[Fault]()
     for version in range(min(oldest, upto), upto + 1):
         if version not in commits:
             faults.append(missing(version))

@@ -142,7 +142,8 @@ def begin_recovery(head: TableHead, now: int) -> Change:
 def adopt(key: str, proposal: Proposal, now: int) -> Change:
     """Makes ``proposal``, read from ``_delta_log``, the version after the latest: with every clause
     of ``named_change`` but the state's, and published in the same write."""
-    ratify, version = named_change(key, proposal, now), proposal.version or 0
+    ratify = named_change(key, proposal, now)
+    version = proposal.version or 0
     clauses = (
         *(clause for clause in ratify.clauses if clause.name != "active"),
         _RECOVERING,
@@ -175,7 +176,8 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
         settled(),
     )
     count = head.floor + 1 - head.tail_from
-    kept, gone = head.tail[:count], head.tail[count:]
+    kept = head.tail[:count]
+    gone = head.tail[count:]
     mark = hwm_after(head, count)
     reason = f"an operator chose _delta_log over the commits that were ratified from version {head.floor + 1} on"
     actions = (

@@ -49,7 +49,8 @@ class Commit(msgspec.Struct):
 
 def listed(storage: LogStorage, *, first: int = 0) -> LogFiles:
     """All files of the log, or those of versions from ``first`` on; one listing."""
-    files, after = LogFiles({}, {}, {}), f"{LOG}{first - 1:020d}~" if first else ""
+    files = LogFiles({}, {}, {})
+    after = f"{LOG}{first - 1:020d}~" if first else ""
     for stat in storage.list(LOG, after):
         name = stat.path.removeprefix(LOG)
         match = _NAME.fullmatch(name)

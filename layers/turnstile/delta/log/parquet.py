@@ -64,7 +64,9 @@ class Ranges(io.RawIOBase):
     that they do not need."""
 
     def __init__(self, storage: LogStorage, stat: Stat) -> None:
-        self._storage, self._stat, self._at = storage, stat, 0
+        self._storage = storage
+        self._stat = stat
+        self._at = 0
 
     def readable(self) -> bool:
         return True

@@ -75,8 +75,12 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
             continue
         state = _replayed(storage, start, after, commits)
         if state is not None:
-            info, modified_ms, count = commits[latest].info, files.commits[latest].modified_ms, len(files.commits)
-            protocol, metadata, domains = state.protocol, state.metadata, state.domains
+            info = commits[latest].info
+            modified_ms = files.commits[latest].modified_ms
+            count = len(files.commits)
+            protocol = state.protocol
+            metadata = state.metadata
+            domains = state.domains
             return LogState(latest, protocol, metadata, domains, info, modified_ms, count, state.source)
     raise _no_start(files, latest)
 
@@ -108,7 +112,8 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
         return None
     if not checksum.get("txnId") or checksum["txnId"] != commit.info.get("txnId"):
         return None
-    source, domains = f"checksum of version {version}", checksum.get("domainMetadata")
+    source = f"checksum of version {version}"
+    domains = checksum.get("domainMetadata")
     try:
         protocol = checked("protocol", checksum.get("protocol"), source)
         metadata = checked("metaData", checksum.get("metadata"), source)
@@ -145,7 +150,8 @@ def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
     """Why no state of ``latest`` can be read: the versions that it needs are not there, or its
     checkpoint cannot be read."""
     listing = sizes_of(files)
-    gap, first = first_gap(listing, latest), min(files.commits)
+    gap = first_gap(listing, latest)
+    first = min(files.commits)
     if gap is not None:
         return DamagedLog(missing(gap) if gap > first else late(first))
     if not files.checkpoints:

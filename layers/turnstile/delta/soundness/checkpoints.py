@@ -116,14 +116,16 @@ def expected_adds(storage: LogStorage, version: int, files: LogFiles) -> dict[st
 def _files_by_checksum(storage: LogStorage, path: str, version: int) -> int | None:
     """How many files a version has by its checksum; None where it does not say, or is of a commit
     that lost: it names another transaction."""
-    file, commit = storage.read(path, LINE_BYTES), storage.read(published_path(version), PIECE_BYTES)
+    file = storage.read(path, LINE_BYTES)
+    commit = storage.read(published_path(version), PIECE_BYTES)
     if file is None or commit is None:
         return None
     try:
         members = msgspec.json.decode(file[0], type=dict[str, Any])
     except NOT_JSON:
         return None
-    txn, count = members.get("txnId"), members.get("numFiles")
+    txn = members.get("txnId")
+    count = members.get("numFiles")
     return count if txn and txn == transaction_of(commit[0]) and type(count) is int else None
 
 
@@ -131,7 +133,8 @@ def _judged(
     storage: LogStorage, checkpoint: Checkpoint, sizes: Mapping[str, int], expected: Mapping[str, int], upto_bytes: int
 ) -> Judgement:
     """One complete checkpoint, with its sidecars."""
-    version, adds = checkpoint.version, 0
+    version = checkpoint.version
+    adds = 0
     first = f"{LOG}{checkpoint.names[0]}"
     left = upto_bytes - sum(sizes[name] for name in checkpoint.names)
     if left < 0:
@@ -155,7 +158,8 @@ def _judged(
         return Judgement((checkpoint_fault(version, first, "has no protocol or no metadata"),))
     sidecars = [body for name, body in rows if name == "sidecar"]
     for body in sidecars:
-        path, size = f"{SIDECARS}{sidecar_name(body)}", body.get("sizeInBytes")
+        path = f"{SIDECARS}{sidecar_name(body)}"
+        size = body.get("sizeInBytes")
         fault = sidecar_fault(storage, version, path, size)
         if fault is not None:
             return Judgement((fault,))

@@ -37,7 +37,8 @@ class FirstLook:
     """
 
     def __init__(self, storages: Storages, read: Callable[[str], TableHead]) -> None:
-        self._storages, self._read = storages, read
+        self._storages = storages
+        self._read = read
         self._seen = Lru[str, bool](_TABLES)
 
     def refusal(self, table_id: str) -> Refused | None:

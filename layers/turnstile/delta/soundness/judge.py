@@ -73,7 +73,8 @@ def ratified_sizes(head: TableHead) -> dict[int, int]:
 def expired_upto(world: World, head: TableHead) -> int:
     """The version before which commits may be gone from the log of ``head``: a clean-up was
     announced, or the table was imported, and its log was let expire before. Two reads at most."""
-    space, first = world.space, head.first
+    space = world.space
+    first = head.first
     if head.source:
         row = world.refs.read(space.table(head.source))
         first = TableHead.from_row(row).first if row is not None else head.latest
@@ -93,7 +94,8 @@ def judge(
     a log that does not begin at version 0. Raises StorageFault.
     """
     files = listed(storage).upto(floor)
-    pointed, expired = pointed_in(storage), None
+    pointed = pointed_in(storage)
+    expired = None
     if expired_upto is not None and min(files.commits, default=0) > 0:
         expired = expired_upto()
     faults = listing_faults(sizes_of(files), floor, ratified or {}, expired_upto=expired, pointed=pointed)
@@ -104,8 +106,10 @@ def judge(
     found += begun
     if start is None:
         return found
-    left, seen = COMMIT_BYTES, list[CommitFacts]()
-    described, force = _described(storage, files, start), InForce()
+    left = COMMIT_BYTES
+    seen = list[CommitFacts]()
+    described = _described(storage, files, start)
+    force = InForce()
     for version in range(start + 1, floor + 1):
         left -= files.commits[version].size
         if left < 0:
@@ -184,7 +188,9 @@ def fault_of(facts: CommitFacts, *, info: bool) -> Fault | None:
 def read_facts(storage: LogStorage, version: int, force: InForce | None = None) -> CommitFacts:
     """Reads a commit whole. With ``force`` actions about the table as a whole are applied to it,
     and their members are not judged: a later commit may supersede them. Raises StorageFault."""
-    path, has_info, described = published_path(version), None, dict[str, dict[str, Any]]()
+    path = published_path(version)
+    has_info = None
+    described = dict[str, dict[str, Any]]()
     file = storage.read(path, PIECE_BYTES)
     if file is None:
         return CommitFacts(version, missing(version))

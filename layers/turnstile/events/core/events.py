@@ -126,9 +126,11 @@ def table_changes(
         event(TABLE_CREATED, "0", head.created, version=first)
         mark = EventMark(key, 0, ACTIVE, first, first, head.name, "", head.created, 0)
     count = mark.count + (not new)
-    latest, rewound = mark.latest, mark.rewound
+    latest = mark.latest
+    rewound = mark.rewound
     if head.latest < latest:
-        latest, rewound = head.latest, rewound + 1
+        latest = head.latest
+        rewound = rewound + 1
         event(TABLE_TAKEN_BACK, f"{count}", head.changed_at, version=latest)
     state_event = _state_event(mark.state, head)
     early = head.state in (ACTIVE, RECOVERING, PINNED)
@@ -151,13 +153,15 @@ def table_changes(
     floor = min(head.floor, upto)
     if floor > min(mark.floor, latest):
         event(TABLE_PUBLISHED, f"{floor}{again}", 0, version=floor)
-    state, name = (head.state if early else mark.state), mark.name
+    state = head.state if early else mark.state
+    name = mark.name
     if complete:
         if state_event is not None and not early:
             event(state_event, f"{count}", head.changed_at)
         if head.name != name:
             event(TABLE_RENAMED, f"{count}", head.changed_at)
-        state, name = head.state, head.name
+        state = head.state
+        name = head.name
     after = EventMark(key, count, state, upto, floor, name, "", mark.created, rewound)
     unchanged = not events and not new and msgspec.structs.replace(after, count=mark.count) == mark
     return Changes(tuple(events), None if unchanged else after, complete)

@@ -122,7 +122,8 @@ def ended(state: FollowUpState, jobs: Sequence[Due], failures: Mapping[str, str]
         before = actions[job.action]
         if job.action in failures:
             count = before.failures + 1
-            again_ms, reason = now_ms + pause_ms(count), failures[job.action][:300]
+            again_ms = now_ms + pause_ms(count)
+            reason = failures[job.action][:300]
             actions[job.action] = msgspec.structs.replace(before, failures=count, reason=reason, again_ms=again_ms)
         else:
             actions[job.action] = ActionState(job.last, done_ms=now_ms)

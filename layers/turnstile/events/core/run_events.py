@@ -36,9 +36,13 @@ def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -
         head: of the table, whose catalog's log the events are for.
     """
     before = mark or EventMark(key, 0, IDLE, max(task.attempt - 1, 0), 0, "", "", 0, 0)
-    latest, rewound, open_attempt = before.latest, before.rewound, before.latest if before.state == RUNNING else None
+    latest = before.latest
+    rewound = before.rewound
+    open_attempt = before.latest if before.state == RUNNING else None
     if task.attempt < latest:  # the task was forgotten, with its table, and begun anew
-        latest, rewound, open_attempt = 0, rewound + 1, None
+        latest = 0
+        rewound = rewound + 1
+        open_attempt = None
     events: list[Event] = []
 
     def event(type: str, attempt: int, time_ms: int, data: dict[str, Any]) -> None:

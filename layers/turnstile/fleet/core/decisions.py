@@ -120,7 +120,8 @@ def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[
     """
     ring = sorted(members)
     following = [id for id in ring if id > me] + [id for id in ring if id < me]
-    chosen, well = list[str](), 0
+    chosen = list[str]()
+    well = 0
     for id in following:
         if well == WATCHED:
             break
@@ -171,7 +172,8 @@ def surplus(me: str, mine: Mapping[str, int], members: Collection[MemberRow], ro
     margin = mean * UNEVEN_PERCENT / 100
     if load <= mean + margin and min(loads.values()) >= mean - margin:
         return {}
-    takers, moves = _Takers(me, loads, len(mine)), dict[str, list[str]]()
+    takers = _Takers(me, loads, len(mine))
+    moves = dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         if load - weight >= mean:
             moves.setdefault(takers.give(weight), []).append(name)
@@ -187,7 +189,8 @@ def everything(me: str, mine: Mapping[str, int], members: Collection[MemberRow],
     loads = _loads(members, role)
     if not loads:
         return {}
-    takers, moves = _Takers(me, loads, len(mine)), dict[str, list[str]]()
+    takers = _Takers(me, loads, len(mine))
+    moves = dict[str, list[str]]()
     for name, weight in sorted(mine.items(), key=_heaviest_first):
         moves.setdefault(takers.give(weight), []).append(name)
     return moves
@@ -217,16 +220,19 @@ class _Takers:
         heapq.heapify(self._heap)
         self._run = max(1, min(RUN_MOST, granules // (RUNS_EACH * (len(loads) + 1))))
         self._taker: tuple[int, bytes, str] | None = None
-        self._left, self._weight = 0, 0
+        self._left = 0
+        self._weight = 0
 
     def give(self, load: int) -> str:
         """Returns the recipient of a granule of this load."""
         if self._left == 0 or load != self._weight:
-            self._left, self._weight = self._run, load
+            self._left = self._run
+            self._weight = load
             self._taker = (
                 heapq.heappop(self._heap) if self._taker is None else heapq.heappushpop(self._heap, self._taker)
             )
         assert self._taker is not None
         before, order, id = self._taker
-        self._taker, self._left = (before + load, order, id), self._left - 1
+        self._taker = (before + load, order, id)
+        self._left = self._left - 1
         return id

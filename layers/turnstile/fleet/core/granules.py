@@ -43,7 +43,8 @@ class Granules:
     def __init__(
         self, me: str = "", names: Iterable[str] = (), key_of: Callable[[str], str] = lambda name: name
     ) -> None:
-        self._me, self._key_of = me, key_of
+        self._me = me
+        self._key_of = key_of
         self._rows: dict[str, GranuleRow] = {}
         self._owned: dict[str, dict[str, GranuleRow]] = {}
         self._counts: dict[str, Counter[str]] = {}
@@ -101,7 +102,8 @@ class Granules:
         for id, number in wanted:
             if id not in self._behind or number != self._moves[id] + 1:
                 continue
-            last, entry = self._behind[id], entries.get((id, number))
+            last = self._behind[id]
+            entry = entries.get((id, number))
             if entry is not None:
                 self._move(entry)
                 self._moves[id] = number
@@ -142,7 +144,8 @@ class Granules:
         for member in (me, *members):
             if member.moves > self._moves.setdefault(member.id, 0 if self._begun else member.moves):
                 self._behind[member.id] = member.moves
-        self._begun, self._changes = True, me.changes
+        self._begun = True
+        self._changes = me.changes
         for gone in self._moves.keys() - set(present):
             if gone in self._owned:
                 self._behind[gone] = None
@@ -157,7 +160,8 @@ class Granules:
     def changed(self, me: MemberRow) -> None:
         """Records a transaction of this member. ``me`` is its row after the transaction, whose
         granules were ``put`` already."""
-        self._changes, self._moves[me.id] = me.changes, me.moves
+        self._changes = me.changes
+        self._moves[me.id] = me.moves
 
     def took(self, source: MemberRow) -> None:
         """Notes a transaction of one's own that took granules from ``source``, as its row is after it."""

@@ -59,8 +59,12 @@ def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening
     Args:
         me: the id of the member that made the writes. A member that removes itself has left.
     """
-    members, granules = space.fleet_member(""), space.fleet_granule("")
-    source, to, type, epochs = "", "", CLAIMED, dict[str, list[int]]()
+    members = space.fleet_member("")
+    granules = space.fleet_granule("")
+    source = ""
+    to = ""
+    type = CLAIMED
+    epochs = dict[str, list[int]]()
     for write in writes:
         if isinstance(write, Check):
             continue
@@ -77,9 +81,11 @@ def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening
             if "active" in names:
                 to = id
             elif "same changes" in names:
-                source, type = id, HANDED_OVER
+                source = id
+                type = HANDED_OVER
             elif "silent" in names:
-                source, type = id, TAKEN_OVER
+                source = id
+                type = TAKEN_OVER
     if not to:
         source, to, type = "", source, RELEASED
     return [

@@ -38,7 +38,8 @@ class Rates:
     For one thread."""
 
     def __init__(self, hot_per_s: int = HOT_PER_S, most: int = RATES_MOST) -> None:
-        self._hot_per_s, self._most = hot_per_s, most
+        self._hot_per_s = hot_per_s
+        self._most = most
         self._counts: dict[str, tuple[int, int, int]] = {}
 
     def note(self, subject: str, now_ms: int) -> bool:

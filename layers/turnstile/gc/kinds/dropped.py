@@ -48,11 +48,13 @@ class DroppedTableScanner(Scanner):
 
     def __init__(self, context: GcContext) -> None:
         super().__init__(context)
-        self._reader, self._trees = CatalogReader(context.world), dict[str, Tree]()
+        self._reader = CatalogReader(context.world)
+        self._trees = dict[str, Tree]()
         self._tombstones = TombstoneCollector(context)
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        head, context = TableHead.from_row(row), self._context
+        head = TableHead.from_row(row)
+        context = self._context
         if is_over(head):
             yield from self._tombstones.scan(head, now)
             return
@@ -88,7 +90,9 @@ class DroppedTableScanner(Scanner):
         return f"{', '.join(f'{count} {kind}s' for kind, count in kinds.items())} need its files" if kinds else ""
 
     def _remove(self, head: TableHead, owner: Location) -> None:
-        context, world, location = self._context, self._world, normalise(head.location)
+        context = self._context
+        world = self._world
+        location = normalise(head.location)
         held = HeldLocation(location, head.table_id)
         begin = [mark_purging(head), begin_purge(world.space, held, owner.revision)]
         if isinstance(world.refs.transact(begin, world.ids.uuid()), SomeRejected):
@@ -139,7 +143,8 @@ class DroppedCatalogScanner(Scanner):
         yield Batch((), partial(self._end, row))
 
     def _due(self, row: Row, now: int, grace: int) -> Iterator[Item | None]:
-        world, name = self._world, row["name"]
+        world = self._world
+        name = row["name"]
         yield from lost_parts(self._context, "catalogs", name, now)
         for prefix in _CATALOG_OBJS:
             for obj in world.objs.list(world.space.objs(name), prefix):

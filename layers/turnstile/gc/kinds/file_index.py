@@ -32,7 +32,8 @@ class FileIndexScanner(Scanner):
     row_kind = "table"
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        head, grace = TableHead.from_row(row), self._context.grace.objs_ms
+        head = TableHead.from_row(row)
+        grace = self._context.grace.objs_ms
         if head.state == PINNED:  # a clone has its source's index
             return
         roots = self._roots(head)

@@ -32,7 +32,8 @@ class GroupScanner(Scanner):
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         group = GroupRow.from_row(row)
-        grace, since = self._context.grace.refs_ms, group.changed_at
+        grace = self._context.grace.refs_ms
+        since = group.changed_at
         if group.state == OPEN:  # its deadline, where a right clock can have written it
             since = now - grace if group.deadline > latest_ms(now, OPEN_MS) else group.deadline
         ref = row["key"].removeprefix(self._world.space.group(""))

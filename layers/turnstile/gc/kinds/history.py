@@ -55,7 +55,8 @@ class HistoryScanner(Scanner):
             yield from batches(self._unmarked(kept, prefix, marks, now), remove)
 
     def _unmarked(self, kept: KeptTrees, prefix: str, marks: BloomFilter, now: int) -> Iterator[Item | None]:
-        grace, head = self._context.grace.history_ms, kept.head
+        grace = self._context.grace.history_ms
+        head = kept.head
         for obj in self._world.objs.list(self._world.space.objs(head.name), prefix):
             written = obj.created_us // 1000
             if obj.id not in marks and written <= now - grace - 2 * SETTLED_MS:
@@ -63,7 +64,8 @@ class HistoryScanner(Scanner):
                 yield due("history", f"{head.name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
 
     def _marks(self, kept: KeptTrees, now: int) -> BloomFilter:
-        segments, both = set[str](), (kept.current, kept.edge)
+        segments = set[str]()
+        both = (kept.current, kept.edge)
         objs = sum(segment.weight for tree in both for segment in tree.index.directory) // _ENTRY_BYTES
         objs += (len(kept.current.index.embedded) + 1) * len(kept.head.recent)
         marks = BloomFilter(min(_BITS, objs * _BITS_PER_OBJ), now)

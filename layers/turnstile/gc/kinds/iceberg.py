@@ -97,7 +97,8 @@ class _CatalogScan(IcebergScan):
         if isinstance(logged, Problem):
             yield logged
             return
-        edge_ms, grace = self.kept.edge.commit.at // 1000, self.context.grace.history_ms
+        edge_ms = self.kept.edge.commit.at // 1000
+        grace = self.context.grace.history_ms
         items = (
             due("iceberg", path, file.size, since=max(file.modified_ms, edge_ms), now=self.now, grace=grace)
             for file in old

@@ -98,7 +98,8 @@ class _CatalogScan(IcebergScan):
         if not oldest:
             return
         reached = self._reached(table, Location.from_row(row).clones)
-        edge_ms, grace = self.kept.edge.commit.at // 1000, self.context.grace.history_ms
+        edge_ms = self.kept.edge.commit.at // 1000
+        grace = self.context.grace.history_ms
         unnamed = (file for file in storage.list_all() if self._old(file) and file.path not in reached.marks)
         items = (
             due(

@@ -178,7 +178,8 @@ class ExpiredLogScanner(Scanner):
     def _delete(self, head: TableHead, paths: Iterable[str]) -> None:
         """Removes files one after the other, in this order. Raises StateConflict if that takes too
         long."""
-        storage, clock = self._world.storages.open(head.location), self._world.clock
+        storage = self._world.storages.open(head.location)
+        clock = self._world.clock
         until_ms = clock.now_ms() + REMOVAL_MS
         for path in paths:
             if clock.now_ms() > until_ms:
@@ -217,7 +218,8 @@ class Named:
     """The sidecars that checkpoints of one log name."""
 
     def __init__(self, storage: LogStorage) -> None:
-        self._storage, self._seen = storage, set[str]()
+        self._storage = storage
+        self._seen = set[str]()
         self.names = set[str]()
 
     def read(self, first: int) -> None:

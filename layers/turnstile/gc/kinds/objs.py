@@ -33,7 +33,9 @@ class InlineObjScanner(Scanner):
     row_kind = "table"
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        world, grace, catalog = self._world, self._context.grace.objs_ms, row["catalog"]
+        world = self._world
+        grace = self._context.grace.objs_ms
+        catalog = row["catalog"]
         old: dict[str, tuple[int, int, str]] = {}  # obj id -> (bytes, written at in ms, transaction)
         for obj in world.objs.list(world.space.objs(catalog), INLINE.id(f"{row['table_id']}/")):
             if now - obj.created_us // 1000 >= grace:
@@ -92,8 +94,11 @@ class OldMetadataScanner(Scanner):
     row_kind = "table"
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        head, objs, grace = TableHead.from_row(row), self._world.objs, self._context.grace.objs_ms
-        space, prefix = self._world.space.objs(head.catalog), METADATA.id(f"{head.table_id}/")
+        head = TableHead.from_row(row)
+        objs = self._world.objs
+        grace = self._context.grace.objs_ms
+        space = self._world.space.objs(head.catalog)
+        prefix = METADATA.id(f"{head.table_id}/")
         if not head.metadata.startswith(prefix):
             return
         old = {
@@ -115,7 +120,8 @@ class OldMetadataScanner(Scanner):
         is still there. None if it is not published yet, or its log is gone."""
         if head.floor < _version(head.metadata):
             return None
-        storage, path = self._world.storages.open(head.location), published_path(_version(head.metadata))
+        storage = self._world.storages.open(head.location)
+        path = published_path(_version(head.metadata))
         file = storage.stat(path) or next(iter(storage.list(LOG, after=path)), None)
         return file.modified_ms if file is not None else None
 

@@ -141,7 +141,8 @@ class StagingTableScanner(Scanner):
             yield Batch((item,), partial(self._remove, row))
 
     def _remove(self, row: Row) -> None:
-        context, world = self._context, self._world
+        context = self._context
+        world = self._world
         if isinstance(world.refs.write(mark_collecting(row)), Rejected):
             raise NotNow("it was registered meanwhile")
         context.faults("collect.marked")

@@ -47,12 +47,15 @@ class TombstoneCollector:
     """
 
     def __init__(self, context: GcContext) -> None:
-        self._context, self._world = context, context.world
-        self._reader, self._trees = CatalogReader(context.world), dict[str, Tree | None]()
+        self._context = context
+        self._world = context.world
+        self._reader = CatalogReader(context.world)
+        self._trees = dict[str, Tree | None]()
 
     def scan(self, head: TableHead, now: int) -> Iterator[Batch | Problem]:
         """The items to remove at ``now`` (ms) with the HEAD of a table that ``is_over``."""
-        since, grace = head.changed_at, self._context.grace.tombstone_ms
+        since = head.changed_at
+        grace = self._context.grace.tombstone_ms
         if now - since < grace or self._is_shown(head):
             return
         if not self._has_events(head):
@@ -64,7 +67,8 @@ class TombstoneCollector:
             yield Batch((item,), partial(self._remove, head))
 
     def _remove(self, head: TableHead) -> None:
-        world, faults = self._world, self._context.faults
+        world = self._world
+        faults = self._context.faults
         row = world.refs.read(head.key)
         if row is None or not is_over(again := TableHead.from_row(row)) or again.changed_at != head.changed_at:
             raise NotNow("it is not dropped any more, or was removed")

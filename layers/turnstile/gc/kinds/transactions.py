@@ -84,7 +84,8 @@ class TransactionScanner(Scanner):
         """Where a freed file is; None unless its version is still to come, in which nothing can
         have been ratified."""
         row = self._world.refs.read(self._world.space.table(table_id))
-        head, version = (TableHead.from_row(row) if row is not None else None), version_of(StagedFile(name, 0, 0))
+        head = TableHead.from_row(row) if row is not None else None
+        version = version_of(StagedFile(name, 0, 0))
         if head is None or version is None or head.state in OTHERS_FILES or version <= head.latest:
             return None
         if head.undecided:  # a group that is not decided yet may have taken the file: the next run sees

@@ -111,8 +111,10 @@ def _blocks(
         raise Unreadable("no magic number")
     header = _header(source)
     schema: Any = msgspec.json.decode(header["avro.schema"])
-    codec, sync = header.get("avro.codec", b"null"), source.take(16)
-    bytes_left, values_left = most_bytes, most_values
+    codec = header.get("avro.codec", b"null")
+    sync = source.take(16)
+    bytes_left = most_bytes
+    values_left = most_values
     while not source.done:
         count = source.long()
         content = _unpacked(source.take(source.long()), codec, min(bytes_left, MAX_CONTENT))
@@ -156,7 +158,9 @@ class _Source:
     """Bytes, read from the front; at most ``values_left`` values are decoded from them."""
 
     def __init__(self, raw: bytes, values_left: int = 0) -> None:
-        self._raw, self._at, self.values_left = raw, 0, values_left
+        self._raw = raw
+        self._at = 0
+        self.values_left = values_left
 
     @property
     def done(self) -> bool:
@@ -176,7 +180,8 @@ class _Source:
         return self._raw[self._at - count : self._at]
 
     def long(self) -> int:
-        value, shift = 0, 0
+        value = 0
+        shift = 0
         while True:
             byte = self._raw[self._at]
             self._at += 1
@@ -239,7 +244,8 @@ def _selected(source: _Source, schema: Any, wanted: Container[int]) -> Record:
     """A record, with its members ``wanted``."""
     record: Record = {}
     for field in schema["fields"]:
-        id, type = field.get("field-id", field["name"]), field["type"]
+        id = field.get("field-id", field["name"])
+        type = field["type"]
         if id not in wanted:
             _value(source, type, keep=False)
         elif isinstance(type, dict) and type["type"] == "record":

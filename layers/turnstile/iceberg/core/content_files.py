@@ -96,9 +96,11 @@ def files_of(manifest: Record, entries: Iterable[Record]) -> Iterator[ContentFil
     cannot inherit one.
     """
     next_row_id = manifest.get(manifests.LIST_FIRST_ROW_ID)
-    inherited, spec_id = manifest.get(manifests.SEQUENCE) or 0, manifest.get(manifests.SPEC_ID) or 0
+    inherited = manifest.get(manifests.SEQUENCE) or 0
+    spec_id = manifest.get(manifests.SPEC_ID) or 0
     for entry in entries:
-        status, record = entry.get(manifests.STATUS), entry.get(manifests.DATA_FILE)
+        status = entry.get(manifests.STATUS)
+        record = entry.get(manifests.DATA_FILE)
         if status == manifests.REMOVED:
             yield None
             continue
@@ -114,7 +116,8 @@ def files_of(manifest: Record, entries: Iterable[Record]) -> Iterator[ContentFil
         snapshot_id = entry.get(manifests.ENTRY_SNAPSHOT)
         first = record.get(manifests.FIRST_ROW_ID)
         if first is None and next_row_id is not None:
-            first, next_row_id = next_row_id, next_row_id + record[manifests.RECORD_COUNT]
+            first = next_row_id
+            next_row_id = next_row_id + record[manifests.RECORD_COUNT]
         if snapshot_id is None:
             snapshot_id = manifest.get(manifests.ADDED_SNAPSHOT)
         yield ContentFile(record, spec_id, sequence, snapshot_id, first)
@@ -124,7 +127,8 @@ class DeleteFiles:
     """The delete files of a snapshot. ``unpartitioned`` are the ids of specs without fields."""
 
     def __init__(self, unpartitioned: frozenset[int]) -> None:
-        self._unpartitioned, self._count = unpartitioned, 0
+        self._unpartitioned = unpartitioned
+        self._count = 0
         self._everywhere: list[ContentFile] = []
         self._equality: dict[Any, list[ContentFile]] = {}
         self._positions: dict[Any, list[ContentFile]] = {}
@@ -171,7 +175,8 @@ class FileTasks:
     ``residual`` is the filter in JSON, or True."""
 
     def __init__(self, metadata: TableMetadata, residual: Any, stats_ids: frozenset[int] = frozenset()) -> None:
-        self._residual, self._stats_ids = residual, stats_ids
+        self._residual = residual
+        self._stats_ids = stats_ids
         self._specs = {spec.spec_id: spec for spec in metadata.partition_specs}
         schemas = sorted(metadata.schemas, key=lambda schema: schema.schema_id == metadata.current_schema_id)
         self._types = {part.id: part.type for schema in schemas for part in parts(schema)}

@@ -125,7 +125,8 @@ def iceberg_metadata(source: DeltaSource) -> TableMetadata:
     be read wrongly: a table feature, a type or a column without a counterpart."""
     check_features(source.protocol)
     columns = _Columns(source.metadata)
-    schema, partitions = columns.schema(), columns.partitions()
+    schema = columns.schema()
+    partitions = columns.partitions()
     spec = PartitionSpec(
         tuple(
             PartitionField(column.id, column.name, "identity", FIRST_PARTITION_ID + number)
@@ -235,7 +236,8 @@ class _Columns:
         mode = (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
             raise _unserved(f"its column mapping is {mode[:40]!r}, which is not known")
-        self.mapped, self.last_id = mode != "none", 0
+        self.mapped = mode != "none"
+        self.last_id = 0
         self._made: tuple[Field, ...] | None = None
 
     def schema(self) -> Schema:
@@ -251,7 +253,8 @@ class _Columns:
         ids = {field.name: field for field in self.schema().fields}
         columns = []
         for name in self._partitioned:
-            field, typed = by_name[name], ids[name]
+            field = by_name[name]
+            typed = ids[name]
             if not isinstance(typed.type, str):
                 raise _unserved(f"partition column {name[:80]!r} is no primitive one")
             columns.append(PartitionColumn(name, self._stored(field), field["type"], typed.type, typed.id))
@@ -291,7 +294,8 @@ class _Columns:
         return physical_name(field) if self.mapped else field["name"]
 
     def _field(self, field: Mapping[str, Any]) -> Field:
-        metadata, name = field.get("metadata") or {}, field["name"]
+        metadata = field.get("metadata") or {}
+        name = field["name"]
         if any(key.startswith("__COLLATIONS") for key in metadata):
             raise _unserved(f"column {name[:80]!r} has a collation, by which Iceberg's readers do not compare")
         _check_widened(metadata.get("delta.typeChanges"), name)
@@ -323,7 +327,8 @@ class _Columns:
                 id = self._id(nested.get(at), f"{name}.element")
                 return ListType(id, self._type(kind["elementType"], name, nested, at), not kind["containsNull"])
             case "map":
-                key, value = f"{path}.key", f"{path}.value"
+                key = f"{path}.key"
+                value = f"{path}.value"
                 key_id = self._id(nested.get(key), f"{name}.key")
                 value_id = self._id(nested.get(value), f"{name}.value")
                 key_type = self._type(kind["keyType"], name, nested, key)
@@ -349,7 +354,8 @@ def _primitive(kind: str, name: str) -> str:
 def _check_widened(changes: Any, name: str) -> None:
     """Checks that Iceberg's readers know a change of a column's type, too."""
     for change in changes if isinstance(changes, list) else ():
-        before, after = str(change.get("fromType")), str(change.get("toType"))
+        before = str(change.get("fromType"))
+        after = str(change.get("toType"))
         decimals = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
         same_scale = decimals[0] is not None and decimals[1] is not None and decimals[0][2] == decimals[1][2]
         if (before, after) not in _WIDENED and not same_scale:

@@ -118,7 +118,8 @@ def expired(metadata: TableMetadata, now_ms: int) -> Expired:
     retention = Retention.of(metadata.properties)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if _stays(name, ref, snapshots, retention, now_ms)}
-    in_refs, kept = set[int](), {ref.snapshot_id for ref in refs.values()}
+    in_refs = set[int]()
+    kept = {ref.snapshot_id for ref in refs.values()}
     for ref in refs.values():
         if ref.type == "branch":
             kept |= _kept_of_branch(ref, snapshots, retention, now_ms)

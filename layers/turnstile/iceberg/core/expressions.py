@@ -78,7 +78,9 @@ class _Reader:
     """Reads one expression; with ``null_is_false`` as Iceberg evaluates it, else as SQL does."""
 
     def __init__(self, columns: TableColumns, *, case_sensitive: bool, null_is_false: bool = True) -> None:
-        self._columns, self._case_sensitive, self._null_is_false = columns, case_sensitive, null_is_false
+        self._columns = columns
+        self._case_sensitive = case_sensitive
+        self._null_is_false = null_is_false
         self._nodes = 0
 
     def read(self, node: Any, depth: int) -> Predicate:

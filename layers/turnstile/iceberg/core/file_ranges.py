@@ -104,7 +104,8 @@ class ScanColumns:
             if column is None:
                 return ANYTHING
             id = column.id
-            low, high = _bound(column, lower.get(id)), _bound(column, upper.get(id))
+            low = _bound(column, lower.get(id))
+            high = _bound(column, upper.get(id))
             has_nulls = column.nested or nulls.get(id) != 0
             has_values = column.nested or id not in nulls or nulls[id] != values.get(id)
             has_nan = column.kind == "float" and nans.get(id) != 0
@@ -124,7 +125,8 @@ class ScanColumns:
         summaries = entry.get(manifests.PARTITIONS) or ()
 
         def range_of(name: Column) -> Range:
-            column, column_range = self._columns.get(name), ANYTHING
+            column = self._columns.get(name)
+            column_range = ANYTHING
             if column is None or len(summaries) != len(spec.fields):
                 return ANYTHING
             for field, summary in zip(spec.fields, summaries, strict=True):
@@ -246,7 +248,8 @@ def _of_transform(
     except (ValueError, OverflowError):
         return ANYTHING
     if kind == "date":
-        first, last = first // _DAY_US, last // _DAY_US
+        first = first // _DAY_US
+        last = last // _DAY_US
     return Range(kind, first, last, has_nulls)
 
 
@@ -287,7 +290,8 @@ def _both(first: Range, second: Range) -> Range:
         return second
     low = max((each.low for each in (first, second) if each.low is not None), default=None)
     high = min((each.high for each in (first, second) if each.high is not None), default=None)
-    has_nulls, has_values = first.has_nulls and second.has_nulls, first.has_values and second.has_values
+    has_nulls = first.has_nulls and second.has_nulls
+    has_values = first.has_values and second.has_values
     if (low is not None and high is not None and low > high) or not (has_nulls or has_values):
         return ANYTHING
     return Range(first.kind, low, high, has_nulls, has_values, first.has_nan or second.has_nan)

@@ -79,7 +79,8 @@ def candidates(listed: Iterable[avro.Record], metadata: TableMetadata) -> tuple[
     another table, from which a clone was made, and stays. Raises InvalidRequest as ``Sizes.of``.
     """
     sizes = Sizes.of(metadata.properties)
-    root, specs = f"{normalise(metadata.location)}/", {spec.spec_id for spec in metadata.partition_specs}
+    root = f"{normalise(metadata.location)}/"
+    specs = {spec.spec_id for spec in metadata.partition_specs}
     by_spec = defaultdict[int, list[avro.Record]](list)
     for entry in listed:
         small = 0 <= entry[manifests.LENGTH] <= sizes.target_bytes // 2
@@ -134,7 +135,8 @@ def live_file(entry: avro.Record, content: avro.Encoded, manifest: avro.Record, 
     entry says that it was removed. Raises InvalidRequest for an entry that the specification does
     not allow.
     """
-    status, file = entry[manifests.STATUS], entry[manifests.DATA_FILE]
+    status = entry[manifests.STATUS]
+    file = entry[manifests.DATA_FILE]
     if status == manifests.REMOVED:
         return None
     numbers = [entry[id] for id in _NUMBERS]

@@ -152,7 +152,8 @@ def _check_source(by_id: dict[int, Part], source: int, transform: str, where: st
 
 
 def _takes(transform: str, type: str) -> bool:
-    kind, base = transform.partition("[")[0], type.partition("(")[0].partition("[")[0]
+    kind = transform.partition("[")[0]
+    base = type.partition("(")[0].partition("[")[0]
     return base in _SOURCES[kind] if kind in _SOURCES else kind == "void" or base not in _NOT_IDENTITY
 
 

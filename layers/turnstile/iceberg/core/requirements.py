@@ -103,7 +103,8 @@ def check(requirement: TableRequirement, metadata: TableMetadata) -> None:
 
 
 def _check_ref(ref: str, snapshot_id: int | None, metadata: TableMetadata) -> None:
-    actual, name = metadata.refs.get(ref), ref[:100]
+    actual = metadata.refs.get(ref)
+    name = ref[:100]
     if actual is None:
         if snapshot_id is not None:
             raise CommitFailed(f"Requirement failed: branch or tag {name} is missing, expected {snapshot_id}")

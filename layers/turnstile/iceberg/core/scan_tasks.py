@@ -52,8 +52,11 @@ class TaskWriter:
         filters: Filter | None,
         expression: Any,
     ) -> None:
-        self._location, self._columns, self._partitions = location, columns, partitions
-        self._filters, self._expression = filters, expression
+        self._location = location
+        self._columns = columns
+        self._partitions = partitions
+        self._filters = filters
+        self._expression = expression
 
     def tasks(self, files: Sequence[PlannedFile]) -> ScanTasks:
         """Returns the tasks of these files. Raises UnsupportedTable, naming the file, for one that
@@ -95,7 +98,8 @@ class TaskWriter:
         return True if every else self._expression
 
     def _delete_file(self, vector: DeletionVector, data_file: dict[str, Any]) -> dict[str, Any]:
-        offset, size = vector.offset or 0, vector.sizeInBytes + FRAME_BYTES
+        offset = vector.offset or 0
+        size = vector.sizeInBytes + FRAME_BYTES
         return {
             "spec-id": 0,
             "content": "position-deletes",

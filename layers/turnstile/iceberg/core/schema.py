@@ -108,9 +108,13 @@ def parts(schema: Schema) -> Iterator[Part]:
 
 
 def _members(fields: tuple[Field, ...], above: Part | None, depth: int) -> Iterator[Part]:
-    inside, repeated, certain = "", False, True
+    inside = ""
+    repeated = False
+    certain = True
     if above is not None:
-        inside, repeated, certain = f"{above.name}.", above.repeated, above.certain and above.required
+        inside = f"{above.name}."
+        repeated = above.repeated
+        certain = above.certain and above.required
     for field in fields:
         defaults = tuple(value for value in (field.initial_default, field.write_default) if value is not None)
         part = Part(field.id, inside + field.name, field.type, field.required, repeated, certain, defaults)

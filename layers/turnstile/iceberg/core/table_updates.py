@@ -185,7 +185,8 @@ def _assign_rows(snapshot: Snapshot, draft: Draft) -> None:
 
 
 def _set_ref(update: u.SetSnapshotRef, draft: Draft) -> None:
-    name, id = update.ref_name, update.snapshot_id
+    name = update.ref_name
+    id = update.snapshot_id
     if id not in draft.snapshots:
         raise bad_update(f"'{name[:100]}' cannot lead to snapshot {id}, which is not there")
     if name == MAIN and update.type != "branch":

@@ -59,7 +59,8 @@ class Survey:
     files with a later modification time are new."""
 
     def __init__(self, target_bytes: int, since_ms: int) -> None:
-        self.target_bytes, self.since_ms = target_bytes, since_ms
+        self.target_bytes = target_bytes
+        self.since_ms = since_ms
         self.table = Sums()
         self.partitions: dict[PartitionKey, Sums] = {}
         self.new_bytes = 0
@@ -290,12 +291,14 @@ def plan(
         survey: its files at ``version``, a published one.
         columns: its partition columns, in the order of the survey's keys.
     """
-    due, not_due = list[Job](), list[NotDue]()
+    due = list[Job]()
+    not_due = list[NotDue]()
     general = held_up(policy, history, now_ms)
     left = None if policy.budget_bytes is None else policy.budget_bytes - history.spent(now_ms)[0]
     for operation in REWRITES:
         chosen = _candidates(policy, survey, operation)
-        files, size = sum(each[1] for each in chosen), sum(each[2] for each in chosen)
+        files = sum(each[1] for each in chosen)
+        size = sum(each[2] for each in chosen)
         reason = general or ("" if getattr(policy, operation) else f"off: turnstile.maintenance.{operation} is false")
         reason = reason or too_soon(policy, history.runs.get(operation), version, survey.new_bytes)
         reason = reason or ("" if chosen else _nothing(policy, survey, operation))
@@ -357,7 +360,8 @@ def _job(
     left: int | None,
 ) -> Job | None:
     """The job of the first partitions that fit into the rest of the budget; None if none does."""
-    fitting, size = list[_Candidate](), 0
+    fitting = list[_Candidate]()
+    size = 0
     for each in chosen:
         if (left is None or size + each[2] <= left) and len(fitting) < JOB_PARTITIONS:
             fitting.append(each)
@@ -377,7 +381,8 @@ def _job(
         small = sum(each.small_files for each in sums)
         reason = f"{small} of {sum(each.files for each in sums)} files are below {policy.target_file_bytes // 2} bytes"
     else:
-        deleted, rows = sum(each.deleted_rows for each in sums), sum(each.vector_rows for each in sums)
+        deleted = sum(each.deleted_rows for each in sums)
+        rows = sum(each.vector_rows for each in sums)
         reason = f"deletion vectors delete {deleted} of {rows} rows in {files} files"
     if columns:
         reason += f", in {len(fitting)} of {len(survey.partitions)} partitions"

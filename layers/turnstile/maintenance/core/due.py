@@ -65,7 +65,8 @@ def due(
 def _steps(newest: int, floor: int, sizes: Mapping[int, int]) -> tuple[int, ...]:
     """Versions of checkpoints up to the floor, so that the commits from one to the next are of
     ``STEP_BYTES`` or less."""
-    steps, held = list[int](), 0
+    steps = list[int]()
+    held = 0
     for version in range(newest + 1, floor + 1):
         size = sizes.get(version, 0)
         if held and held + size > STEP_BYTES:

@@ -89,7 +89,8 @@ def partition_types(metadata: dict[str, Any]) -> dict[str, str]:
 def _leaves(columns: list[dict[str, Any]], names: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[Leaf]:
     for column in columns:
         kind = column["type"]
-        path, stored = (*names, column["name"]), (*physical, _physical(column))
+        path = (*names, column["name"])
+        stored = (*physical, _physical(column))
         if isinstance(kind, dict) and kind.get("type") == "struct":
             yield from _leaves(kind["fields"], path, stored)
         elif kind not in ("void", "null"):

@@ -73,7 +73,8 @@ def upkeep_of(protocol: dict[str, Any], metadata: dict[str, Any]) -> Upkeep:
         UnsupportedTable: the table has an unknown feature, so its state may have more than is
             written here.
     """
-    unknown, for_writers = unknown_features(protocol), as_features(protocol)[1]
+    unknown = unknown_features(protocol)
+    for_writers = as_features(protocol)[1]
     if unknown:
         raise UnsupportedTable(
             f"the table has the feature {unknown[0]}, which is not known here",

@@ -36,7 +36,9 @@ class FileColumns(TableColumns):
     several parts, is the table's."""
 
     def __init__(self, columns: TableColumns) -> None:
-        self._columns, self.schema, self.generated = columns, columns.schema, columns.generated
+        self._columns = columns
+        self.schema = columns.schema
+        self.generated = columns.generated
 
     def named(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
         return self._columns.named(name, case_sensitive=case_sensitive)

@@ -132,7 +132,8 @@ def _within(generated: _Generated, value: Value | None, *, low: bool = True, hig
     have been; None where that is not known."""
     if value is None or generated.source.field is None or value.kind != generated.source.field.kind:
         return None
-    column, limits = generated.partition, list[Predicate]()
+    column = generated.partition
+    limits = list[Predicate]()
     try:
         least, most = _bounds(generated, value)
         limits += [column.compare(">=", least)] if low else []

@@ -184,7 +184,8 @@ def version_of(id: str) -> int:
 def columns_of_table(schema: TableSchema) -> tuple[IndexedColumn, ...]:
     """Returns the columns that are indexed: partition columns, then those whose values have an
     order, in the schema's order."""
-    partitions, others = list[IndexedColumn](), list[IndexedColumn]()
+    partitions = list[IndexedColumn]()
+    others = list[IndexedColumn]()
     for name, field in schema.fields.items():
         if field.kind is not None or (len(name) == 1 and name[0] in schema.partitions):
             is_partition = len(name) == 1 and name[0] in schema.partitions
@@ -212,7 +213,8 @@ def sort_key(values: Iterable[Any]) -> tuple[tuple[bool, Any], ...]:
 def kept_roots(earlier: Sequence[Earlier], now_ms: int, retention_ms: int) -> tuple[Earlier, ...]:
     """Returns the earlier roots that stay: those of the last hour, one of each hour of the last
     day, and one of each day of the retention, at most a hundred. ``earlier`` is ascending."""
-    kept, periods = list[Earlier](), set[tuple[str, int]]()
+    kept = list[Earlier]()
+    periods = set[tuple[str, int]]()
     for root in reversed(earlier):
         age_ms = now_ms - root.created_ms
         if age_ms > retention_ms:

@@ -191,7 +191,8 @@ class _Reader:
         raise _not_understood(tree)
 
     def _comparison(self, tree: exp.Expression) -> Predicate:
-        left, right = tree.args["this"], tree.args["expression"]
+        left = tree.args["this"]
+        right = tree.args["expression"]
         operator, exchanged = _COMPARISONS[type(tree)]
         if isinstance(_bare(left), exp.Column | exp.Dot):
             return self._column(left).compare(operator, self._literal(right))
@@ -245,7 +246,9 @@ def _bare(tree: exp.Expression) -> exp.Expression:
 
 def _flat(tree: exp.Expression) -> list[exp.Expression]:
     """The parts of a chain of the same connector, from left to right."""
-    kind, parts, left = type(tree), list[exp.Expression](), tree
+    kind = type(tree)
+    parts = list[exp.Expression]()
+    left = tree
     while type(left) is kind:
         parts.append(left.args["expression"])
         left = left.args["this"]

@@ -140,7 +140,8 @@ class NotFound(TurnstileError):
 
     def __init__(self, what: str, name: str, *, field: str | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{what} '{name}' does not exist", field=field, remedy=remedy)
-        self.what, self.name = what, name
+        self.what = what
+        self.name = name
         self.type = ErrorType["NO_SUCH_" + what.upper().replace(" ", "_")]
 
 

@@ -73,7 +73,8 @@ class PageBudget:
     together."""
 
     def __init__(self, limit: int = PAGE_BYTES) -> None:
-        self._left, self._empty = limit, True
+        self._left = limit
+        self._empty = True
 
     def fits(self, size: int) -> bool:
         """Returns whether an item of this size still fits, and if so counts it. The first item
@@ -82,7 +83,8 @@ class PageBudget:
         """
         if not self._empty and size > self._left:
             return False
-        self._left, self._empty = self._left - size, False
+        self._left = self._left - size
+        self._empty = False
         return True
 
 

@@ -298,7 +298,8 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
     plain = {str: StoredAs.TEXT, int: StoredAs.NUMBER, bool: StoredAs.FLAG, bytes: StoredAs.BINARY}.get(annotation)
     if plain is not None:
         return plain, annotation, annotation
-    origin, (first, *_) = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    (first, *_) = get_args(annotation)
     if isinstance(first, str):  # a Literal
         return StoredAs.TEXT, str, str
     if origin is frozenset:

@@ -28,7 +28,8 @@ def like(text: str, pattern: str) -> bool:
     if not more:
         return len(first) == len(text) and _fits(text, 0, first)
     *middle, last = more
-    at, end = len(first), len(text) - len(last)
+    at = len(first)
+    end = len(text) - len(last)
     if at > end or not _fits(text, 0, first) or not _fits(text, end, last):
         return False
     for run in middle:
@@ -87,7 +88,8 @@ class _Bits:
     """The positions of letters in a text, as numbers; computed for the letters that are looked up."""
 
     def __init__(self, text: str) -> None:
-        self._size, self._numbers = len(text) // 8 + 1, dict[str, int]()
+        self._size = len(text) // 8 + 1
+        self._numbers = dict[str, int]()
         self._at: defaultdict[str, list[int]] = defaultdict(list)
         for at, letter in enumerate(text):
             self._at[letter].append(at)

@@ -53,7 +53,8 @@ def parse(text: str, *, files: bool = False) -> Query:
     from 1.
     """
     if len(text) > MAX_CHARACTERS:
-        problem, remedy = f"the query has {len(text)} characters", f"use at most {MAX_CHARACTERS}"
+        problem = f"the query has {len(text)} characters"
+        remedy = f"use at most {MAX_CHARACTERS}"
         raise InvalidRequest(problem, field="query", remedy=remedy)
     query = _Parser(text).query()
     if files is not (query.files is not None):
@@ -67,7 +68,9 @@ class _Parser:
     """One text, read once from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at, self._depth = text, 0, 0
+        self._text = text
+        self._at = 0
+        self._depth = 0
 
     def query(self) -> Query:
         self._require("/", "'/'", "begin with the catalog: /main/*")
@@ -214,7 +217,8 @@ class _Parser:
     def _until(self, quote: str, what: str) -> str:
         """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else
         stays."""
-        start, content = self._at, ""
+        start = self._at
+        content = ""
         while self._at < len(self._text):
             letter = self._text[self._at]
             self._at += 1
@@ -255,7 +259,8 @@ class _Parser:
 
     def _word(self, keyword: str) -> bool:
         """Whether the whole word ``keyword`` comes next, in any case; if so, it is consumed."""
-        start, word = self._skip(), self._match(_WORD)
+        start = self._skip()
+        word = self._match(_WORD)
         if word is None or word.lower() != keyword:
             self._at = start
             return False
@@ -264,6 +269,7 @@ class _Parser:
     def _expected(self, what: str, remedy: str, at: int | None = None) -> InvalidRequest:
         """The error where the parser is, or at ``at``."""
         self._at = self._at if at is None else at
-        rest, position = self._text[self._skip() :], self._at + 1
+        rest = self._text[self._skip() :]
+        position = self._at + 1
         problem = f"query, character {position}: expected {what}, found {repr(rest[:20]) if rest else 'the end'}"
         return InvalidRequest(problem, field="query", remedy=remedy, position=position)

@@ -45,7 +45,8 @@ class Reach(msgspec.Struct, frozen=True):
         """Returns at least the names in this one and those in ``other``."""
         if self.only is not None and other.only is not None:
             return Reach(only=self.only | other.only)
-        left, right = self._span(), other._span()
+        left = self._span()
+        right = other._span()
         if left is None or right is None:
             return other if left is None else self
         stop = None if left.stop is None or right.stop is None else max(left.stop, right.stop)
