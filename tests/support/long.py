@@ -48,7 +48,14 @@ LONG: Final = (
     "tests/simulation/test_scenarios.py",
     "tests/simulation/test_simulation.py::test_a_failing_run_is_made_smaller_and_told_with_its_seed_and_trace",
     "tests/simulation/test_simulation.py::test_i1_to_i11_a_planted_mistake_is_found",
+    # The largest of gc's planted mistakes and crashes.
+    "tests/unit/gc/test_iceberg_files.py::test_a_planted_mistake_is_found",
+    "tests/unit/gc/test_log.py::test_i10_time_travel_and_the_catalogs_history_decide_where_they_are_longer",
+    "tests/unit/gc/test_log.py::test_i15_a_crash_after_any_removal_leaves_a_log_that_reads_and_the_next_run_goes_on",
     # Processes that import everything anew.
+    "tests/repository/test_distributions.py",
+    "tests/unit/server/test_metrics.py::test_a_request_is_counted_also_where_the_library_was_imported_before",
+    "tests/unit/store/test_computed_ids.py::test_i3_a_computed_id_a_hash_or_a_token_that_changes_is_noticed",
     "tests/functional/unity/conformance/test_page.py",
     "tests/repository/test_import_circles.py",
     "tests/repository/test_tests.py::test_every_test_asserts_something",
@@ -63,6 +70,7 @@ LONG: Final = (
     "tests/unit/catalog/test_costs.py",
     "tests/unit/catalog/test_size.py",
     "tests/unit/delta/test_large_commits.py",
+    "tests/unit/transactions/test_large_groups.py::test_i8_a_thousand_tables_are_ratified_in_few_requests",
     "tests/unit/query/test_find.py::test_what_names_and_kinds_rule_out_is_never_read",
 )
 SERVICES: Final = {"ministack", "dynoxide", "s3", "server_on_s3"}

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.catalog import build
+from tests.support.clones import iceberg_table
 from tests.support.fakes import delta
 from tests.support.functions import Answer, Function, Http
 from tests.support.openapi import operations
@@ -22,6 +24,7 @@ from turnstile.events.fleet_log import FleetLog, fleet_event
 from turnstile.fleet.core.happenings import JOINED, Happening
 from turnstile.gc.collector import TASK
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import published_path
 from turnstile.store.core.opaque import seal
 
@@ -240,6 +243,11 @@ def undropped_over_another(site: Site) -> Answer:
     body = dropped(site)
     site.register("orders", site.stage("orders"))
     return site.ask("undropTable", body)
+def snapshot_expired(site: Site) -> Answer:
+    """The look at an Iceberg table's files began at a snapshot that is gone."""
+    iceberg_table(build(site.world, lake_root="file:///lake", limits=Limits()), "sales.ice")
+    path = site.path(operations()["verifyFiles"]).replace("/orders/", "/ice/")
+    return site.ask("verifyFiles", path=path, query={"after": "5.0.0"})
 
 
 def leaving_is_not_possible(site: Site) -> Answer:
@@ -443,6 +451,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("readFleetEvents", 410): old_cursor_of_the_fleet,
     ("exportTable", 503): after_publication(storage_away, "exportTable"),
     ("exportTable", 409): leaving_is_not_possible,
+    ("verifyFiles", 409): snapshot_expired,
 }  # fmt: skip
 
 PAIRS = [(one.id, status) for one in operations().values() for status in one.responses]
