@@ -18,13 +18,13 @@ from turnstile.catalog.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, require_size
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
 from turnstile.catalog.core.paths import Path, check_path, dotted
-from turnstile.catalog.core.rows import ExternalRow
+from turnstile.catalog.core.rows import new_external
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.names import check_identifier
-from turnstile.store.core.writes import Clause, Equals, Erase, Insert, new_row
+from turnstile.store.core.writes import Clause, Equals, Erase
 from turnstile.store.ports import World
 
 MAX_BYTES: Final = 262_144
@@ -88,8 +88,7 @@ class Externals:
                 raise error
             writes = claim(world.space, location, rows, table_id=table.table_id, catalog=view.tree.catalog, now=now)
             key = world.space.external(table.table_id)
-            row = ExternalRow(key, table.table_id, view.tree.catalog, location, now)
-            writes.append(Insert(row.to_row(), (new_row("I9"),)))
+            writes.append(new_external(key, table.table_id, view.tree.catalog, location, now))
             return Edit(f"register table {dotted(*path)}", put={path: table}, writes=tuple(writes))
 
         self._committer.commit(catalog, change)

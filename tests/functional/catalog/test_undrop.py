@@ -137,20 +137,63 @@ def test_an_iceberg_table_that_was_renamed_or_registered_again_is_not_brought_ba
     refused(undrop(client, "t2"), 404, "NoSuchTable", "table")
 
 
-def test_a_table_that_was_dropped_restored_and_dropped_again_is_what_it_was_last(client: Iceberg) -> None:
+def test_a_moment_before_an_earlier_drop_does_not_bring_back_what_the_table_was_then(client: Iceberg) -> None:
+    """What it was then may name files that were collected since."""
     client.create()
-    log = client.services.open_catalog.history.log("main").commits[0].seq
+    there = client.services.open_catalog.history.log("main").commits[0].seq
     client.delete(T1)
+    for number in range(12):
+        client.services.open_catalog.namespaces.update("main", ("sales",), set={"n": str(number)})
     undrop(client)
     client.commit(set_properties(later="1"))
     last = client.load()
     client.delete(T1)
-    answer = undrop(client, at={"seq": log})
-    if answer.status == 200:
-        assert client.load() == last
-    else:
-        assert "went on" in refused(answer, 409, "CannotUndrop", "at")["message"]
-        assert undrop(client).status == 200 and client.load() == last
+    assert "went on" in refused(undrop(client, at={"seq": there}), 409, "CannotUndrop", "at")["message"]
+    assert undrop(client).status == 200 and client.load() == last
+
+
+def test_i10_a_clone_holds_the_files_of_its_source_again(client: Iceberg) -> None:
+    made = client.create()
+    app = function("catalog")
+    app.use_world(client.world)
+    http = Http(app.app)
+    assert http.post("/v1/catalogs/main/clones", {"from": "sales.t1", "to": "sales.c1"}).status == 201
+    place = f"test/location/{made['metadata']['location']}"
+    held = client.heads()[place]["clones"]
+    assert client.delete(f"{SALES}/tables/c1").status == 204 and not client.heads()[place].get("clones")
+    assert undrop(client, "c1").status == 200
+    assert client.heads()[place]["clones"] == held
+    client.delete(f"{SALES}/tables/c1")
+    client.delete(T1, purgeRequested="true")
+    client.world.clock.now += 10_000
+    Collector(client.world, Grace(dropped_ms=1_000)).collect(["dropped"], dry_run=False, until_ms=2**60)
+    error = refused(undrop(client, "c1"), 409, "CannotUndrop", "table")
+    assert "gone or being removed" in error["message"]
+
+
+def test_i10_a_clone_of_a_delta_table_holds_the_files_of_its_source_again(api: CatalogApi) -> None:
+    api.create("t")
+    assert api.http.post("/v1/catalogs/main/clones", {"from": "default.t", "to": "default.c"}).status == 201
+    assert api.http.delete(f"{DEFAULT}/tables/c").status == 204
+    complete(api.world)
+    assert api.http.post(f"{DEFAULT}/tables/c/undrop", {}).status == 200
+    complete(api.world)
+
+
+def test_i10_an_import_that_comes_between_wins(api: CatalogApi) -> None:
+    place = "s3://old/t"
+    api.world.storages.open(place).put_if_absent(published_path(0), delta.lines(*PLAIN))
+    api.http.post(f"{DEFAULT}/imports", {"name": "t", "location": place, "dry_run": False})
+    api.http.delete(f"{DEFAULT}/tables/t")
+    original, key = api.world.objs.put_many, api.world.space.location(place)
+
+    def racing(objs: Any) -> None:
+        original(objs)
+        api.world.refs.rows[key] = {**api.world.refs.rows[key], "importing": "another run"}
+
+    api.world.objs.put_many = racing  # type: ignore[method-assign]
+    error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
+    assert "belongs to another table" in error["message"]
 
 
 def test_a_view_comes_back(client: Iceberg) -> None:

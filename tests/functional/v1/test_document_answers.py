@@ -243,6 +243,8 @@ def undropped_over_another(site: Site) -> Answer:
     body = dropped(site)
     site.register("orders", site.stage("orders"))
     return site.ask("undropTable", body)
+
+
 def snapshot_expired(site: Site) -> Answer:
     """The look at an Iceberg table's files began at a snapshot that is gone."""
     iceberg_table(build(site.world, lake_root="file:///lake", limits=Limits()), "sales.ice")

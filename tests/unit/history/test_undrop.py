@@ -9,6 +9,7 @@ import pytest
 from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, set_state
 from tests.support.gc import DAY, days
 from turnstile.catalog.core.entities import External
+from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.dropped import DroppedTables
 from turnstile.catalog.history.undrop import Undropper
@@ -16,7 +17,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.state_writes import mark_purging
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
-from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
+from turnstile.store.core.errors import AlreadyExists, NotFound, PermissionDenied, StateConflict
 from turnstile.store.core.writes import Change, Set
 
 T = ("default", "t")
@@ -233,3 +234,35 @@ def test_a_table_that_is_there_at_the_moment_and_now_was_not_dropped() -> None:
 def test_nothing_of_that_name_is_not_found() -> None:
     with pytest.raises(NotFound, match="never"):
         undrop(fresh(), ("default", "never"))
+
+
+def test_what_was_dropped_before_the_kept_history_is_not_looked_at_though_it_may_still_be_there() -> None:
+    """gc may be removing what that tree leads to (I9)."""
+    services = fresh()
+    create(services, "t")
+    services.dropper.drop(*MAIN, "t")
+    services.world.clock.now += services.limits.history_ms  # type: ignore[attr-defined]
+    for number in range(3):
+        services.namespaces.update("main", ("default",), set={"n": str(number)})
+    with pytest.raises(NotFound):
+        undrop(services)
+
+
+def test_i12_rights_are_those_of_the_tree_that_is_replaced() -> None:
+    services = fresh()
+    create(services, "t")
+    services.dropper.drop(*MAIN, "t")
+    seen = list[str]()
+
+    def rights(now: Tree, *_: object) -> None:
+        seen.append(now.head)
+        if len(seen) == 1:  # what follows was not there when the rights were looked at first
+            fresh(services.world).namespaces.update("main", ("default",), set={"n": "1"})
+        elif now.head != seen[0]:
+            raise PermissionDenied("revoked meanwhile")
+
+    dropped = DroppedTables(services.world, services.reader, services.history, services.limits.history_ms)
+    by = Undropper(services.world, services.reader, services.committer, dropped, rights=rights, elsewhere=lambda: None)
+    with pytest.raises(PermissionDenied, match="revoked"):
+        by.undrop("main", T, T)
+    assert names(services) == []

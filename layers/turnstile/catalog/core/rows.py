@@ -236,6 +236,11 @@ def forget_catalog(row: Row) -> Erase:
     return Erase(row["key"], (same,))
 
 
+def new_external(key: str, table_id: str, catalog: str, location: str, now: int) -> Insert:
+    """The row that leads from the uuid of an external table to its location."""
+    return Insert(ExternalRow(key, table_id, catalog, location, now).to_row(), (new_row("I9"),))
+
+
 def new_staging(
     *, key: str, table_id: str, catalog: str, namespace: str, name: str, location: str, creator: str, now: int
 ) -> Insert:

@@ -35,7 +35,7 @@ from turnstile.catalog.core.location_rows import (
     still_owned,
 )
 from turnstile.catalog.core.paths import Path, check_path, dotted
-from turnstile.catalog.core.rows import ExternalRow
+from turnstile.catalog.core.rows import new_external
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.history.core import AsOf, report_field
@@ -48,7 +48,7 @@ from turnstile.delta.core.state_writes import forget_head, restore_head
 from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_name, published_path
-from turnstile.store.core.writes import Insert, Row, Write, new_row
+from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import World
 
 Rights = Callable[[Tree, Path, PastTable | None], None]
@@ -165,10 +165,11 @@ class Undropper:
         if isinstance(entity, IcebergTable | IcebergView):
             return self._iceberg_writes(catalog, past, entity, now_ms)
         if entity.external is not None:
-            row = ExternalRow(
-                self._world.space.external(entity.table_id), entity.table_id, catalog, entity.location, now_ms
-            )
-            return [*self._claim(catalog, entity, now_ms), Insert(row.to_row(), (new_row("I9"),))]
+            row = self._world.space.external(entity.table_id)
+            return [
+                *self._claim(catalog, entity, now_ms),
+                new_external(row, entity.table_id, catalog, entity.location, now_ms),
+            ]
         state = ACTIVE if entity.clone is None else PINNED
         writes: list[Write] = [restore_head(key, full, now_ms, state, reason=reasons.get("", ""))]
         if entity.clone is not None:
