@@ -9,13 +9,13 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from tests.functional.deploy.test_template_auth import refused
 from tests.support.conformance.drive import GOOD, send, stocked
 from tests.support.functions import Function, Http, event, function
 from tests.support.gateway import route_of
 from tests.support.lake import make_lake
 from tests.support.repository import ROOT
 from tests.support.roles.resolved import Resolved
+from tests.support.roles.rules import refused
 from tests.support.roles.translated import references, translated
 from turnstile.access.core.grants import Principal
 from turnstile.api.auth.verifier import VerifiedToken, from_context, to_context

@@ -16,6 +16,7 @@ from tests.support.functions import Function, function
 from tests.support.gateway import routes
 from tests.support.openapi import REPAIR
 from tests.support.repository import ROOT
+from tests.support.roles.rules import refused, value
 from turnstile_local.deployment import read_template
 from turnstile_local.settings import HOST, Keys, child_environment
 
@@ -35,40 +36,6 @@ def template() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def resources(template: dict[str, Any]) -> dict[str, Any]:
     return template["Resources"]
-
-
-def value(node: Any, given: dict[str, str]) -> Any:
-    """A condition function of CloudFormation's, evaluated."""
-    if not isinstance(node, dict):
-        return node
-    ((name, argument),) = node.items()
-    match name:
-        case "Ref":
-            return given[argument]
-        case "Fn::Equals":
-            return value(argument[0], given) == value(argument[1], given)
-        case "Fn::Not":
-            return not value(argument[0], given)
-        case "Fn::And":
-            return all(value(one, given) for one in argument)
-        case "Fn::Or":
-            return any(value(one, given) for one in argument)
-    if name == "Fn::EachMemberEquals":
-        listed, member = (value(one, given) for one in argument)
-        return all(one == member for one in listed.split(","))
-    raise AssertionError(name)
-
-
-def refused(template: dict[str, Any], **given: str) -> list[str]:
-    """What the template's rules say against these parameters."""
-    values = {name: str(found.get("Default", "")) for name, found in template["Parameters"].items()} | given
-    return [
-        assertion["AssertDescription"]
-        for rule in template["Rules"].values()
-        if value(rule["RuleCondition"], values)
-        for assertion in rule["Assertions"]
-        if not value(assertion["Assert"], values)
-    ]
 
 
 def test_i12_a_deployment_that_says_nothing_about_authentication_is_refused(template: dict[str, Any]) -> None:
