@@ -128,16 +128,21 @@ def leave_out_documentation(data: Path) -> None:
 
 
 def _without_texts(value: Any) -> Any:
-    """``value`` without documentation. A member of a shape may have that name; then it is no text."""
+    """``value`` without documentation. A member of a shape may have that name; then it is no text.
+    The parameters of a client keep an empty text, because botocore reads it."""
     if isinstance(value, list):
         return [_without_texts(each) for each in value]
     if isinstance(value, dict):
         return {
-            name: _without_texts(each)
+            name: _with_empty_texts(each) if name == "clientContextParams" else _without_texts(each)
             for name, each in value.items()
             if not (name == "documentation" and isinstance(each, str))
         }
     return value
+
+
+def _with_empty_texts(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: {**parameter, "documentation": ""} for name, parameter in parameters.items()}
 
 
 def compile_modules(folder: Path) -> None:

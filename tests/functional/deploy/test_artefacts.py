@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import botocore
+import botocore.session
 import pytest
 from botocore.loaders import Loader
 
@@ -200,7 +201,23 @@ def test_a_description_without_texts_says_the_same_of_every_operation(service: s
     layers.leave_out_documentation(data)
     kept, all_of_it = Loader(extra_search_paths=[str(data)], include_default_search_paths=False), Loader()
     for kind in ("service-2", "endpoint-rule-set-1"):
-        assert kept.load_service_model(service, kind) == without(all_of_it.load_service_model(service, kind))
+        assert without(kept.load_service_model(service, kind)) == without(all_of_it.load_service_model(service, kind))
+
+
+@pytest.mark.parametrize("service", layers.SERVICES)
+def test_botocore_makes_a_client_of_a_description_without_texts(service: str, tmp_path: Path) -> None:
+    whole = Path(botocore.__file__).parent / "data"
+    data = tmp_path / "data"
+    shutil.copytree(whole / service, data / service)
+    for file in whole.glob("*.json"):
+        shutil.copy(file, data)
+    layers.leave_out_documentation(data)
+    session = botocore.session.Session()
+    loader = Loader(extra_search_paths=[str(data)], include_default_search_paths=False)
+    session.register_component("data_loader", loader)
+    client = session.create_client(service, "us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    assert client.meta.method_to_api_mapping
+    assert isinstance(client.meta.service_model.client_context_parameters, list)
 
 
 def test_descriptions_of_other_services_are_left_out(tmp_path: Path) -> None:
