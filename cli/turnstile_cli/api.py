@@ -200,7 +200,7 @@ def _gateway_error(response: httpx.Response) -> dict[str, Any]:
         return {"type": "NotAuthenticated", "message": "a bearer token is required", "remedy": "give it with --token"}
     if response.status_code == 403:
         message = f"refused before the server got the request: {response.text[:200]!r}"
-        remedy = "check the token, and what the gateway, its firewall or its network policy lets through"
+        remedy = "check the token, and the rules of the gateway, its firewall and its network policy"
         return {"type": "PermissionDenied", "message": message, "remedy": remedy}
     return {"message": response.text[:500] or "empty answer"}
 

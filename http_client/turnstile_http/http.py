@@ -222,7 +222,7 @@ def _of_gateway(response: httpx.Response) -> ApiError | None:
         return ApiError(status, "NotAuthenticated", message, {"remedy": remedy})
     if status == 403:
         message = f"refused before the server got the request: {response.text[:200]!r}"
-        remedy = "check the token, and what the gateway, its firewall or its network policy lets through"
+        remedy = "check the token, and the rules of the gateway, its firewall and its network policy"
         return ApiError(status, "PermissionDenied", message, {"remedy": remedy})
     if status == 413:
         message = f"the request was too large for the gateway in front of the server: {response.text[:200]!r}"

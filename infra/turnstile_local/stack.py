@@ -158,7 +158,7 @@ class Stack:
             notices.append(
                 f"STATE WAS LOST: the last stack of this home was killed. What it took {since} is gone, but for commits that "
                 f"were published: {self._state.recovering} tables are 'recovering', which adopt what is in their _delta_log "
-                "and take no commits until then. 'turnstile repair --all' says how they stand."
+                "and take no commits until then. 'turnstile repair --all' shows their state."
             )
         return tuple(notices)
 

@@ -80,7 +80,7 @@ class ReadJudge:
                 if is_same or not all(self._may_match(each) for each in (file, earlier) if each):
                     continue
                 if kind == "add" or earlier is not None or self._was_read(file):
-                    reason = f"a row of a file that it {verb} may satisfy what this transaction read"
+                    reason = f"a row of a file that it {verb} may satisfy a predicate of this transaction's reads"
                     return ChangedRead(version, reason, file["path"])
         return None
 

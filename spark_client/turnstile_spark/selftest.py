@@ -121,7 +121,7 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
         ),
     ),
     "DeltaLogCacheKey": (
-        "dropping a transaction's logs, and nobody else's",
+        "dropping a transaction's logs, and no others",
         lambda jvm, spark: (
             _method(jvm, _DELTA + "DeltaLog$DeltaLogCacheKey", "fsOptions", 0)
             and _method(jvm, _DELTA + "DeltaLog$", "getOrCreateCache", 1)

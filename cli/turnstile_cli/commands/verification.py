@@ -138,7 +138,7 @@ def _show_log(name: TableName, log: Found) -> None:
     out.table("", ("#version", "what", "file", "why"), rows, empty=empty)
     _show_rest(log)
     if log.deviations:
-        out.say(f"'turnstile repair {escape(str(name))} --dry-run' says what helps; docs/operations.md has the rest")
+        out.say(f"'turnstile repair {escape(str(name))} --dry-run' shows the remedy; docs/operations.md has the rest")
 
 
 def _show_files(named: Found) -> None:

@@ -37,7 +37,7 @@ class UndropRights:
         if not granted:
             raise PermissionDenied(
                 f"'{self._principal.name}' may not undrop '{dotted(now.catalog, *path)}'",
-                remedy="ask its owner, or the owner of what it was in; if it was there",
+                remedy="ask its owner, or the owner of its namespace or catalog; if it was there",
             )
 
     def _chain(self, now: Tree, path: Path, past: PastTable) -> Chain:

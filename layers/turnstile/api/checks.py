@@ -96,7 +96,7 @@ def _refs(world: World) -> Iterator[Check]:
     objects = Updateables(world)
     id = f"check-{world.ids.uuid()}"
     first = objects.create(TASK.name, id, b"1")
-    assert isinstance(first, Updateable), "nobody else has the name"
+    assert isinstance(first, Updateable), "no other entity has the name"
     last = first
     try:
         wrong = []

@@ -67,7 +67,7 @@ class NotAdoptable(StorageFault):
     ``version`` is in ``details``, and ``gap``: it is missing while later ones are there."""
 
     usual_remedy = (
-        "'turnstile repair TABLE --dry-run' shows what the HEAD and what _delta_log holds; choose between them"
+        "'turnstile repair TABLE --dry-run' shows the commits of the HEAD and of _delta_log; choose between them"
     )
 
 

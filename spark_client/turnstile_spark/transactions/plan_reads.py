@@ -196,7 +196,9 @@ class _Walk:
         predicate = None
         if name == "OverwriteByExpression":
             predicate = conjunction([predicate_of(node.deleteExpr(), _attributes(relation.output()))])
-        read = Read(_path(snapshot.deltaLog()), int(snapshot.version()), predicate, why="what an INSERT replaces")
+        read = Read(
+            _path(snapshot.deltaLog()), int(snapshot.version()), predicate, why="the rows that an INSERT replaces"
+        )
         ids = frozenset(_attributes(relation.output()))
         self.reads.commands.append((Mention(read.table, read.version, ids), read))
 

@@ -93,7 +93,7 @@ class Replay:
         if read.version < table.base:
             return f"version {read.version} was read, which is before the transaction's cut"
         if table_id in self._other:
-            return "an earlier statement that runs again writes what this one read"
+            return "an earlier statement that runs again writes rows that this one read"
         if table_id in self._redefined:
             read = replace(
                 read, predicate=None, files=None
@@ -107,11 +107,9 @@ class Replay:
         is_other = table_id in self._other
         is_append = is_append_only(actions)
         if is_other and not is_append:
-            return "an earlier statement that runs again writes what this one changes"
+            return "an earlier statement that runs again writes rows that this one changes"
         if is_other and table_id in self._redefined:
-            return (
-                "an earlier statement that runs again, or one before it, changes the definition of what this one writes"
-            )
+            return "an earlier statement that runs again, or one before it, changes the definition of a table that this one writes"
         if not has_row_ids(actions):
             return ""
         if is_other:

@@ -46,9 +46,9 @@ def test_i8_a_read_may_be_behind_by_the_slack_and_what_is_written_may_not(
     txn = count_then_sell(["a"], sell)
     assert txn.summary().tables[stock]["slack"] == 1 and "slack" not in txn.summary().tables[sales]
     assert count_then_sell(["b", "a"], sell).state == "committed", "what it read is what the version before has"
-    with pytest.raises(TransactionConflict, match="may satisfy what this transaction read"):
+    with pytest.raises(TransactionConflict, match="may satisfy a predicate of this transaction"):
         count_then_sell(["a", "b"], sell)
-    with pytest.raises(TransactionConflict, match="may satisfy what this transaction read"):
+    with pytest.raises(TransactionConflict, match="may satisfy a predicate of this transaction"):
         count_then_sell(["a"], f"INSERT INTO lake.{stock} VALUES ('c', 1)")
     assert rows(sql, sales) == [("a", 1), ("a", 1)]
     for wrong, isolation in (
@@ -104,7 +104,7 @@ def test_i8_a_read_conflicts_only_with_rows_that_it_would_have_seen(
         return txn
 
     assert count_then_sell("a", "b").state == "committed"
-    with pytest.raises(TransactionConflict, match="may satisfy what this transaction read"):
+    with pytest.raises(TransactionConflict, match="may satisfy a predicate of this transaction"):
         count_then_sell("a", "a")
     assert rows(sql, sales) == [("a", 1)]
 
@@ -147,7 +147,7 @@ def test_i8_serializable_sees_the_row_of_another_in_a_float_column(lake: Any, sq
         ("weight <= CAST(0.1 AS FLOAT)", "0.1"),
         ("weight > 0.1D", "0.1"),  # as a double it is 0.10000000149
     ):
-        with pytest.raises(TransactionConflict, match="may satisfy what this transaction read"):
+        with pytest.raises(TransactionConflict, match="may satisfy a predicate of this transaction"):
             look_then_sell(condition, meanwhile)
     assert rows(sql, sales) == [("a", 10)]
 

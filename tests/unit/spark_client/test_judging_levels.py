@@ -176,7 +176,7 @@ def test_a_conflict_says_which_commit_which_file_which_predicate_and_why() -> No
     conflict = judge(read(And((P1, ID5))), [Winner.parse(5, json.dumps(add("a")) + "\n")], SCHEMA)
     assert isinstance(conflict, Conflict)
     assert str(conflict) == (
-        "version 5, file a: a row of a file that it added may satisfy what this transaction read (read: (p = 1 AND id = 5))"
+        "version 5, file a: a row of a file that it added may satisfy a predicate of this transaction's reads (read: (p = 1 AND id = 5))"
     )
 
 

@@ -229,7 +229,7 @@ def test_a_change_of_the_definition_above_what_ran_again_runs_again_and_so_do_ap
     replay = Replay({"t": _moved()})
     replay.ran_again(append, append.commits)
     assert replay.reason(append) == ""
-    assert "writes what this one changes" in replay.reason(define)
+    assert "writes rows that this one changes" in replay.reason(define)
     replay.ran_again(define, define.commits)
     assert "changes the definition" in replay.reason(append)
 

@@ -213,7 +213,7 @@ def check_nothing_hidden(row_filter: Any, columns: Iterable[Any]) -> None:
     if row_filter is not None or name is not None:
         what = "a row filter" if name is None else f"the mask of column {name!r}"
         raise InvalidRequest(
-            f"{what} cannot be enforced: who may read a table reads its files",
+            f"{what} cannot be enforced: a principal that may read a table reads its files",
             field="row_filter" if name is None else "columns",
             remedy="leave it out, and keep restricted columns in a table of its own",
         )

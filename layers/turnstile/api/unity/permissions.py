@@ -122,7 +122,7 @@ CHANGE = needs(
     (edit_table, _only(Securable.TABLE)),
 )
 
-SHOW = authorized_by_view("everybody: all to those who may change them, else one's own")
+SHOW = authorized_by_view("every principal: all to those that may change them, else its own")
 
 
 def show(securable_type: str, full_name: str) -> Access:

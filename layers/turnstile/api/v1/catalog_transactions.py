@@ -101,7 +101,7 @@ class CatalogTransaction(msgspec.Struct, frozen=True):
 
 @routes.route(CATALOG + "/transactions", methods=["POST"])
 @authorized_by_view(
-    "of each change what it needs alone, modify_table of each table that is written, read_table of each read, use_catalog"
+    "the needs of each change alone, modify_table of each table that is written, read_table of each read, use_catalog"
 )
 def transact_catalog(catalog: str) -> CatalogTransaction:
     Query()
@@ -131,7 +131,7 @@ def transact_catalog(catalog: str) -> CatalogTransaction:
 
 @routes.route(CATALOG + "/transactions/{transaction_id}", methods=["PUT"])
 @authorized_by_view(
-    "of the first change what it needs alone, modify_table of each table that is written, read_table of each read"
+    "the needs of the first change alone, modify_table of each table that is written, read_table of each read"
 )
 def announce_catalog(catalog: str, transaction_id: str) -> Entry:
     Query()
@@ -149,7 +149,7 @@ def announce_catalog(catalog: str, transaction_id: str) -> Entry:
 
 
 @routes.route(CATALOG + "/transactions/{transaction_id}/resume", methods=["POST"])
-@authorized_by_view("owner of the entry, and what the transaction needs")
+@authorized_by_view("owner of the entry, and the needs of the transaction")
 def resume_catalog(catalog: str, transaction_id: str) -> CatalogTransaction:
     Query()
     of = check_identifier(catalog, "catalog")

@@ -83,7 +83,7 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
 
 
 @routes.route(BY_ID, methods=["DELETE"])
-@authorized_by_view("nothing: it is the caller's own, or anybody's for administrators")
+@authorized_by_view("nothing: it is the caller's own, or any for administrators")
 def release_tables(reservation_id: str) -> None:
     """Also of one that is over, or never was. An administrator releases whoever's it is."""
     Query()

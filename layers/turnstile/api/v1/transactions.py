@@ -185,7 +185,7 @@ def conflict(members: Sequence[dict[str, Any]], refused: int) -> StateConflict:
         ErrorType.TRANSACTION_CONFLICT,
         f"nothing was applied: {what}: {first['message']}{more}",
         field=first["field"],
-        remedy="rebase what each member names on its latest version, and send a new transaction",
+        remedy="rebase each named member on its latest version, and send a new transaction",
         members=list(members),
     )
 

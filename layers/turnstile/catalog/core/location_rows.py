@@ -316,7 +316,7 @@ def give_back(space: Space, location: str, table_id: str, run: str, rows: Mappin
 
 def uncloned() -> Clause:
     """Has to hold of a location before its files are removed or it gets another owner."""
-    return Clause("uncloned", "I10", "no clone needs what lies there", Absent(_CLONES))
+    return Clause("uncloned", "I10", "no clone needs the files there", Absent(_CLONES))
 
 
 def hold(space: Space, held: HeldLocation, clones: Iterable[str], revision: int | None = None) -> Change:

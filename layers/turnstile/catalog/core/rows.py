@@ -126,8 +126,10 @@ def swap_head(
     """
     unswept = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
     clauses = (
-        Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),
-        Clause("not swept", "I9", "gc has left alone what was written or replaced by then", unswept),
+        Clause(
+            "same head", "I9", "the catalog is the one that the change was computed from", Equals(("head",), at.head)
+        ),
+        Clause("not swept", "I9", "gc has left alone all objs that were written or replaced by then", unswept),
         _same_sweeps(at),
     )
     actions: list[Action] = [

@@ -99,7 +99,7 @@ class Undropper:
             past = self._dropped.last(now, path, at)
         self._rights(now, path, past)
         if past is None:
-            remedy = "see the catalog's log; what was dropped before its kept history cannot be brought back"
+            remedy = "see the catalog's log; a drop before its kept history cannot be undone"
             raise NotFound("table", f"{dotted(catalog, *path)} (dropped)", field="table", remedy=remedy)
         self._require_files(past)
         name = past.entity.name if target == path else target[-1]
@@ -134,7 +134,7 @@ class Undropper:
         try:
             require_free(view, target, "name")
         except AlreadyExists as error:
-            error.remedy = "give it another name, or rename what has the name now"
+            error.remedy = "give it another name, or rename the entity that has the name now"
             raise
 
     def _require_files(self, past: PastTable) -> None:

@@ -63,7 +63,7 @@ def active() -> Clause:
 
 def same_metadata(metadata: str) -> Clause:
     """The table's metadata is the one that a proposal was judged by."""
-    return Clause("same metadata", "I2", "metadata is what the proposer read", Equals(("metadata",), metadata))
+    return Clause("same metadata", "I2", "metadata is the one that the proposer read", Equals(("metadata",), metadata))
 
 
 def new_identity(txn: str) -> Clause:
@@ -84,7 +84,7 @@ def room(free_at: int) -> Clause:
 
 def same_epoch(base: int) -> Clause:
     """No commit since a ticket's base has changed metadata."""
-    return Clause("same epoch", "I2", "metadata is what the proposer read", AtMost(("epoch",), base))
+    return Clause("same epoch", "I2", "metadata is the one that the proposer read", AtMost(("epoch",), base))
 
 
 def own_application(app: str, base: int) -> Clause:
@@ -203,13 +203,17 @@ def unchanged(key: str, version: int, slack: int = 0) -> Check:
     may be behind.
     """
     if slack == 0:
-        clause = Clause("unchanged", "I8", "what the group read is still the latest", Equals(("latest",), version))
+        clause = Clause(
+            "unchanged", "I8", "the version that the group read is still the latest", Equals(("latest",), version)
+        )
         return Check(key, (clause, settled()))
     within = AtMost(("latest",), version + slack)
     return Check(
         key,
         (
-            Clause("within slack", "I8", "what the group read is behind by no more than it declared", within),
+            Clause(
+                "within slack", "I8", "the version that the group read is behind by no more than it declared", within
+            ),
             Clause("reached", "I8", "the version that the group read is there", AtLeast(("latest",), version)),
             settled(),
         ),
@@ -257,7 +261,7 @@ def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None
     gone = evicted(head, published, keep)
     places = positioned(head)
     clauses = [
-        Clause("same floor", "I5", "nobody moved the floor since it was read", Equals(("floor",), head.floor)),
+        Clause("same floor", "I5", "the floor has not moved since it was read", Equals(("floor",), head.floor)),
         Clause("same tail", "I4", "list positions mean the same versions", Equals(("tail_from",), head.tail_from)),
     ]
     actions: list[Action] = [Set(("floor",), published)]

@@ -248,7 +248,7 @@ def keep(before: Register, after: Register) -> Insert | Change:
     """Makes ``after`` the register that was read as ``before`` (revision 0: there was no row)."""
     if before.revision == 0:
         return Insert(after.to_row(), (new_row("I18"),))
-    says = "nobody changed the reservations since they were read"
+    says = "the reservations have not changed since they were read"
     same = (Clause("same register", "I18", says, Equals(("revision",), before.revision)),)
     packed = [each.pack() for each in after.reservations]
     actions = (

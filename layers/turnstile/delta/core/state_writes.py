@@ -75,8 +75,8 @@ def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
     sentence."""
     usable = Either((Equals(("state",), ACTIVE), Equals(("state",), STUCK)))
     clauses = (
-        Clause("taking commits", "I11", "nobody dropped the table or lets it leave", usable),
-        Clause("same floor", "I11", "nobody published the version meanwhile", Equals(("floor",), head.floor)),
+        Clause("taking commits", "I11", "the table was not dropped, and is not leaving", usable),
+        Clause("same floor", "I11", "the version was not published meanwhile", Equals(("floor",), head.floor)),
     )
     actions = (Set(("state",), STUCK), Set(("reason",), reason_of(version, why)), Set(("changed_at",), now))
     return Change(head.key, clauses, actions)
@@ -88,7 +88,7 @@ def mark_unstuck(head: TableHead, now: int) -> Change:
     if version is None or head.floor < version:
         raise ValueError(f"{head.key} is {head.state} at floor {head.floor}: {head.reason}")
     clauses = (
-        Clause("stuck", "I10", "nobody dropped the table", Equals(("state",), STUCK)),
+        Clause("stuck", "I10", "the table was not dropped", Equals(("state",), STUCK)),
         Clause("same reason", "I11", "it is not stuck at a later version", Equals(("reason",), head.reason)),
         Clause("past it", "I5", "the version is published", AtLeast(("floor",), version)),
     )
@@ -113,7 +113,7 @@ def mark_restored(head: TableHead, now: int) -> Change:
     """
     if not may_be_restored(head):
         raise ValueError(f"{head.key} is {head.state}: {head.reason}")
-    same = Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state))
+    same = Clause("same state", "I10", "the table was not dropped, and is not leaving", Equals(("state",), head.state))
     reason = "the HEAD was restored: published versions that it does not know are being looked for"
     return Change(head.key, (same,), (Set(("state",), RECOVERING), Set(("reason",), reason), Set(("changed_at",), now)))
 
@@ -130,9 +130,9 @@ def begin_recovery(head: TableHead, now: int) -> Change:
     if not may_recover(head):
         raise ValueError(f"{head.key} is {head.state} at {head.floor} of {head.latest}")
     clauses = (
-        Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state)),
+        Clause("same state", "I10", "the table was not dropped, and is not leaving", Equals(("state",), head.state)),
         Clause("same latest", "I1", "nothing was ratified since the log was looked at", _at(head)),
-        Clause("published", "I4", "the log holds what was ratified, up to here", _published(head)),
+        Clause("published", "I4", "the log holds the ratified commits, up to here", _published(head)),
         settled(),
     )
     reason = f"the log goes beyond version {head.latest}: published versions are being adopted"
@@ -154,7 +154,7 @@ def adopt(key: str, proposal: Proposal, now: int) -> Change:
 
 def end_recovery(head: TableHead, now: int) -> Change:
     """Recovering to active: the log holds nothing after ``latest``."""
-    same = Clause("same latest", "I1", "nobody adopted another version since", _at(head))
+    same = Clause("same latest", "I1", "no other version was adopted since", _at(head))
     actions = (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now))
     return Change(head.key, (_RECOVERING, same), actions)
 
@@ -170,7 +170,7 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
     if head.floor == head.latest or head.state not in (STUCK, RECOVERING):
         raise ValueError(f"{head.key} is {head.state} at {head.floor} of {head.latest}")
     clauses = (
-        Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state)),
+        Clause("same state", "I10", "the table was not dropped, and is not leaving", Equals(("state",), head.state)),
         Clause("same latest", "I2", "nothing was ratified since both sides were shown", _at(head)),
         Clause("same floor", "I5", "nothing of it was published meanwhile", Equals(("floor",), head.floor)),
         settled(),
@@ -202,7 +202,7 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
 def give_up_recovery(head: TableHead, why: str, now: int) -> Change:
     """Recovering to stuck: the version after ``latest`` is published and cannot be adopted; ``why``
     in one sentence."""
-    same = Clause("same latest", "I11", "nobody adopted that version meanwhile", _at(head))
+    same = Clause("same latest", "I11", "that version was not adopted meanwhile", _at(head))
     actions = (Set(("state",), STUCK), Set(("reason",), reason_of(head.latest + 1, why)), Set(("changed_at",), now))
     return Change(head.key, (_RECOVERING, same), actions)
 
@@ -306,7 +306,7 @@ def describe_head(head: TableHead, metadata: str, now: int) -> Change:
     """Other table metadata for the same version: the catalog's metadata beside the log changed, the
     log did not."""
     read = Equals(("metadata",), head.metadata)
-    same = Clause("same metadata", "I2", "metadata is what the change was computed from", read)
+    same = Clause("same metadata", "I2", "metadata is the one that the change was computed from", read)
     return Change(head.key, (_ACTIVE, same, settled()), (Set(("metadata",), metadata), Set(("changed_at",), now)))
 
 

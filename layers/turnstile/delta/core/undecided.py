@@ -153,7 +153,7 @@ def remove(key: str, packed: bytes) -> Change:
 
 
 def _same_entry(packed: bytes) -> Clause:
-    return Clause("same entry", "I8", "nobody resolved the undecided entry yet", Equals(("undecided",), packed))
+    return Clause("same entry", "I8", "the undecided entry is not resolved yet", Equals(("undecided",), packed))
 
 
 def as_folded(head: TableHead) -> TableHead:

@@ -93,7 +93,9 @@ def move_mark(before: EventMark | None, after: EventMark) -> Insert | Change:
     """Makes ``after`` the mark that was read as ``before`` (None: there was none)."""
     if before is None:
         return Insert(after.to_row(), (new_row("I13"),))
-    same = Clause("same mark", "I13", "nobody has made events of these changes since", Equals(("count",), before.count))
+    same = Clause(
+        "same mark", "I13", "no other process has made events of these changes since", Equals(("count",), before.count)
+    )
     names = ("count", "state", "latest", "floor", "name", "head", "created", "rewound")
     return Change(after.key, (same,), tuple(Set((name,), getattr(after, name)) for name in names))
 

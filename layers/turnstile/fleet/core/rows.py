@@ -235,7 +235,7 @@ def hand_over(
     same = Clause(
         "same changes",
         "I19",
-        "a member gives away what it owns, as it knows it",
+        "a member gives away only granules that it owns, by its latest row",
         Equals(("changes",), source.changes),
     )
     alive = (SetSum(("life",), ("life",), 1), Set(("shown_at",), now))
