@@ -1,4 +1,5 @@
-"""Changes that share a swap are told what each would be told alone, whatever fails, freezes and bypasses them (I21)."""
+"""Changes that share a swap get the same answers as each alone, under faults, freezes and writers
+that bypass them (I21)."""
 
 from __future__ import annotations
 

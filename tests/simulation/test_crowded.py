@@ -1,4 +1,5 @@
-"""Copies of a write that arrive after the refusal of a later one: no writer is told what is not true then."""
+"""Copies of a write that arrive after the refusal of a later one: no writer gets an answer that is
+false then."""
 
 from __future__ import annotations
 

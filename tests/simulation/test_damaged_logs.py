@@ -40,7 +40,7 @@ class Wrong(AssertionError):
 
 
 class Log:
-    """One table, what each of its versions is, and the one file of it that is damaged."""
+    """One table, the state of each of its versions, and the one damaged file of it."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -128,7 +128,7 @@ class Log:
         self.world.clock.now += 2 * DAY_MS  # light work that failed begins again
 
     def read(self, *, whole: bool = False) -> None:
-        """What is said is right, or is an error; of a log that is mended it is right."""
+        """The answer is right, or an error; for a log that is mended it is right."""
         head = head_of(self.world, self.table_id)
         try:
             files = {file.path for file in Planner(self.world).plan(head).files}
@@ -155,7 +155,7 @@ def test_i24_nothing_wrong_is_said_or_done_because_of_a_damage(seed: int) -> Non
 
 
 def _everything_is_relied_on() -> AbstractContextManager[Any]:
-    """What is about to be the only copy is not read."""
+    """Files that are about to be the only copy are not read."""
     stack = ExitStack()
     stack.enter_context(patch("turnstile.gc.kinds.log.unreliable", lambda *_: ""))
     stack.enter_context(patch("turnstile.gc.kinds.log.judge", lambda *_, **__: Judgement()))

@@ -1,4 +1,5 @@
-"""The event log: each version has its event once and in order, and who follows it, or is sent it, misses nothing, whatever fails."""
+"""The event log: each version has its event once and in order, and followers and targets miss
+nothing under faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans are of the version that they name, whatever fails and whoever keeps the index up (I16)."""
+"""Plans are of the version that they name, under faults and with any number of index workers (I16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Granules have one owner in each epoch, whatever fails, freezes and dies (I19)."""
+"""Granules have one owner in each epoch, under faults, freezes and deaths (I19)."""
 
 from __future__ import annotations
 

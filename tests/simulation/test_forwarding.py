@@ -1,4 +1,5 @@
-"""Changes that an owner is asked to apply are told what each would be told alone, whatever breaks, freezes and dies (I3, I21)."""
+"""Changes that are forwarded to an owner get the same answers as each alone, under broken
+connections, freezes and deaths (I3, I21)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_i3_i21_it_holds_over_many_seeds() -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", FORWARDING_MISTAKES)
 def test_i3_i21_a_mistake_planted_in_forwarding_is_found(name: str) -> None:
-    """What has a key breaks I3, what has none breaks I21."""
+    """A request with a key breaks I3, one without breaks I21."""
     failed = first_failure(FORWARDING_MISTAKES[name][0], SEARCHED, Forwarded())
     assert failed is not None
     assert failed.cause.invariant in {"I3", "I21"}  # type: ignore[attr-defined]

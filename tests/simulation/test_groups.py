@@ -1,5 +1,5 @@
-"""Transactions over tables among everybody else: all or none, also in a cut, whatever is lost or late, and whoever dies, is
-frozen or goes on late (I3, I8, ADR 24)."""
+"""Transactions over tables among all other actors: all or none, also in a cut, under lost and late
+messages, and processes that die, freeze or continue late (I3, I8, ADR 24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Transactions whose reads are judged by the commits since, whatever is lost, late or dead (I20, ADR 52)."""
+"""Transactions whose reads are checked against the later commits, under lost and late messages and
+deaths (I20, ADR 52)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Light work describes exactly the state of published versions, whatever fails and whoever else works (I15)."""
+"""Light work describes exactly the state of published versions, under faults and beside other
+workers (I15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A log is cleaned up beside all who need versions of its table: what is needed can be read, and what forgets somebody is found."""
+"""A log is cleaned up beside all holders of its table's versions: pinned versions can be read, and
+a clean-up that forgets a holder is found."""
 
 from __future__ import annotations
 

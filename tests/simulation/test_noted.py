@@ -1,4 +1,5 @@
-"""The sweeper whose reads are bounded: by notes alone everything is published, whatever is lost, late or dead (I11, ADR 53)."""
+"""The sweeper whose reads are bounded: by notes alone everything is published, under lost and late
+messages and deaths (I11, ADR 53)."""
 
 from __future__ import annotations
 

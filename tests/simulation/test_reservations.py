@@ -1,4 +1,5 @@
-"""Reservations of tables among writers that know nothing of them, whatever is lost, late or dead (I18, ADR 36)."""
+"""Reservations of tables among writers that know nothing of them, under lost and late messages and
+deaths (I18, ADR 36)."""
 
 from __future__ import annotations
 

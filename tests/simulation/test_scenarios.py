@@ -1,4 +1,4 @@
-"""Catalogs with a past, clones, and what has an owner: nothing is found in the services as they are."""
+"""Catalogs with a past, clones, and owned entities: nothing is found in the services as they are."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_i2_i3_i6_i10_owners_and_shared_values_are_right_over_many_seeds_and_eve
 
 @pytest.mark.parametrize("scenario", [Pasts(), Frozen(), ClocksAhead(), Owners()], ids=lambda one: one.name)
 def test_a_seed_is_the_same_run_every_time(scenario: Pasts | Owners) -> None:
-    """Whatever order sets have in this process."""
+    """Any order of sets in this process."""
     for seed in (3, 4):
         plan = scenario.plan(seed)
         assert run(plan, scenario, tracing=True) == run(plan, scenario, tracing=True)

@@ -1,4 +1,5 @@
-"""Older code beside newer code that raises the formats of HEADs, whatever is lost, late or dead (I22, ADR 48)."""
+"""Older code beside newer code that raises the formats of HEADs, under lost and late messages and
+deaths (I22, ADR 48)."""
 
 from __future__ import annotations
 

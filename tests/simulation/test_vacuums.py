@@ -1,4 +1,5 @@
-"""Vacuums, and all who need versions of a table, at once: nothing that somebody has is removed, and what forgets somebody is found."""
+"""Vacuums beside all holders of a table's versions: no pinned version is removed, and a vacuum that
+forgets a holder is found."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def version_zero(now: int, table_id: str, *features: str) -> bytes:
 
 
 class CatalogUser:
-    """Makes, renames, loads and drops tables whose names others want, too."""
+    """Creates, renames, loads and drops tables with names that other actors use, too."""
 
     def __init__(
         self, state: State, name: str, rng: random.Random, *, slow: bool = False, naps: tuple[int, ...] = ()

@@ -54,7 +54,7 @@ class Bypass(Owner):
             self.told(asked, tree.commit.message == asked.id)
 
     def ask(self) -> tuple[Asked, ChangeFunction, Any]:
-        """A change that somebody asks for now, and what tells which row refused it."""
+        """A requested change, with a mark that tells which row refused it."""
         self._numbers += 1
         id, kind, name = f"{self.name} {self._numbers}", self.rng.choice(KINDS), self.rng.choice(NAMES)
         seat = self._world.space.updateable(f"seat-{self.rng.randrange(SEATS)}")
@@ -134,7 +134,7 @@ class GroupServer(Bypass):
             self._tell(told)
 
     def _tell(self, told: set[str]) -> None:
-        """Clients hear of what has an outcome."""
+        """Returns outcomes to clients as soon as they are certain."""
         for asked, waiting in self._waiting:
             if waiting.settled and asked.id not in told:
                 told.add(asked.id)

@@ -1,4 +1,4 @@
-"""Actors of the event log: who appends, who follows it, and who sends it to a target."""
+"""Actors of the event log: appenders, followers, and deliverers to a target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ CATALOG = "main"
 
 
 class EventPump:
-    """The function that makes events of the stream, whose records come late, twice, out of order or not at all."""
+    """The function that makes events of the stream, whose records come late, twice, out of order or
+    not at all."""
 
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
         self._state, self._name, self._rng = state, name, rng
@@ -72,7 +73,7 @@ class Follower:
 
 
 class Inbox:
-    """The target: it keeps what it gets, and fails now and then, also after it kept it."""
+    """The target: it stores its events, and fails now and then, also after it stored them."""
 
     name, most = "inbox", 3
 
@@ -103,7 +104,7 @@ class Inbox:
 
 
 class Courier:
-    """A deliverer. It goes on with what another one left, and stalls in the middle of it."""
+    """A deliverer. It continues another one's work, and stalls in the middle of it."""
 
     def __init__(self, state: State, name: str, inbox: Inbox, rng: random.Random) -> None:
         self._state, self._name, self._inbox, self._rng = state, name, inbox, rng
@@ -118,8 +119,8 @@ class Courier:
 
 
 def check(state: State, events: list[Event], *, whole: bool) -> None:
-    """Raises Violation unless each version has its event, in order, once, and none has an event that was not. ``whole``: the
-    log is complete, from its beginning to what is true now."""
+    """Raises Violation unless each version has its event, in order, once, and there is no further
+    event. ``whole``: the log is complete, from its beginning to the present state."""
     latest, floor, seq = dict[str, int](), dict[str, int](), -1
     for event in events:
         if not event.subject:
@@ -168,7 +169,7 @@ def complete_log(state: State, follower: Follower) -> None:
 
 
 def deliver_all(state: State, inbox: Inbox) -> None:
-    """The target acknowledges what it is sent. Then it has got all of the log."""
+    """The target acknowledges every batch. Then it has all events of the log."""
     inbox.fails = False
     state.scheduler.now += HELD_MS + LONGEST_PAUSE_MS + HOUR
     if Deliverer(world_of(Process(state, "at rest", prone=False)), inbox).deliver(CATALOG).again_ms:

@@ -62,7 +62,7 @@ class FleetMember(Owner):
         self.state.scheduler.sleep(rest_ms)
 
     def _work(self, role: str, subject: str) -> None:
-        """Writes who works under which epoch, if it still owns the granule."""
+        """Writes its own id and epoch, if it still owns the granule."""
         shares = self.member.shares(*self._granules)
         whose, granule = self.member.whose(role, subject), self.member.granule(role, subject)
         self.met(f"fleet work {whose.name}")

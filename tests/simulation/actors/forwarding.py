@@ -53,7 +53,7 @@ _NAPS: Final = (1, 1, 50, SECOND, 3 * SECOND)
 
 
 class Body(msgspec.Struct):
-    """What a caller sends."""
+    """A caller's request."""
 
     id: str
     kind: Kind
@@ -62,7 +62,8 @@ class Body(msgspec.Struct):
 
 
 class Site:
-    """What one process does with a request: the part of an app that forwarding needs, before the real committers."""
+    """One process's handling of a request: the part of an app that forwarding needs, before the
+    real committers."""
 
     def __init__(self, process: ThreadedProcess, tokens: frozenset[str], auditor: ForwardingAuditor) -> None:
         self._process, self._tokens, self._auditor = process, tokens, auditor
@@ -98,7 +99,7 @@ class Site:
             return self._response(error)
 
     def refuse(self, incoming: Incoming, error: TurnstileError) -> Response:
-        """What forwarding calls when it does not know the outcome."""
+        """The error of forwarding for an unknown outcome."""
         self._auditor.unknown(msgspec.json.decode(incoming.read(None), type=Body).id)
         return self._response(error)
 
@@ -170,14 +171,14 @@ class Server:
     ) -> None:  # fmt: skip
         """
         Args:
-            addresses: of all servers, which those that guess choose from.
+            addresses: of all servers, from which guessing servers choose.
         """
         self.state, self.name, self._rng, self._network, self._auditor = state, name, rng, network, auditor
         self.tokens = frozenset(TOKENS if rng.random() < 0.7 else TOKENS[1:])
         self._addresses, self._guesses, self._count, self._owners = addresses, guesses, 0, Owners()
 
     def read(self) -> Owners:
-        """What this server believes of owners; where it guesses, anything."""
+        """This server's cache of owners; if it guesses, any owner."""
         if not self._guesses:
             return self._owners
         granule = granule_of(CATALOGS, CATALOG, GRANULES)
@@ -231,8 +232,8 @@ class Server:
 
 
 class Caller:
-    """Sends changes to a process of a server, one after the other; what has a key is sent again, perhaps to another server, until its outcome
-    is known."""
+    """Sends changes to a process of a server, one after the other; a change with a key is sent
+    again, perhaps to another server, until its outcome is known."""
 
     times = 14
 
@@ -293,7 +294,8 @@ class Caller:
             return None
 
     def _told(self, asked: Asked, response: Response | None, *, is_again: bool) -> bool:
-        """Notes what the caller heard; whether the outcome is unknown. What passes says nothing of an attempt before."""
+        """Records the caller's answer; returns whether the outcome is unknown. A temporary refusal
+        says nothing about an earlier attempt."""
         auditor = self._auditor
         what = (
             "nothing"

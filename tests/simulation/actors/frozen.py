@@ -1,5 +1,5 @@
-"""Actors for sandboxes that freeze: who sends a change under a key until it is answered, who goes back to what has a name
-without saying the name, and the store's removal of rows that have expired."""
+"""Actors for sandboxes that freeze: clients that send a change under a key until it is answered,
+clients that go back to a named HEAD without its name, and the store's removal of expired rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from turnstile.store.core.errors import StateConflict, Throttled
 
 
 class Makers(PastActor):
-    """Make namespaces that nobody else makes, so that what thaws can go on as if nothing had happened, and drop them."""
+    """Creates namespaces that no other actor creates, so that a thawed change can go on as if
+    nothing had happened, and drops them."""
 
     times = 8
 
@@ -64,8 +65,8 @@ class KeyedCounter(PastActor):
 
 
 class LateResets(Resets):
-    """Goes back to what has a name, but not by it, or to what is about to leave the kept history; often it is frozen with
-    its swap in hand."""
+    """Goes back to a named HEAD, but not by its name, or to a HEAD that is about to leave the kept
+    history; often it is frozen with its swap in hand."""
 
     def act(self) -> None:
         to = _past(self) if self.rng.random() < 0.7 else None

@@ -66,8 +66,8 @@ class GroupSandbox(Sandbox):
 
 
 class GroupWriter(Writer):
-    """Commits transactions over two or three tables, and names those that it only read. ``part``: tables that one conditional
-    write changes."""
+    """Commits transactions over two or three tables, and names those that it only read. ``part``:
+    tables that one conditional write changes."""
 
     kinds: tuple[str, ...] = EVERY
 
@@ -174,7 +174,7 @@ class GroupWriter(Writer):
 
 
 class JudgedWriter(GroupWriter):
-    """Commits groups whose reads have predicates, of files that say which rows they have."""
+    """Commits groups whose reads have predicates, of files with known rows."""
 
     kinds = ("inline", "inline", "ticket")
 
@@ -245,7 +245,7 @@ class JournalWriter(GroupWriter):
             raise Crashed
 
     def _announced(self, group: GroupRequest, number: int) -> bool:
-        """Whether it is announced; not where somebody has finished or undone it."""
+        """Whether it is announced; False after another client has finished or undone it."""
         while True:
             try:
                 self._servers.ask(lambda sandbox: sandbox.journal.announce(Announcement(group, number, ttl_ms=DAY)))
@@ -302,7 +302,7 @@ class JournalWriter(GroupWriter):
 
 
 class Recoverer:
-    """Looks for transactions that are open, and finishes or undoes them, whoever is at work on them."""
+    """Looks for open transactions, and finishes or undoes them, beside their clients."""
 
     def __init__(self, state: State, name: str, rng: random.Random, auditor: GroupAuditor) -> None:
         self._state, self._rng, self._auditor = state, rng, auditor
@@ -336,7 +336,7 @@ class Recoverer:
 
 
 def told_committed(state: State, auditor: GroupAuditor, group: GroupRequest, answer: GroupRatified) -> None:
-    """Somebody was told that this group is ratified."""
+    """A client received the answer that this group is ratified."""
     for request, member in zip(group.commits, answer.members, strict=True):
         state.auditor.told_ratified(request.table_id, auditor.txn_of(group.id), member.version)
 

@@ -1,4 +1,5 @@
-"""Actors of light work: engines that replace files, and workers that write checkpoints; and who judges what they write (I15)."""
+"""Actors of light work: engines that replace files, workers that write checkpoints, and an auditor
+of the checkpoints (I15)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from turnstile.store.core.names import LOG, published_path
 
 
 class Replacer(Writer):
-    """An engine whose commits add a file, and remove, add again or describe anew some of those that were there."""
+    """An engine whose commits add a file, and remove, add again or describe anew some existing ones."""
 
     def _build(self, head: TableHead, txn: str, attempt: str, stamp: int) -> CommitRequest | None:
         facts = self._state.auditor.tables[self._table].facts
@@ -147,7 +148,8 @@ def _records(file: Add) -> int:
 
 
 def finish(state: State, worker: Worker) -> None:
-    """Faults have stopped: what is due is done, and the newest checkpoint is not further behind than the interval."""
+    """Faults have stopped: due work is done, and the newest checkpoint is not further behind than
+    the interval."""
     process = Process(state, "at rest", prone=False)
     for _ in range(3):
         state.scheduler.sleep(24 * HOUR)

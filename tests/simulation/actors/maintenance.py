@@ -26,7 +26,8 @@ FOR_EVER = 10**15
 
 
 class StreamPump:
-    """The publisher function behind the stream, whose records are lost, late, doubled and out of order."""
+    """The publisher function behind the stream, whose records are lost, late, doubled and out of
+    order."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
         self._state, self._name, self._rng, self._slow = state, name, rng, slow
@@ -59,8 +60,8 @@ class StreamPump:
 
 
 class NotingPump(StreamPump):
-    """The publisher function behind a stream that loses no record: what it could not publish it notes for the sweeper, and a batch
-    after which it could not is sent again."""
+    """The publisher function behind a stream that loses no record: it notes tables that it could
+    not publish for the sweeper, and if a note fails the batch is sent again."""
 
     def __call__(self) -> None:
         world = None
@@ -85,7 +86,7 @@ class NotingPump(StreamPump):
 
 
 def publish_and_note(world: World, table_id: str) -> None:
-    """What the publisher function does with a record."""
+    """The publisher function's handling of a record."""
     done = publish_hinted(world, Publisher(world), [table_id], until_ms=FOR_EVER, each_ms=FOR_EVER, workers=1)
     notes = done.unsettled(world.ids.uuid()[:8])
     if notes:
@@ -163,7 +164,7 @@ def _listed(table_id: str, sandbox: Sandbox, *, content: bool) -> Listing:
 
 
 class Reader:
-    """Lists a table again and again and reads what the names lead to."""
+    """Lists a table again and again and reads the files of the names."""
 
     def __init__(self, state: State, name: str, table_id: str, rng: random.Random) -> None:
         self._state, self._table, self._rng = state, table_id, rng

@@ -31,7 +31,8 @@ PAUSES = (100, SECOND, 20 * SECOND, HOUR)
 
 @dataclass(frozen=True)
 class Request:
-    """A transaction as its client sends it: commits, and by uuid what becomes of other tables. Renames are (from, to)."""
+    """A transaction as its client sends it: commits, and by uuid the changes of other tables.
+    Renames are (from, to)."""
 
     group: GroupRequest
     renames: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class TransactionSandbox(CatalogSandbox):
         self._groups = GroupRatifier(self._world, Ratifier(self._world))
 
     def commit(self, request: Request) -> Applied:
-        """Raises what refuses it."""
+        """Raises the reason for refusing it."""
         world, id = self._world, request.group.id
         committer = IdempotentCommitter(
             world, self.reader, key=world.space.request(CATALOG, "client", id), asked=id, final=_final

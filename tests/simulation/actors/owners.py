@@ -34,8 +34,8 @@ _NAPS: Final = (1, 1, 50, SECOND, 20 * SECOND)
 
 
 class Living(Process):
-    """A process whose clocks are wrong, and that may freeze after any look at one: with it or without it its monotonic
-    clock stands still."""
+    """A process whose clocks are wrong, and that may freeze after any reading of one: its monotonic
+    clock stands still meanwhile, or does not."""
 
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
         super().__init__(state, name)
@@ -125,7 +125,8 @@ class IdMaker(Owner):
 
 
 class TaskRunner(Owner):
-    """Runs the task whenever nobody does; what it writes is fenced, so a run that was taken over writes no more."""
+    """Runs the task whenever no other process does; its writes are fenced, so a run that was taken
+    over writes no more."""
 
     def start(self, world: World) -> None:
         self._tasks, self._objects = Tasks(world), Updateables(world)

@@ -1,6 +1,7 @@
-"""Actors around a catalog's past: the catalog function with all of its services in a simulated process, and clients that
-change the tree (names, a counter, Iceberg tables, another catalog that comes and goes), keep its past and go back to it,
-collect it, read it (listings held across gc, path queries, past HEADs, the log), and clone what others change.
+"""Actors around a catalog's past: the catalog function with all of its services in a simulated
+process, and clients that change the tree (names, a counter, Iceberg tables, another catalog that
+comes and goes), keep its past and go back to it, collect it, read it (listings across gc, path
+queries, past HEADs, the log), and clone entities that others change.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class PastSandbox:
 
     @property
     def cloner(self) -> Cloner:
-        """What makes the clones of one request."""
+        """Makes the clones of one request."""
         delta = DeltaCopier(self.world, self.services.metadata, self.services.publisher)
         return Cloner(self.services, {TABLE: delta, **copiers(self.services, self._files)}, _anything)
 
@@ -160,7 +161,7 @@ _NAMES: Final = tuple((f"n{number}",) for number in range(6))
 
 
 class Names(PastActor):
-    """Creates, describes and drops namespaces whose names others want, too."""
+    """Creates, describes and drops namespaces with names that other actors use, too."""
 
     times = 8
 
@@ -189,7 +190,7 @@ class TableNames(PastActor):
 
 
 class Counter(PastActor):
-    """Merges into a counter; what was sent once is never sent again, since it may have been applied."""
+    """Merges into a counter; a merge is never sent twice, since it may have been applied."""
 
     times = 8
 
@@ -244,7 +245,7 @@ class Side(PastActor):
 
 
 def fill(box: PastSandbox) -> None:
-    """What every run begins with: some names, the counter, and the Iceberg tables."""
+    """The beginning of every run: some names, the counter, and the Iceberg tables."""
     for path in (*_NAMES[:4], COUNTED, ICE):
         box.services.namespaces.create(CATALOG, path)
     schema = Schema(fields=(Field(id=1, name="id", type="long", required=True),))
@@ -291,14 +292,15 @@ class Resets(PastActor):
 
 
 _COLLECTED: Final = tuple(kind for kind in COLLECTED if kind not in ("transactions", "groups"))
-"""What there is in the scenarios of catalogs: looking for other things would only take steps from their writers."""
+"""The rows in the scenarios of catalogs: scans for other rows would only take steps from their
+writers."""
 
 
 class Janitor:
-    """The scheduled collector, as the coordinated task that it is. There are several.
+    """The scheduled collector, as a coordinated task. There are several.
 
     Attributes:
-        kinds: what is collected.
+        kinds: the kinds to collect.
     """
 
     kinds = _COLLECTED

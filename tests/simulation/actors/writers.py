@@ -1,4 +1,4 @@
-"""Actors that write: they behave as a correct client must, whatever the answers are."""
+"""Actors that write: they behave as a correct client must, for every answer."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ CROWDED: Final = 1_200
 
 
 class Sent(NamedTuple):
-    """A proposal that was sent: the operation of the history, what returns the answer or raises it, and whether it was sent twice at the same
-    time: then a refusal that may pass says nothing of the other one."""
+    """A sent proposal: the operation of the history, a function that returns the answer or raises
+    it, and whether it was sent twice at the same time: then a temporary refusal says nothing about
+    the other one.
+    """
 
     operation: Any
     answer: Callable[[], Any]
@@ -100,7 +102,8 @@ class Writer:
                 return
 
     def _proposed(self, head: TableHead, txn: str, attempt: str, stamp: int) -> tuple[CommitRequest, str, str] | None:
-        """What is proposed next, its transaction, and the attempt that wrote it; None where that could not be written."""
+        """The next proposal, its transaction, and the attempt that wrote it; None if that could not
+        be written."""
         request = self._build(head, txn, attempt, stamp)
         return None if request is None else (request, txn, attempt)
 
@@ -248,7 +251,8 @@ class Writer:
 
 
 class Crew(Writer):
-    """Several writers of one table whose commits wait for each other in one server process; a client sends each again by itself."""
+    """Several writers of one table whose commits wait for each other in one server process; a
+    client sends each again by itself."""
 
     KINDS: ClassVar = ("ticket", "ticket", "ticket", "stream", "inline", "inline", "staged", "fat", "metadata")
 
@@ -281,7 +285,8 @@ class Crew(Writer):
 def _together(
     sandbox: Sandbox, requests: list[CommitRequest], table_id: str, *, knows: bool
 ) -> list[Callable[[], Any]]:
-    """What becomes of commits that wait in one line of a process. ``knows``: its first leader has the row of a write that ended before they came."""
+    """The results of commits that wait in one line of a process. ``knows``: its first leader has
+    the row of a write that ended before they came."""
     ratifier, queue, line = sandbox.ratifier, new_queue(), Line[WaitingCommit]()
     row = ratifier.world.refs.read(ratifier.world.space.table(table_id)) if knows else None
     answers: list[Callable[[], Any]] = []
@@ -314,11 +319,12 @@ def _same(answer: Any) -> Any:
 
 
 class Reuser(Writer):
-    """An engine that makes something of a staged commit which was refused for ever: proposes its file again, as the next
-    version; copies it to a name of that version, or of a later one; or writes its next attempt to the same name. Its clock
-    runs up to some minutes ahead, so that what was refused may still come later than the last commit.
+    """An engine that uses a staged commit again after it was refused for ever: it proposes the file
+    again, as the next version; copies it to a name of that version, or of a later one; or writes
+    its next attempt to the same name. Its clock runs up to some minutes ahead, so that a refused
+    commit may still be later than the last commit.
 
-    It proposes whatever name it likes, as users of Unity Catalog's API may.
+    It proposes any name, like users of Unity Catalog's API may.
     """
 
     _may_be_mended = True
@@ -377,5 +383,5 @@ class Reuser(Writer):
 
 
 def _row_ids(first: int | None, version: int) -> dict[str, int]:
-    """What an add has of its rows' ids; nothing where the server assigns them, or nobody."""
+    """The row ids of an add; nothing if the server assigns them, or there are none."""
     return {} if first is None else {"baseRowId": first, "defaultRowCommitVersion": version}

@@ -1,6 +1,5 @@
-"""Checks catalogs: everything a HEAD leads to exists, also what past HEADs of the kept history, recent ones and those
-that have a name lead to; and names, HEADs of tables and owners of locations agree (I9, I10).
-"""
+"""Checks catalogs: everything that a HEAD leads to exists, also for past HEADs of the kept history,
+recent ones and named ones; and names, HEADs of tables and owners of locations agree (I9, I10)."""
 
 from __future__ import annotations
 
@@ -158,12 +157,13 @@ class TreeAuditor:
             yield from ((self.heads[one.head], f"snapshot {one.name},") for one in self.snapshots(head))
 
     def snapshots(self, head: SeenHead) -> list[NamedSnapshot]:
-        """What has a name at that HEAD."""
+        """The entities with a name at that HEAD."""
         found = [self.entity(head, entry.obj) for entry in head.entries.values() if entry.kind == SNAPSHOT]
         return [one for one in found if isinstance(one, NamedSnapshot)]
 
     def entity(self, head: SeenHead, id: str) -> Entity:
-        """What a HEAD leads to; entities never change, so one that is gone by now is told as it was."""
+        """The entities of a HEAD; entities never change, so one that is gone by now is returned as
+        it was."""
         if id not in self._entities:
             self._entities[id] = decode(self._state.objs.rows[self._state.space.objs(head.catalog), id].payload)
         return self._entities[id]

@@ -1,4 +1,4 @@
-"""What changes of a catalog were told, against the states that it had (I21)."""
+"""Compares the answers to changes of a catalog with the states that it had (I21)."""
 
 from __future__ import annotations
 

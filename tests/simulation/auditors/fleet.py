@@ -1,4 +1,4 @@
-"""The rows of a fleet after every change: who owns what, under which epoch, and from whom it was taken (I19)."""
+"""The rows of a fleet after every change: owners, their epochs, and the previous owners (I19)."""
 
 from __future__ import annotations
 

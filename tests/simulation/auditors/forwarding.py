@@ -1,4 +1,4 @@
-"""What changes were told that were forwarded to an owner, beside what is true of all changes (I3, I21)."""
+"""Checks the answers to forwarded changes, beside the rules for all changes (I3, I21)."""
 
 from __future__ import annotations
 

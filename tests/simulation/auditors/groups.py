@@ -36,8 +36,10 @@ class GroupAuditor:
         state.watchers.setdefault("transaction", []).append(self.entry_changed)
 
     def proposed(self, group: GroupRequest, txn: str, *, journal: bool = False) -> None:
-        """A client is about to send this group, all of whose commits have the transaction id ``txn``; or, with ``journal``, to
-        announce it. An announced one may have several attempts, over the same tables."""
+        """A client is about to send this group, all of whose commits have the transaction id
+        ``txn``; or, with ``journal``, to announce it. An announced one may have several attempts,
+        over the same tables.
+        """
         self._proposed.setdefault(group.id, ([], txn))[0].append(group)
         self._transactions |= {(request.table_id, txn) for request in group.commits}
         if journal:
@@ -49,7 +51,7 @@ class GroupAuditor:
 
     @audits
     def told_aborted(self, id: str) -> None:
-        """Somebody was told that this transaction is aborted."""
+        """A client received the answer that this transaction is aborted."""
         if id in self._ratified:
             raise Violation("I3", f"group {id} is ratified, and was told to be aborted")
         self._aborted.add(id)
@@ -65,7 +67,7 @@ class GroupAuditor:
             self._is_whole(after["id"])
 
     def changing(self, group: GroupRequest, names: Mapping[str, str], drops: Mapping[str, str]) -> None:
-        """The group will give these tables names that nobody else gives a table, and drop those."""
+        """The group will give these tables names that no other actor gives a table, and drop those."""
         self._names[group.id], self._drops[group.id] = dict(names), frozenset(drops)
         self._by_name |= dict.fromkeys(names.values(), group.id) | dict.fromkeys(drops, group.id)
 
@@ -159,8 +161,8 @@ class GroupAuditor:
             self._state.auditor.seen["group behind within its slack"] += 1
 
     def _behind(self, read: ReadVersion, latest: int) -> int:
-        """By how many versions a read is behind; of one with a predicate those that changed no such row do not count, once one that did
-        is not among them (I20)."""
+        """By how many versions a read is behind; for a read with a predicate, versions before the
+        first one that changed such a row do not count (I20)."""
         if not read.predicate:
             return latest - read.version
         value = int(read.predicate.removeprefix("id = "))

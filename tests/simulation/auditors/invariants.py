@@ -43,7 +43,8 @@ class Auditor:
     # -- HEADs ----------------------------------------------------------------------------------------------------
 
     def true_head(self, row: dict[str, Any]) -> TableHead:
-        """A HEAD as it is for everybody: a commit of a large group counts from the group's decision on."""
+        """A HEAD as every reader sees it: a commit of a large group counts from the group's
+        decision on."""
         head = TableHead.from_row(row)
         entry = undecided_of(head)
         group = self._state.refs.rows.get(self._state.space.group(entry.ref)) if entry is not None else None

@@ -1,4 +1,5 @@
-"""What has an owner for a while, and values that change hands, against a record of who wrote what (I2, I3, I6, I10)."""
+"""Checks entities with an owner for a while, and values that change hands, against a record of the
+writers (I2, I3, I6, I10)."""
 
 from __future__ import annotations
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from tests.simulation.engine.state import State
 
 LEDGER, SUM = "ledger", "sum"
-"""Types of updateable objects: what tasks write, fenced with their attempt; a number that everybody increments."""
+"""Types of updateable objects: writes of tasks, fenced with their attempt; a number that all actors
+increment."""
 
 
 @dataclass
 class Requests:
-    """Requests of one reference: the values that were sent, each of its own, with the tokens they were to replace (empty:
-    a creation); which version they became; what was refused for good; who replaced which token by nothing."""
+    """Requests of one reference: the sent values, each of its own, with the tokens that they were
+    to replace (empty: a creation); the versions that they became; final refusals; replaced tokens
+    of deletions.
+    """
 
     sent: dict[str, str] = field(default_factory=dict)
     applied: dict[str, int] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class OwnerAuditor:
             raise Violation("I10", f"attempt {new} wrote after attempt {old} had")
 
     def at_rest(self) -> None:
-        """The sum has every increment that was acknowledged, and perhaps those that nobody heard of."""
+        """The sum has every acknowledged increment, and perhaps those with an unknown outcome."""
         row = self._state.refs.rows.get(self._state.space.updateable(f"{SUM}/all"))
         found = int(row["payload"]) if row else 0
         if not self.added <= found <= self.added + self.unsure:

@@ -1,9 +1,11 @@
-"""What clients of catalogs with a past were told, against the trees as they were (I6, I8, I9, I10).
+"""Compares the answers to clients of catalogs with a past with the trees as they were (I6, I8, I9,
+I10).
 
-The auditor of catalogs looks at what is stored; this looks at what it means: a listing is the tree that its token pinned, a HEAD
-of the past is what it was, a reset brings back what was there, a counter is the sum of what was merged into it, and two
-Iceberg tables that change together are never seen apart. Clones show what their source was, and the files that they need
-have an owner who keeps them for exactly the clones there are.
+The auditor of catalogs checks the stored rows; this one checks their meaning: a listing is the tree
+that its token pinned, a HEAD of the past is unchanged, a reset brings back the earlier state, a
+counter is the sum of its merges, and two Iceberg tables that change together are never seen apart.
+Clones show their source as it was, and the files that they need have an owner that keeps them for
+exactly the present clones.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ COUNTER = "count"
 TOGETHER = "together"
 """The property of Iceberg tables that one transaction sets in all of them."""
 SLACK = 6 * MINUTE
-"""What clocks of servers are apart, and a request takes."""
+"""The difference between clocks of servers, and the duration of a request."""
 
 
 @dataclass
@@ -111,7 +113,7 @@ class PastAuditor:
                 raise Violation("I8", f"half of a transaction is visible in {path}: {sorted(values)}")
 
     def together(self, path: str) -> str:
-        """What the metadata file says that a transaction set in all tables."""
+        """The value that a transaction set in all tables, from the metadata file."""
         if path not in self._metadata:
             content: bytes = self._state.storages.files[path][0]
             self._metadata[path] = parse(content).properties.get(TOGETHER, "")
@@ -221,14 +223,15 @@ class CloneAuditor:
         self._kept(head)
 
     def _same(self, was: SeenHead, source: Path, head: SeenHead, to: Path) -> None:
-        """A clone has just appeared: it is what its source was."""
+        """A clone has just appeared: it equals its source as it was."""
         self._state.auditor.seen["clone"] += 1
         cloned, clone = self._below(was, source), self._below(head, to)
         if cloned != clone:
             raise Violation("I9", f"the clone of {source} in {was.id} is {clone} instead of {cloned}")
 
     def _below(self, head: SeenHead, path: Path) -> dict[Path, object]:
-        """What a path leads to, by the rest of each name, as far as a clone has it in common with its source."""
+        """The entity of a path, by the rest of each name, as far as a clone has it in common with
+        its source."""
         found: dict[Path, object] = {}
         for key, entry in head.entries.items():
             if path_of(key)[: len(path)] != path:

@@ -1,4 +1,4 @@
-"""The auditor's own record: what is true of a table for ever, and what happens when it is not."""
+"""The auditor's own record: the permanent facts of a table, and the error when they are broken."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fact:
 
 @dataclass
 class History:
-    """What is true of one table for ever."""
+    """The permanent facts of one table."""
 
     table_id: str
     location: str

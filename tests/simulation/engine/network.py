@@ -18,8 +18,8 @@ from turnstile_server.asking import CONNECT_S, serve
 T = TypeVar("T")
 
 CHANNEL: Final = frozenset({"before", "lost", "late", "duplicate"})
-"""Faults of a message: an error, with or without effect; whatever is sent from here on vanishes, both ways; it is late; the connection is cut
-after it."""
+"""Faults of a message: an error, with or without effect; all later messages vanish, both ways; it
+is late; the connection is cut after it."""
 
 MORE_OFTEN: Final = 3
 """How much likelier a fault of a message is than one of a call: a request is five messages, and many calls."""
@@ -90,7 +90,7 @@ class ThreadedProcess(Process):
 
 
 class TaskQueue(ChangeQueue):
-    """The lines of a simulated process: whoever waits there is a task."""
+    """The lines of a simulated process: a waiting request is a task."""
 
     def __init__(self, process: ThreadedProcess) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class SimConnection:
         self._wake()
 
     def arrive(self, payload: bytes, late_ms: int = 0) -> None:
-        """Something of the other side is on its way here, behind what is so already."""
+        """A message of the other side is on its way here, behind those that are so already."""
         if self._is_cut:
             return
         self._last_at = max(self._last_at, self._now + self._process.rng.randrange(1, 6) + late_ms)
@@ -207,10 +207,10 @@ Answering = Callable[[AskedRequest], AskedResponse]
 
 
 class Network:
-    """Who listens at which address, and what connects to them.
+    """Listeners by address, and the connections to them.
 
     Args:
-        on_send: told of everything that is sent, with the side that sends it.
+        on_send: called with every message, with the side that sends it.
     """
 
     def __init__(self, state: State, on_send: Callable[[SimConnection, Send], None]) -> None:
@@ -219,7 +219,8 @@ class Network:
         self._connections = 0
 
     def listen(self, address: Address, process: ThreadedProcess, answer: Answering) -> None:
-        """Has ``process`` serve connections to the address from now on; who listened there does so no longer."""
+        """Makes ``process`` serve connections to the address from now on, in place of an earlier
+        listener."""
         self._listeners[address.host, address.port] = process, address.secret, answer
 
     def connect(self, process: ThreadedProcess, address: Address) -> SimConnection:

@@ -1,4 +1,4 @@
-"""What happens in a run: faults and actors, drawn from its seed and made smaller by the shrinker."""
+"""The plan of a run: faults and actors, drawn from its seed and made smaller by the shrinker."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ OTHERS = {
     "catalog-1": 0.25,
     "catalog-2": 0.15,
 }
-"""Everybody else, and how often they take part."""
+"""All other actors, and how often they take part."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What happens in a run; drawn from the seed, reduced by the shrinker."""
+    """The plan of a run; drawn from the seed, reduced by the shrinker."""
 
     seed: int
     actors: tuple[str, ...]

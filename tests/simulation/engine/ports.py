@@ -28,8 +28,8 @@ class Process:
 
     Attributes:
         free: calls are no steps: preparations, before the run.
-        ends: when a function's life is over (ms): whatever it was about to do then, it does not.
-        freezes_at: how a call begins at which the sandbox is frozen once; empty for wherever it happens.
+        ends: when a function's life is over (ms): it makes no call after that.
+        freezes_at: the prefix of the call at which the sandbox is frozen once; empty for any call.
     """
 
     def __init__(self, state: State, name: str, *, client: bool = False, prone: bool = True) -> None:
@@ -43,7 +43,7 @@ class Process:
         return self.state.scheduler.now + self.skew
 
     def pause(self, seconds: float) -> None:
-        """What a service waits between attempts; perhaps for much longer."""
+        """The pause of a service between attempts; perhaps much longer."""
         if not self.free:
             self.state.scheduler.sleep(int(seconds * 1000))
             rate = self.state.frozen_pauses
@@ -59,7 +59,8 @@ class Process:
         lost: Callable[[str], Exception],
         again: Callable[[T], T] | None = None,
     ) -> T:
-        """One call of a store, perhaps with a fault; ``again`` makes an answer that of a call whose first answer was lost."""
+        """One call of a store, perhaps with a fault; ``again`` makes the answer one of a call whose
+        first answer was lost."""
         state, scheduler = self.state, self.state.scheduler
         if self.free:
             return effect()
@@ -115,7 +116,7 @@ class Process:
         raise Crashed
 
     def _freeze(self) -> None:
-        """Nothing happens here for hours, and nobody here knows."""
+        """The process is frozen for hours, and does not notice."""
         state = self.state
         if self.dead:
             raise Crashed
@@ -224,7 +225,7 @@ class SimObjs:
         self._call(f"delete {id[:60]}", lambda: self._state.delete_obj(space, id), DELETE)
 
     def __getattr__(self, name: str) -> Any:
-        """What the port has gained since: passed on as a read or write of its own."""
+        """Methods that the port has gained since: passed on as a read or write of its own."""
         plain = getattr(self._state.objs, name)
         return lambda *a, **k: self._call(f"{name} {a[:2]}", lambda: plain(*a, **k), READ)
 

@@ -86,7 +86,7 @@ def _run(plan: Plan, scenario: Scenario, clock: TrueTime, store: Store) -> Ran:
 
 
 def _settle(scenario: Scenario, state: State, plan: Plan, clock: TrueTime) -> None:
-    """Faults stop, and what is on its way arrives. Then everything comes to rest."""
+    """Faults stop, and messages on their way arrive. Then everything comes to rest."""
     state.deliver(everything=True)
     after = Scheduler(random.Random(plan.seed), state.scheduler.now, 10**9, tracing=state.scheduler.tracing)
     after.trace = state.scheduler.trace
@@ -109,7 +109,7 @@ def on_one_cpu() -> Iterator[None]:
 
 
 def explain(seed: int, scenario: Scenario = TABLES, store: str = "fake") -> str:
-    """Run a failing seed again, smaller, and tell what happened."""
+    """Runs a failing seed again, smaller, and returns its trace."""
 
     def fails(candidate: Plan) -> bool:
         try:
@@ -127,7 +127,8 @@ def explain(seed: int, scenario: Scenario = TABLES, store: str = "fake") -> str:
 
 
 def run_seeds(start: int, seeds: int, scenario: Scenario = TABLES, store: str = "fake") -> Counter[str]:
-    """Every invariant holds at every step of every seed; a failure is told as a small trace. What was met on the way."""
+    """Every invariant holds at every step of every seed; a failure is shown as a small trace.
+    Returns the rare events that the runs met."""
     seen: Counter[str] = Counter()
     with on_one_cpu():
         for seed in range(start, start + seeds):
@@ -141,10 +142,12 @@ def run_seeds(start: int, seeds: int, scenario: Scenario = TABLES, store: str = 
 def first_failure(
     plant: Callable[[], Any], seeds: int, scenario: Scenario = TABLES, *, likely: int = 0, store: str = "fake"
 ) -> Failed | None:
-    """The first seed that finds what is planted; ``likely`` is tried before the others, because it once did.
+    """The first seed that finds the planted mistake; ``likely`` is tried before the others, because
+    it once did.
 
     Raises:
-        TypeError: what is planted does not fit the product any more, so that it fails by itself and breaks no invariant.
+        TypeError: the planted mistake does not fit the product any more, so that it fails by itself
+            and breaks no invariant.
     """
     misfit: Failed | None = None
     with plant(), on_one_cpu():

@@ -18,7 +18,7 @@ class Killed(BaseException):
 
 
 class Crashed(BaseException):
-    """The process died here; what it held in memory is gone."""
+    """The process died here; its memory is gone."""
 
 
 class _Thread:
@@ -50,9 +50,10 @@ class Scheduler:
     """Runs actors to the end of ``steps`` storage calls.
 
     Attributes:
-        now: simulated time in ms; moves a little at every step, and to the next waking when all sleep.
+        now: simulated time in ms; moves a little at every step, and to the next waking when all
+            sleep.
         steps: storage calls so far.
-        trace: what happened, for people; kept only when ``tracing``.
+        trace: the steps, for people; recorded only when ``tracing``.
     """
 
     _free: ClassVar[list[_Thread]] = []
@@ -92,7 +93,7 @@ class Scheduler:
             raise self.failure
 
     def pause(self) -> None:
-        """A step: somebody else may go first. Called by the ports with the baton in hand."""
+        """A step: another actor may go first. Called by the ports with the baton in hand."""
         task = self._running()
         self.steps += 1
         self.now += self._rng.randrange(1, 20)
@@ -114,7 +115,7 @@ class Scheduler:
         return self._running()
 
     def fail(self, failure: BaseException) -> None:
-        """The run has failed, whatever becomes of the exception on its way up."""
+        """The run has failed, even if an actor catches the exception."""
         if self.failure is None:
             self.failure = failure
 

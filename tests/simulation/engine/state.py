@@ -1,4 +1,5 @@
-"""What is shared by all simulated processes: the stores, the time, the stream, and effects still on their way."""
+"""The common state of all simulated processes: the stores, the time, the stream, and effects still
+on their way."""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ class _Time:
 
 
 class State:
-    """The outside of every process. Each change passes the auditors before anybody sees it.
+    """The outside of every process. Each change passes the auditors before any process sees it.
 
     Args:
-        store: where rows and objs are.
-        grace: what gc grants, and the auditors insist on.
+        store: the place of rows and objs.
+        grace: gc's grace periods, which the auditors insist on.
     """
 
     def __init__(self, scheduler: Scheduler, faults: Faults, store: Store, grace: Grace | None = None) -> None:
@@ -133,7 +134,7 @@ class State:
     # -- what clients were told ---------------------------------------------------------------------------------------
 
     def begin(self, op: str, table: str, *, version: int = 0, txn: str = "") -> Operation:
-        """An operation of a client, whose outcome is unknown so far."""
+        """An operation of a client with an unknown outcome so far."""
         made = Operation(client=0, table=table, op=op, call=self._tick(), version=version, txn=txn)
         self.operations.append(made)
         return made

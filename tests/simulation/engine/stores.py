@@ -34,7 +34,8 @@ class TrueTime:
 
 @dataclass(frozen=True)
 class Store:
-    """Both tables. ``refs.rows`` and ``objs.rows`` are what is stored, for the auditors, without a request."""
+    """Both tables. ``refs.rows`` and ``objs.rows`` are the stored rows, for the auditors, without a
+    request."""
 
     refs: Any
     objs: Any
@@ -89,14 +90,14 @@ class _RefRows(MutableMapping[str, Row]):
         return len(list(iter(self)))
 
     def __setitem__(self, key: str, row: Row) -> None:
-        """What code that is not simulated writes."""
+        """Writes of code that is not simulated."""
         values = (encode(row), key)
         self._database.write(
             lambda connection: connection.execute("UPDATE refs SET row = ? WHERE key = ?", values).fetchall()
         )
 
     def __delitem__(self, key: str) -> None:
-        """What the store itself does with a row whose time is over."""
+        """The store's own removal of an expired row."""
         self._database.write(lambda connection: connection.execute("DELETE FROM refs WHERE key = ?", (key,)).fetchall())
 
 

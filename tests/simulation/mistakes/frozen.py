@@ -1,5 +1,5 @@
-"""Mistakes planted in what guards against sandboxes that were frozen and clocks that are ahead: the simulation must find
-each."""
+"""Mistakes planted in the guards against sandboxes that were frozen and clocks that are ahead: the
+simulation must find each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _no_fence() -> Any:
 
 
 def _fence_for_resets_only() -> Any:
-    """What was written anew is not looked at when it is swapped in."""
+    """Rewritten objs are not checked when they are swapped in."""
 
     def wrong(swap: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, replaced=None, **more: swap(
@@ -71,4 +71,4 @@ FROZEN_MISTAKES: dict[str, tuple[Plant, str]] = {
     "swap: without 'not swept'": (without(SWAP, "not swept"), "I9"),
     "swap: 'not swept' for resets only": (_fence_for_resets_only, "I9"),
 }
-"""What is planted, and the invariant that it breaks first most often."""
+"""The planted mistake, and the invariant that it breaks first most often."""

@@ -83,4 +83,4 @@ OWNER_MISTAKES: dict[str, tuple[Plant, str]] = {
     "ref: never replayed": (lambda: swapped(_REFS + "replayed", lambda _: lambda *_: None), "I3"),
     "ref: what is forgotten is refused": (lambda: swapped(_REFS + "moved_on", lambda _: lambda *_: True), "I3"),
 }
-"""What is planted, and the invariant that it breaks first most often."""
+"""The planted mistake, and the invariant that it breaks first most often."""

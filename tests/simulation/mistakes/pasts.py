@@ -1,4 +1,5 @@
-"""Mistakes planted in what keeps a catalog's past, and changes that are none: what the simulation must find, and must not."""
+"""Mistakes planted in the code that keeps a catalog's past, and harmless changes: the simulation
+must find the first, and must not find the second."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def _edge(later: int) -> Plant:
 
 
 class _OnlyAtTheEdge(int):
-    """A margin that is taken off once where it should be twice: for the edge, and not for what is on its way there."""
+    """A margin is taken off once where it should be twice: for the edge, and not for changes on
+    their way there."""
 
     def __rmul__(self, times: int) -> int:
         return int(self) * (times - 1)
@@ -83,7 +85,7 @@ def _tidies_what_may_land() -> Any:
 
 
 class _Sticky(set[str]):
-    """Nobody gets out again."""
+    """No process gets out again."""
 
     def __isub__(self, other: object) -> Self:  # type: ignore[override,misc]
         return self
@@ -108,7 +110,7 @@ def _edits(path: str, **forgotten: Any) -> Plant:
 
 
 def _not_lasting() -> Any:
-    """Any HEAD that is still there may be named and gone back to, also what gc is about to take."""
+    """Any HEAD that still exists may be named and gone back to, also one that gc is about to remove."""
     return patch.object(History, "kept", lambda self, now, as_of, _: KeptTree(self._tree_at(now, as_of)))
 
 
@@ -149,7 +151,7 @@ def _one_after_the_other() -> Any:
 
 
 def _merged_once() -> Any:
-    """A merge is computed from the first tree that was looked at, whatever the swap then replaces."""
+    """A merge is computed from the first tree that was read, even if the swap replaces another one."""
 
     def wrong(merged: Callable[..., Any]) -> Callable[..., Any]:
         memo: dict[int, Any] = {}
@@ -177,7 +179,7 @@ def _purges_what_clones_need() -> Any:
 
 
 def _holds_nothing() -> Any:
-    """A clone does not say what it needs."""
+    """A clone does not record the locations that it needs."""
 
     def wrong(edit: Callable[..., Any]) -> Callable[..., Any]:
         def without_holds(*args: Any, writes: tuple[Any, ...] = (), **more: Any) -> Any:
@@ -211,7 +213,7 @@ def _ended_by_age() -> Any:
 
 
 def _ends_with_its_files_there() -> Any:
-    """The HEAD of a table goes without a look at what is left of it."""
+    """The HEAD of a table is removed without a look at the remaining rows of the table."""
 
     def wrong(is_over: Callable[..., bool]) -> Callable[..., bool]:
         return lambda head: is_over(head) or head.state == "dropped"
@@ -260,7 +262,7 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "iceberg: swept when unknown": (_sweeps_when_unknown, "I10"),
     "iceberg: one table after the other": (_one_after_the_other, "I8"),
 }
-"""What is planted, and the invariant that it breaks first most often."""
+"""The planted mistake, and the invariant that it breaks first most often."""
 
 
 def _no_task(self: CollectTask, term_ms: int, *args: Any, **more: Any) -> Any:
@@ -280,4 +282,4 @@ HARMLESS: dict[str, Plant] = {
     "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
     "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
 }
-"""What nothing but speed and fairness depends on."""
+"""Changes that affect speed and fairness alone."""

@@ -1,4 +1,4 @@
-"""Planted mistakes: what the simulation must catch to be worth its time."""
+"""Planted mistakes: the simulation must find each of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnstile.store.core.writes import Change
 
 @contextmanager
 def swapped(path: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """What ``path`` names replaced by what ``make`` makes of it."""
+    """The object at ``path`` replaced by the result of ``make`` for it."""
     module, name = path.rsplit(".", 1)
     owner = resolve_name(module)
     with patch.object(owner, name, make(getattr(owner, name))):
@@ -82,7 +82,7 @@ def _clears_pending_always() -> Any:
 
 
 def _premature_floor() -> Any:
-    """The floor is raised to what the publisher is about to copy."""
+    """The floor is raised to versions that the publisher is about to copy."""
 
     def wrong(copy: Callable[..., Any]) -> Callable[..., Any]:
         def claims(self: Publisher, head: Any, run: Any) -> Any:
@@ -148,4 +148,4 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "I10",
     ),
 }
-"""What is planted, and the invariant that it breaks first most often."""
+"""The planted mistake, and the invariant that it breaks first most often."""

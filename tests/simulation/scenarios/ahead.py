@@ -119,7 +119,7 @@ def _plant_erased() -> Any:
 
 
 def _no_check_of_the_mark() -> Any:
-    """A run goes on whatever became of its mark."""
+    """A run continues after its mark was taken back."""
 
     def wrong(require: Callable[[Fence], None]) -> Callable[[Fence], None]:
         return lambda self: None if self._mark is not None else require(self)
@@ -137,4 +137,4 @@ AHEAD_MISTAKES: dict[str, tuple[Plant, str]] = {
     "mark ahead: a change read before goes on": (without(SWAP, "same sweeps"), "I9"),
     "mark ahead: gc goes on without it": (_no_check_of_the_mark, "I9"),
 }
-"""What is planted, and the invariant that it breaks first most often."""
+"""The planted mistake, and the invariant that it breaks first most often."""

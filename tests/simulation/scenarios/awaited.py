@@ -52,7 +52,8 @@ class _Sandbox(CatalogSandbox):
 
 
 class Early:
-    """A client that names tables before it writes them, some of them twice, and whatever else may be done with such a table."""
+    """A client that names tables before it writes them, some of them twice, and makes all other
+    requests for such a table."""
 
     def __init__(
         self, state: State, name: str, rng: random.Random, staged: list[tuple[str, str]], dropped: set[str]
@@ -213,7 +214,7 @@ def _collect_again_and_again(state: State, rng: random.Random) -> None:
 
 
 def _names_are_kept() -> Any:
-    """The collector removes the files of what it gives up, and not its name."""
+    """The collector removes the files of a table that it gives up, and not its name."""
     return patch.object(AwaitedDrops, "forget", lambda *_: None)
 
 
@@ -223,7 +224,8 @@ def _whatever_its_state(path: str) -> Callable[[], Any]:
 
 
 def _adopted_late() -> Any:
-    """What was given up is adopted, and the collector does not look again before it removes files: each alone is caught by the other."""
+    """A table that was given up is adopted, and the collector does not look again before it removes
+    files: each alone is caught by the other."""
     stack = ExitStack()
     stack.enter_context(_whatever_its_state("turnstile.catalog.awaited.adopt_staging")())
     stack.enter_context(patch.object(StagingTableScanner, "_require_unregistered", lambda *_: None))
@@ -235,4 +237,4 @@ AWAITED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "awaited: registered under a second name": (_whatever_its_state("turnstile.catalog.create.use_staging"), "I9"),
     "awaited: given up, and named": (_names_are_kept, "I25"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

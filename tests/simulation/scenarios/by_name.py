@@ -1,4 +1,4 @@
-"""Every scenario by its name, what is planted in it, and the seeds that find it."""
+"""Every scenario by its name, its planted mistakes, and the seeds that find them."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _acknowledged_when_lost(right: Callable[..., Telling]) -> Callable[..., Tell
 
 
 def _again_when_unknown(right: Callable[..., Telling]) -> Callable[..., Telling]:
-    """A change whose swap has no known outcome is judged again."""
+    """A change whose swap has no known outcome is computed again."""
     return lambda judgement, swap, *, real: (
         Telling.NOTHING if swap is Swap.UNKNOWN else right(judgement, swap, real=real)
     )
@@ -130,7 +130,7 @@ def _one_spoils_the_others() -> Any:
 
 
 def _never_landed() -> Any:
-    """A swap that landed, and whose answer was lost, is made again."""
+    """A swap that was applied, and whose answer was lost, is made again."""
     return patch.object(CommitAttempts, "_landed", lambda *_: False)
 
 
@@ -144,4 +144,4 @@ CHANGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: landed and made again": (_never_landed, "I10"),
     "group: swapped without 'same head'": (without("turnstile.catalog.commit.swap_head", "same head"), "I9"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

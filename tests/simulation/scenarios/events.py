@@ -32,7 +32,7 @@ class Followed(Tables):
     name = "events"
 
     def plan(self, seed: int) -> Plan:
-        """Few writers: what the log is about is who appends."""
+        """Few writers: the log is about its appenders."""
         rng = random.Random(seed)
         writers = tuple(f"{kind}-{number}" for number, kind in enumerate(rng.choices(("inline", "ticket"), k=2)))
         others = tuple(name for name in ("pump-1", "catalog-1", "catalog-2", "gc") if rng.random() < 0.6)
@@ -59,7 +59,7 @@ class Followed(Tables):
         return self._small(plan)
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
-        """As of tables; and who appends and follows."""
+        """As of tables; with appenders and followers."""
         yield from super().actors(state, plan)
         for number in (1, 2):
             name = f"events-{number}"
@@ -169,7 +169,7 @@ EVENT_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I13",
     ),
 }
-"""What is planted in the log, and the invariant that it breaks."""
+"""The mistake planted in the log, and the invariant that it breaks."""
 
 DELIVERY_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "deliveries: without 'same delivery'": (
@@ -185,4 +185,4 @@ DELIVERY_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I14",
     ),
 }
-"""What is planted in deliveries, and the invariant that it breaks."""
+"""The mistake planted in deliveries, and the invariant that it breaks."""

@@ -1,5 +1,7 @@
-"""The scenario of file indexes: a table whose files are replaced and published, workers that keep its index up, and readers who plan scans of
-its versions and compare them with what was ratified (I16)."""
+"""The scenario of file indexes: a table whose files are replaced and published, workers that keep
+its index up, and readers that plan scans of its versions and compare them with the ratified commits
+(I16).
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class Reader(Worker):
             self.plan(planner, read_head(world, self._table))
 
     def plan(self, planner: Planner, head: TableHead) -> None:
-        """One plan. Raises Violation for one that is not what was ratified."""
+        """One plan. Raises Violation for one that differs from the ratified commits."""
         version = self._rng.choice((head.latest, head.latest, self._rng.randint(0, head.latest)))
         plan = planner.plan(head, version=version)
         history = self._state.auditor.tables[self._table]
@@ -126,7 +128,7 @@ def _one_behind() -> Any:
 
 
 def _removals_forgotten() -> Any:
-    """What was removed from a leaf that is not rewritten is forgotten."""
+    """Removed files of a leaf that is not rewritten are forgotten."""
     waiting = _Drain._waiting
     return patch.object(_Drain, "_waiting", lambda self, rows, _: waiting(self, rows, set()))
 
@@ -137,4 +139,4 @@ FILE_INDEX_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "index: one version behind what it says": (_one_behind, "I16"),
     "index: removals are forgotten": (_removals_forgotten, "I16"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

@@ -52,7 +52,8 @@ class Fleet:
         )
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
-        """Granules change hands in small transactions, and what a member gives away is noted for the auditor."""
+        """Granules change hands in small transactions, and granules that a member gives away are
+        recorded for the auditor."""
 
         def noting(hand_over: Callable[..., Any]) -> Callable[..., Any]:
             def noted(granules: Any, *more: Any, **load: Any) -> Any:
@@ -75,7 +76,8 @@ class Fleet:
             yield Actor(name, FleetMember(state, name, rng, owners, self._auditor), leads=True)
 
     def settle(self, state: State, plan: Plan) -> None:
-        """Two new members beat: whoever is gone is removed, every granule of their roles is owned, and loads are even."""
+        """Two new members beat: members that are gone are removed, every granule of their roles is
+        owned, and loads are even."""
         living = [
             Member(
                 world_of(Process(state, f"last-{number}", prone=False)), lambda: state.scheduler.now, name=f"last-{number}",
@@ -105,7 +107,7 @@ _MEMBER: Final = "turnstile.fleet.member.rows."
 
 
 def _silent_at_once() -> Any:
-    """Whoever was quiet for a beat is silent."""
+    """A member that was quiet for a beat is silent."""
     return patch.object(Sight, "silent", lambda self, member: self.quiet_ms >= member.beat_ms)
 
 
@@ -115,17 +117,17 @@ def _nobody_is_silent() -> Any:
 
 
 def _takes_no_free_granules() -> Any:
-    """What nobody owns stays so."""
+    """Granules without an owner stay so."""
     return patch.object(Exchange, "claim", lambda _: None)
 
 
 def _never_read_again() -> Any:
-    """What was read of granules once is believed for ever."""
+    """Cached granules are never read again."""
     return patch.object(Granules, "notice", lambda *_: None)
 
 
 def _takes_of_every_role() -> Any:
-    """Whoever takes over keeps granules of roles that it does not work for."""
+    """A member that takes over keeps granules of roles that it does not work for."""
 
     def take(self: Exchange, id: str) -> bool:
         source = self.seen.others[id]
@@ -137,7 +139,7 @@ def _takes_of_every_role() -> Any:
 
 
 def _others_of_old() -> Any:
-    """What other processes of a member were told holds for ever."""
+    """The assignment for other processes of a member is valid for ever."""
     return patch.object(Shares, "whose", lambda self, role, subject, _: _whose(self, role, subject, -1))
 
 
@@ -187,4 +189,4 @@ FLEET_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "entry: of any epoch": (_any_epoch, "I19"),
     "entry: gone, and passed over": (_gaps_passed_over, "I19"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

@@ -32,7 +32,8 @@ COMMITS: Final = {"each": 1, "some": 3}
 
 
 class Action:
-    """What is asked for: it keeps what it gets, fails now and then, also after it kept it, and takes its time."""
+    """The requested action: it stores its input, fails now and then, also after it stored it, and
+    takes its time."""
 
     most = 1
 
@@ -42,7 +43,7 @@ class Action:
         self.ranges: dict[str, dict[str, tuple[int, int]]] = {}
 
     def send(self, events: Sequence[CloudEvent]) -> None:
-        """Notes the versions, which follow those before them or are a repetition."""
+        """Records the versions, which follow those before them or are a repetition."""
         if self.fails:
             self._state.scheduler.sleep(self._rng.choice((0, 0, 5, 2 * HELD_MS)))
             if self._rng.random() < 0.2:
@@ -67,7 +68,8 @@ class Action:
 
 
 class Asker:
-    """A process that asks for actions. It goes on with what another one left, and stalls in the middle of it."""
+    """A process that requests actions. It continues another one's work, and stalls in the middle of
+    it."""
 
     def __init__(self, state: State, name: str, actions: Sequence[Action], rng: random.Random) -> None:
         self._state, self._name, self._actions, self._rng = state, name, actions, rng
@@ -146,7 +148,7 @@ def _done_all(ended: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _overwriting(write: Callable[..., Any]) -> Callable[..., Any]:
-    """A write that lost is made again on what is there."""
+    """A write that lost is made again on the present row."""
 
     def wrong(self: FollowUps, before: Any, table_id: str, state: Any) -> Any:
         written = write(self, before, table_id, state)
@@ -168,4 +170,4 @@ FOLLOW_UP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I17",
     ),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

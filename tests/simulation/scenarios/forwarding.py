@@ -1,5 +1,7 @@
-"""The scenario of servers that forward changes of a catalog to its owner: connections that break, owners that freeze, die and begin late, several
-that are taken for the owner, and callers that send again what has a key (I3, I21)."""
+"""The scenario of servers that forward changes of a catalog to its owner: connections that break,
+owners that freeze, die and begin late, several that are taken for the owner, and callers that send
+a request with a key again (I3, I21).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from turnstile_server.asking import Asker
 
 
 class _Uncounted:
-    """Metrics that nobody reads."""
+    """Metrics without a reader."""
 
     def count(self, outcome: str) -> None:
         pass
@@ -64,7 +66,8 @@ class Forwarded:
         return stack
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
-        """A catalog with one namespace. In a ``slow`` run servers believe what the fleet's rows say; else they guess who the owner is."""
+        """A catalog with one namespace. In a ``slow`` run servers use the fleet's rows; else they
+        guess the owner."""
         prepare(state)
         auditor = ForwardingAuditor(state)
         network = Network(state, auditor.sent)
@@ -141,7 +144,7 @@ def _begins_at_once() -> Generator[Step, bytes, None]:
 
 
 def _asks_again() -> Any:
-    """Whatever became of a request, its owner is asked once more."""
+    """The owner gets a request once more, after every result."""
 
     def twice(ask: Callable[..., AskedResponse]) -> Callable[..., AskedResponse]:
         def wrong(self: Asker, *more: Any) -> AskedResponse:
@@ -183,12 +186,12 @@ def _concludes(name: str, wrong: Callable[[Callable[..., Then]], Callable[..., T
 
 
 def _here_when_begun(right: Callable[..., Then]) -> Callable[..., Then]:
-    """What the owner was told to begin is applied by the asker as well, key or none."""
+    """The server also applies a change after the owner got "begin", with a key or without."""
     return lambda outcome, *, has_key: right(outcome, has_key=True)
 
 
 def _unknown_when_untold(right: Callable[..., Then]) -> Callable[..., Then]:
-    """Nobody was told to begin, and the outcome is said to be unknown."""
+    """The outcome is reported as unknown, although no owner got "begin"."""
     return lambda outcome, *, has_key: (
         Then.UNKNOWN
         if isinstance(outcome, Failed) and outcome.reached is Reached.NOT_STARTED
@@ -197,7 +200,8 @@ def _unknown_when_untold(right: Callable[..., Then]) -> Callable[..., Then]:
 
 
 def _strangers_are_refused(right: Callable[..., Then]) -> Callable[..., Then]:
-    """What an owner says that accepts other tokens is told to a caller whom this server knows."""
+    """The answer of an owner that accepts other tokens is returned to a caller whom this server has
+    authenticated."""
     return lambda outcome, *, has_key: (
         Then.ANSWER if isinstance(outcome, AskedResponse) else right(outcome, has_key=has_key)
     )
@@ -221,4 +225,4 @@ FORWARDING_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "owner: answers for another request": (_answers_another, "I21"),
     "owner: applies without the key": (_without_the_key, "I3"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

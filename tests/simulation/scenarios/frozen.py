@@ -1,5 +1,5 @@
-"""The scenario of sandboxes that freeze for hours in the middle of a request, and of servers whose clocks are minutes apart:
-catalogs with a past, over some days."""
+"""The scenario of sandboxes that freeze for hours in the middle of a request, and of servers whose
+clocks are minutes apart: catalogs with a past, over some days."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OTHERS: Final = {
     "traveller": 0.2,
     "clones": 0.1,
 }
-"""Everybody but the changers, and how often they take part."""
+"""All actors except the changers, and how often they take part."""
 _SKEWS: Final = (-150_000, 0, 0, 150_000)
 _SMALL: Final = ("makers", "makers", "makers", "counter", "keyed")
 """Changes of one step or two: they come more often."""
@@ -70,8 +70,8 @@ class Frozen(Pasts):
     collects = (20 * MINUTE, HOUR, 2 * HOUR)
 
     def plan(self, seed: int) -> Plan:
-        """Two to four changers who meet, or one in a quiet catalog, where a swap that was frozen finds the HEAD where it was;
-        some of the others, and few faults of other kinds."""
+        """Two to four changers that meet, or one in a quiet catalog, where a frozen swap finds the
+        HEAD unchanged; some of the others, and few faults of other kinds."""
         rng = random.Random(f"frozen/{seed}")
         slow = rng.random() < 0.35
         changers = [
@@ -105,7 +105,7 @@ class Frozen(Pasts):
         return True
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
-        """As where nobody freezes; rows expire."""
+        """As without frozen processes; rows expire."""
         clocks = random.Random(f"{plan.seed}/clocks")
         state.skew_of = lambda: clocks.choice(_SKEWS)
         state.frozen_pauses = 0.0 if _turns(plan) else 0.3

@@ -1,4 +1,5 @@
-"""The scenario of transactions over tables: groups of commits, single commits, cuts, and everybody who publishes and tidies."""
+"""The scenario of transactions over tables: groups of commits, single commits, cuts, and all
+publishers and collectors."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from turnstile.store.core.writes import Append, Change, Check
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, Rejected, SomeRejected
 
 OTHERS: Final = {"pump": 0.8, "sweeper": 0.8, "reader": 0.3, "engine": 0.3, "gc": 0.5, "cut-1": 0.9, "cut-2": 0.4}
-"""Everybody but writers, and how often they take part."""
+"""All actors except writers, and how often they take part."""
 
 ALONE: Final = {"pump": StreamPump, "sweeper": Sweeps, "gc": Gc}
-"""Those who work with all tables."""
+"""Actors that work with all tables."""
 
 
 GROUP_WRITERS: Final = {"group": GroupWriter, "journal": JournalWriter, "judged": JudgedWriter}
@@ -44,9 +45,11 @@ class Groups(Tables):
     """Tables that one conditional write changes."""
 
     def plan(self, seed: int) -> Plan:
-        """Two or three who commit groups, now and then one who commits to a table alone, or changes the catalog with commits.
-        Every third seed is as ``crowded`` is: refusals that pass, and copies of a transaction that arrive after them. In every
-        fourth transactions are announced."""
+        """Two or three actors that commit groups, now and then one that commits to a table alone,
+        or changes the catalog with commits. Every third seed is as ``crowded`` is: temporary
+        refusals, and copies of a transaction that arrive after them. In every fourth transactions
+        are announced.
+        """
         rng = random.Random(f"groups/{seed}")
         if seed % 4 == 1:
             return self._announced(seed, rng)
@@ -77,7 +80,7 @@ class Groups(Tables):
 
     @staticmethod
     def _announced(seed: int, rng: random.Random) -> Plan:
-        """Clients who announce their transactions and die, and others who finish and undo them."""
+        """Clients that announce their transactions and die, and others that finish and undo them."""
         writers = [f"journal-{number}" for number in range(rng.choice((1, 2, 2)))]
         others = [name for name, chance in OTHERS.items() if rng.random() < chance]
         others += [f"recoverer-{number}" for number in range(rng.choice((1, 2)))]
@@ -95,7 +98,7 @@ class Groups(Tables):
         )
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
-        """A catalog with three tables, and who works with them."""
+        """A catalog with three tables, and their actors."""
         prepare(state)
         tables = [create(state, name) for name in ("t", "u", "v")]
         auditor = GroupAuditor(state, value_of)
@@ -149,7 +152,7 @@ def _every_refusal_is_final() -> Any:
 
 
 def _state_not_looked_at() -> Any:
-    """A group is ratified whatever its entry says."""
+    """A group is ratified without a look at its entry."""
     return without("turnstile.delta.journal.rows.commit_entry", "undecided")()
 
 
@@ -176,7 +179,7 @@ def _cut_row_by_row() -> Iterator[None]:
 
 
 def _commits_apart_from_the_changes() -> Any:
-    """What a transaction does to the logs of tables is written after the catalog is changed."""
+    """A transaction's commits are written to the logs of tables after the catalog is changed."""
     together = SimRefs.transact
 
     def transact(self: SimRefs, writes: Any, token: str) -> Any:
@@ -231,4 +234,4 @@ GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "transaction: forgotten": (_transactions_are_forgotten, "I3"),
     "transaction: changes are computed once": (_changes_are_computed_once, "I9"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

@@ -1,4 +1,4 @@
-"""The scenario of reads that are judged: as ``groups``, with transactions whose reads name the rows that they were of (I20)."""
+"""The scenario of checked reads: as ``groups``, with transactions whose reads have predicates (I20)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from turnstile_predicates.conflicts import ReadJudge
 
 
 class JudgedReads(Groups):
-    """Three or four who commit groups, most of which read a table that others write; some are large groups."""
+    """Three or four actors that commit groups, most of which read a table that others write; some
+    are large groups."""
 
     name = "judged-reads"
 
@@ -47,7 +48,7 @@ class LargeJudgedReads(JudgedReads):
 
 
 def _judged_by_the_last_commit() -> Any:
-    """What came between the version that was read and the latest one is not looked at."""
+    """Commits between the version that was read and the latest one are not checked."""
 
     def judging(change: Callable[..., Any]) -> Callable[..., Any]:
         def by_the_last(self: ReadInCommits, head: Any, upto: int) -> Any:
@@ -69,7 +70,7 @@ def _adds_do_not_count() -> Any:
 
 
 def _judged_and_then_unchecked() -> Any:
-    """A read that was judged once is taken to hold in whatever version comes."""
+    """A read that was checked once is taken as valid in every later version."""
 
     def checking(check: Callable[..., Any]) -> Callable[..., Any]:
         def loosely(self: GroupReads, at: int, key: str) -> Any:
@@ -90,4 +91,4 @@ JUDGED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "judged: what is added does not count": (_adds_do_not_count, "I20"),
     "judged: and then unchecked": (_judged_and_then_unchecked, "I20"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

@@ -65,11 +65,12 @@ LARGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "large group: cuts ignore entries": (_cuts_ignore_entries, "I8"),
     "large group: entries of any beginning count": (_any_beginning_counts, "I8"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""
 
 
 def _unheld(hold: Callable[..., Any]) -> Callable[..., Any]:
-    """A table that was read is looked at, and not kept as it is: its entry is one that anybody removes."""
+    """A table that was read is checked, and not kept unchanged: its entry is one that any process
+    removes."""
 
     def looked_at(beginning: Beginning, key: str, version: int, slack: int = 0) -> Any:
         return hold(Beginning(beginning.id, beginning.ref, "another"), key, version, slack)

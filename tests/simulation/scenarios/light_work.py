@@ -1,5 +1,5 @@
-"""The scenario of light work: a table whose files are replaced and published, two workers that write its checkpoints, and somebody who
-judges each of them (I15)."""
+"""The scenario of light work: a table whose files are replaced and published, two workers that
+write its checkpoints, and an auditor of each checkpoint (I15)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LightWork(Tables):
     name = "light-work"
 
     def plan(self, seed: int) -> Plan:
-        """Replacers, and whoever publishes."""
+        """Replacers, and publishers."""
         rng = random.Random(seed)
         others = tuple(name for name in ("pump-1", "gc", "catalog-1") if rng.random() < 0.5)
         kinds = ("before", "lost", "late", "throttle", "crash", "crash after", "stall")
@@ -87,13 +87,13 @@ class LightWork(Tables):
             yield Actor(name, self._worker)
 
     def settle(self, state: State, plan: Plan) -> None:
-        """As of tables; then what is due is done."""
+        """As of tables; then due work is done."""
         super().settle(state, plan)
         finish(state, self._worker)
 
 
 def _floor_is_latest() -> Any:
-    """Whatever is published counts, also beyond the floor."""
+    """Every published version counts, also beyond the floor."""
 
     def wrong(read: Callable[..., TableHead]) -> Callable[..., TableHead]:
         return lambda *given: replace(head := read(*given), floor=head.latest)
@@ -144,4 +144,4 @@ LIGHT_WORK_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "light work: a compaction forgets what was removed": (_paths_only_once, "I15"),
     "light work: a checksum counts a file too many": (_all_counted, "I15"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

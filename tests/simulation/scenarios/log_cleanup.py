@@ -1,5 +1,7 @@
-"""The scenario of the clean-up of a log: the table of the scenario of vacuums, with workers that write its checkpoints, and collectors that
-remove what has expired of its log. A version whose commits or checkpoints are gone is gone (I10, I15)."""
+"""The scenario of the clean-up of a log: the table of the scenario of vacuums, with workers that
+write its checkpoints, and collectors that remove expired files of its log. A version whose commits
+or checkpoints are gone is gone (I10, I15).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ from turnstile.store.core.names import LOG
 
 
 class LogAuditor(PinAuditor):
-    """As of vacuums; and what cannot be read from the log any more, which is judged before each file of it goes."""
+    """As of vacuums; and the versions that the log has lost, checked before each file of it is
+    removed."""
 
     def __init__(self, state: State, table_id: str, kept_ms: int) -> None:
         super().__init__(state, table_id)
@@ -105,7 +108,7 @@ class Upkeep(Worker):
 
 
 class Cleaner(PastActor):
-    """Collects what has expired of logs."""
+    """Collects expired files of logs."""
 
     def act(self) -> None:
         grace = self.state.grace
@@ -114,7 +117,7 @@ class Cleaner(PastActor):
 
 
 class CleanedUp(Vacuumed):
-    """One table whose log is cleaned up, and all who need versions of it."""
+    """One table whose log is cleaned up, and all holders of its versions."""
 
     name = "log-cleanup"
     names_pause = WEEK
@@ -167,7 +170,7 @@ class CleanedUp(Vacuumed):
         return {**super().kinds(), "appender": BusyAppender, "cleaner": Cleaner}
 
     def other(self, state: State, name: str, table: str, rng: random.Random) -> Actor:
-        """Who publishes, and writes checkpoints."""
+        """Publishers, and writers of checkpoints."""
         return Actor(name, Upkeep(state, name, table, rng))
 
 
@@ -203,4 +206,5 @@ CLEANUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     ),
     "clean-up: named sidecars go, too": (lambda: patch.object(log.Named, "read", lambda *_: None), "I1"),
 }
-"""What is planted, and the invariant that it breaks, or how it begins: what is gone is needed by a pin (I10) or by the log (I15)."""
+"""The planted mistake, and the invariant that it breaks, or its prefix: a removed file is needed by
+a pin (I10) or by the log (I15)."""

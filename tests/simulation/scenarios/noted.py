@@ -1,4 +1,5 @@
-"""The scenario of the sweeper whose reads are bounded: it goes by notes alone, and everything is published (I11)."""
+"""The scenario of the sweeper whose reads are bounded: it goes by notes alone, and everything is
+published (I11)."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ ALONE = {"pump": NotingPump, "sweeper": PartSweeps}
 
 
 class Noted(Tables):
-    """One table as in ``tables``, with one or two publishers behind a stream that loses nothing, and a sweeper that finds no row but
-    those that a publisher noted."""
+    """One table as in ``tables``, with one or two publishers behind a stream that loses nothing,
+    and a sweeper that finds only rows that a publisher noted."""
 
     name = "noted"
 
@@ -47,7 +48,7 @@ class Noted(Tables):
         )
 
     def settle(self, state: State, plan: Plan) -> None:
-        """What is in the stream is delivered, and the sweeper has two turns. Then everything is published (I11)."""
+        """The stream is delivered, and the sweeper has two turns. Then everything is published (I11)."""
         process = Process(state, "at rest", prone=False)
         while state.stream:
             publish_and_note(world_of(process), state.stream.pop(0))
@@ -102,4 +103,4 @@ NOTED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "attention: notes go that nobody read": (_every_note_goes, "I11"),
     "attention: a lost note is no fault": (_a_lost_note_is_no_fault, "I11"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

@@ -66,7 +66,7 @@ OTHERS: Final = {
     "catalog-1": 0.4,
     "inline-1": 0.15,
 }
-"""Everybody but the changers, and how often they take part."""
+"""All actors except the changers, and how often they take part."""
 _KEEP: Final = (0, 2, 19)
 """How many HEADs before the present one a catalog's row remembers."""
 

@@ -39,8 +39,8 @@ class ReservingSandbox(Sandbox):
 
 
 class Reserver(Writer):
-    """Reserves tables for each of its transactions, one after the other, so that circles come to be; then commits to one of them. It
-    does not always give up what it has."""
+    """Reserves tables for each of its transactions, one after the other, so that circles come to
+    be; then commits to one of them. It does not always release its tables."""
 
     def __init__(  # noqa: PLR0917 - as a writer
         self, state: State, name: str, tables: list[str], plan: Plan, rng: random.Random, holders: dict[str, str]
@@ -90,7 +90,8 @@ class Reserver(Writer):
 
 
 class Auditor:
-    """Watches the register and the HEADs: a table has one holder, which its HEAD names, and whose lease nobody breaks (I18)."""
+    """Watches the register and the HEADs: a table has one holder, which its HEAD names, and whose
+    lease is never broken (I18)."""
 
     def __init__(self, state: State, holders: dict[str, str]) -> None:
         self._state, self._holders = state, holders
@@ -119,7 +120,7 @@ class Auditor:
 
 
 class Reserved(Tables):
-    """Three tables, and who reserves them (I18)."""
+    """Three tables, and actors that reserve them (I18)."""
 
     name = "reservations"
 
@@ -140,7 +141,7 @@ class Reserved(Tables):
         )
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
-        """A catalog with three tables, and who works with them."""
+        """A catalog with three tables, and their actors."""
         prepare(state)
         self._tables = [create(state, f"t{number}") for number in range(3)]
         holders: dict[str, str] = {}
@@ -157,8 +158,8 @@ class Reserved(Tables):
                 yield Actor(name, Writer(state, name, rng.choice(self._tables), plan, rng), leads=True)
 
     def settle(self, state: State, plan: Plan) -> None:
-        """As of tables. Then three that wait for each other get what they want, but for the one that came last; and who has waited
-        longest gets it first."""
+        """As of tables. Then three transactions that wait for each other get their tables, except
+        the one that came last; and the longest waiting one is first."""
         super().settle(state, plan)
         state.scheduler.now += 10 * max(LEASES)  # also those that a clock gave which was ahead
         reservations = Reservations(world_of(Process(state, "at rest", prone=False)))
@@ -216,7 +217,7 @@ RESERVATION_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I18",
     ),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""
 
 
 def _last_in_line(ask: Callable[..., Any]) -> Callable[..., Any]:

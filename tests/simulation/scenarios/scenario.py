@@ -1,4 +1,4 @@
-"""What is simulated: a scenario draws a plan from a seed, and fills a world with the plan's actors."""
+"""The parts of a scenario: it draws a plan from a seed, and fills a world with the plan's actors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scenario(Protocol):
     grace: Grace
 
     def plan(self, seed: int) -> Plan:
-        """What happens with this seed."""
+        """The plan of this seed."""
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
         """Limits of the services that this run makes small."""
@@ -42,4 +42,4 @@ class Scenario(Protocol):
         """Prepare the world, and give out its actors."""
 
     def settle(self, state: State, plan: Plan) -> None:
-        """Faults have stopped: what must hold in the end. Runs as an actor."""
+        """Faults have stopped: the final conditions. Runs as an actor."""

@@ -1,4 +1,5 @@
-"""The scenario of tables: writers commit to one of them while everybody else publishes, reads, tidies up and renames it."""
+"""The scenario of tables: writers commit to one of them while other actors publish, read, collect
+and rename it."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Tables:
         return patch.object(floor, "KEEP_PUBLISHED", plan.keep)
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
-        """A catalog with one table, and who works with it."""
+        """A catalog with one table, and its actors."""
         prepare(state)
         table = create(state, TABLE, *(["rowTracking"] if plan.row_tracking else []))
         for number, name in enumerate(plan.actors):
@@ -69,13 +70,13 @@ class Tables:
 
 
 class Crowded(Tables):
-    """One table as in ``tables``; a few writers, most of them with tickets, which any version serves; and somebody who
-    makes room now and then."""
+    """One table as in ``tables``; a few writers, most of them with tickets, which any version
+    serves; and an actor that makes room now and then."""
 
     name = "crowded"
 
     def plan(self, seed: int) -> Plan:
-        """Few other faults: two copies of a write are what it is about."""
+        """Few other faults: the scenario is about two copies of a write."""
         rng = random.Random(seed)
         writers = tuple(
             f"{kind}-{number}" for number, kind in enumerate(rng.choices(("ticket", "ticket", "inline", "staged"), k=3))
@@ -125,7 +126,8 @@ class Reused(Tables):
     name = "reused"
 
     def plan(self, seed: int) -> Plan:
-        """Two or three such engines, now and then another writer; gc and a publisher always, and whoever reads."""
+        """Two or three such engines, now and then another writer; gc and a publisher always, and
+        readers."""
         rng = random.Random(seed)
         reusers = tuple(f"reuser-{number}" for number in range(rng.choice((2, 2, 3))))
         others = tuple(name for name in ("inline-8", "staged-9", "pump-1", "reader", "engine") if rng.random() < 0.2)
@@ -142,7 +144,7 @@ class Reused(Tables):
 
 
 def _any_name_at_any_version() -> Any:
-    """A staged file is ratified as whatever version it is proposed for."""
+    """A staged file is ratified as any proposed version."""
     return swapped("turnstile.delta.ratify.name_below", lambda _: lambda request: None)
 
 
@@ -176,7 +178,7 @@ def _nothing_is_unknown() -> Any:
 
 
 def _a_lost_answer_is_a_refusal() -> Any:
-    """Whoever's write was lost is judged again, and told what the row says."""
+    """A lost write is decided again, and answered by the row."""
     return patch.object(WaitingCommit, "lost", property(lambda self: False, lambda self, value: None), create=True)
 
 
@@ -191,14 +193,14 @@ SHARED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     ),
     "shared: a lost answer is a refusal": (_a_lost_answer_is_a_refusal, "I3"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""
 
 
 REUSED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "staged: any name at any version": (_any_name_at_any_version, "I10"),
     "staged: a removal that looks at no tail": (_removal_looks_at_the_floor_alone, "I10"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""
 
 
 CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
@@ -211,4 +213,4 @@ CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I3",
     ),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

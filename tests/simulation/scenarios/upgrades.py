@@ -43,14 +43,15 @@ class Newer:
         self._state.auditor.seen["a format was raised"] += 1
 
     def known(self, key: str) -> None:
-        """All code knows the format now: what it says is no obstacle any more, and what was added is still there."""
+        """All code knows the format now: it is no obstacle any more, and added members are still
+        there."""
         row = self._state.refs.rows[key]
         if row != self.raised.pop(key):
             raise Violation("I22", f"older code has changed a row of a newer format: {row}")
         self._state.refs.rows[key] = {name: value for name, value in row.items() if name != "format"}
 
     def changed(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
-        """Watches what the older code changes."""
+        """Watches the changes of the older code."""
         if before is not None and format_of(before) > KNOWN:
             raise Violation("I22", f"older code has changed a row of a newer format to {after}")
         if before is not None and after is not None and before.get("added") != after.get("added"):
@@ -58,12 +59,13 @@ class Newer:
 
 
 class Upgrades(Tables):
-    """Two tables, and who raises the formats of their HEADs."""
+    """Two tables, and an actor that raises the formats of their HEADs."""
 
     name = "upgrades"
 
     def plan(self, seed: int) -> Plan:
-        """As of ``tables``, with somebody who publishes and without who renames the table."""
+        """As of ``tables``, with an actor that raises formats and without the one that renames the
+        table."""
         drawn = super().plan(seed)
         actors = [name for name in drawn.actors if not name.startswith(("catalog", "gc"))]
         return replace(drawn, actors=(*actors, *(() if "sweeper" in actors else ("sweeper",))))
@@ -117,4 +119,4 @@ UPGRADE_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "format: no write looks at it": (_writes_without_the_format, "I22"),
     "format: commits do not look at it": (_commits_without_the_format, "I22"),
 }
-"""What is planted, and the invariant that it breaks."""
+"""The planted mistake, and the invariant that it breaks."""

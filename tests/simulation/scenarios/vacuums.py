@@ -1,5 +1,7 @@
-"""The scenario of vacuums: one table that is written, cloned, named in snapshots, held by readers and brought back by resets, while
-vacuums take what is not pinned. Which files a version needs is not simulated: a version that a vacuum does not leave is gone (I10)."""
+"""The scenario of vacuums: one table that is written, cloned, named in snapshots, held by readers
+and brought back by resets, while vacuums remove unpinned files. The files of a version are not
+simulated: a version that a vacuum does not leave is gone (I10).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def holds_in(box: PastSandbox) -> Holds:
 
 
 class PinAuditor:
-    """What was removed of the table, and who has been told, or is recorded, to have it."""
+    """Removed versions of the table, and the recorded or informed holders of versions."""
 
     def __init__(self, state: State, table_id: str) -> None:
         self._state, self._id = state, table_id
@@ -60,7 +62,7 @@ class PinAuditor:
         self.check()
 
     def check(self) -> None:
-        """Whoever has a version still has it."""
+        """Every holder of a version still has it."""
         self._check_moments()
         self._check_location()
         self._named(self._state.trees.now[CATALOG], None)
@@ -190,7 +192,7 @@ OTHERS: Final[dict[str, type[PastActor]]] = {
 
 
 class Vacuumed:
-    """One table, and all who need versions of it."""
+    """One table, and all holders of its versions."""
 
     name = "vacuums"
     grace = Grace(history_ms=3 * HOUR)
@@ -234,7 +236,7 @@ class Vacuumed:
             yield Actor(name, actor, leads=kind == "appender")
 
     def auditor(self, state: State, table: str, plan: Plan) -> PinAuditor:
-        """Who judges what is removed."""
+        """An auditor of removals."""
         return PinAuditor(state, table)
 
     def kinds(self) -> dict[str, type[PastActor]]:
@@ -284,5 +286,7 @@ VACUUM_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I10",
     ),
 }
-"""What is planted, and the invariant that it breaks. The clause ``same clones`` is not among it: what may be cloned is pinned by
-something else when the clone appears, as long as the row is read after the tree; the clause holds without that thought."""
+"""The planted mistake, and the invariant that it breaks. The clause ``same clones`` is not among
+it: every version that may be cloned has another pin when the clone appears, as long as the row is
+read after the tree; the clause holds without that thought.
+"""
