@@ -69,7 +69,7 @@ def head_of(world: World, table_id: str) -> TableHead:
 
 
 def set_state(services: CatalogServices, table_id: str, state: str) -> None:
-    """Another state in a table's HEAD, as whoever is in charge of it would set it."""
+    """Sets another state in a table's HEAD, as its usual writer would."""
     fakes(services).refs.write(Change(services.world.space.table(table_id), (), (Set(("state",), state),)))
 
 
@@ -133,7 +133,8 @@ def complete(world: FakeWorld, *, importing: bool = False, past: bool = True) ->
 
 
 def holds_match(world: FakeWorld, live: Mapping[str, Row]) -> None:
-    """Locations are held for exactly the clones that there are (of Delta tables), and none of those is being purged."""
+    """Locations are held for exactly the present clones (of Delta tables), and none of those is
+    being purged."""
     held = {(row["key"], id) for row in world.refs.scan("location") for id in row.get("clones", ())}
     assert held == {(world.space.location(row["location"]), id) for id, row in live.items() if row["state"] == PINNED}
     for key, _ in held:

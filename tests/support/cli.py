@@ -115,7 +115,8 @@ class Program:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the caller's that could lead it elsewhere, and an AWS and a proxy that nobody answers at."""
+        """An environment without the caller's settings, and with an AWS and a proxy that do not
+        answer."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "AWS_"))}
         nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "HTTP_PROXY": "http://x:1"}
         return {**clean, **nowhere, "TURNSTILE_HOME": str(self.home)}

@@ -1,4 +1,5 @@
-"""What tests of clones share: a cloner of both kinds of tables, commits to Delta tables, and what clones may rely on."""
+"""Common parts of tests of clones: a cloner of both kinds of tables, commits to Delta tables, and
+the conditions that clones rely on."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def anyone(_now: Tree, _source: Path, _kind: str | None, _to: Path, *, past: boo
 
 
 def cloner(services: CatalogServices, authorize: CloneAuthorizer = anyone, owner: str = "") -> Cloner:
-    """What makes the clones of one request."""
+    """Makes the clones of one request."""
     files = MetadataFiles(services.world.storages, services.world.ids)
     delta_tables = DeltaCopier(services.world, services.metadata, services.publisher)
     return Cloner(services, {TABLE: delta_tables, **copiers(services, files)}, authorize, owner=owner)

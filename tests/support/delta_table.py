@@ -1,6 +1,6 @@
-"""A Delta table on fakes whose ratified bytes are known, so that tests can say: published is exactly that.
+"""A Delta table on fakes with known ratified bytes, so that tests can compare the published ones.
 
-Also one that was restored from a backup behind its own log, and what repairs it.
+Also one that was restored from a backup behind its own log, and its repair.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Table:
                     self.inline(size=12_000)
 
     def published(self) -> dict[int, bytes]:
-        """What ``_delta_log`` holds."""
+        """The files of ``_delta_log``."""
         found = {}
         for stat in self.storage.list("_delta_log/"):
             name = stat.path.removeprefix("_delta_log/")
@@ -179,7 +179,8 @@ class Table:
         return found
 
     def check_prefix(self) -> None:
-        """I4, I5: what is published is a prefix of what was ratified, byte for byte, at least up to the floor."""
+        """I4, I5: the published commits are a prefix of the ratified ones, byte for byte, at least
+        up to the floor."""
         found = self.published()
         assert found == {version: self.ratified[version] for version in range(len(found))}
         assert self.head.floor < len(found)

@@ -30,9 +30,9 @@ Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
 
 
 class Function:
-    """One sandbox of a function: a fresh module of its ``app.py``, run with variables of its own. It has what that has.
+    """One sandbox of a function: a fresh module of its ``app.py``, run with variables of its own.
 
-    Everybody may ask it unless the variables say who may.
+    Every caller may use it unless the variables demand tokens.
     """
 
     def __init__(self, name: str, **environment: str) -> None:
@@ -49,7 +49,7 @@ class Function:
 
     @property
     def _handler(self) -> Any:
-        """What has the services: an app, or the handler of events."""
+        """An object with the services: an app, or the handler of events."""
         return getattr(self._module, "app", None) or self._module.handler
 
     @property
@@ -138,7 +138,8 @@ LIMIT: Final = 6_291_556
 
 
 def payload(answered: Mapping[str, Any]) -> int:
-    """Bytes of what the runtime of Python 3.13 sends: not limited to ASCII, but U+2028 and U+2029 are escaped."""
+    """Bytes in the form of the runtime of Python 3.13: not limited to ASCII, but U+2028 and U+2029
+    are escaped."""
     text = json.dumps(answered, ensure_ascii=False)
     return len(text.replace("\u2028", r"\u2028").replace("\u2029", r"\u2029").encode())
 
@@ -183,7 +184,7 @@ SCHEDULED = {"version": "0", "source": "aws.events", "detail-type": "Scheduled E
 
 
 class Context:
-    """What Lambda says about the time that is left."""
+    """Lambda's report of the remaining time."""
 
     def __init__(self, remaining_ms: int = 120_000) -> None:
         self._remaining = remaining_ms

@@ -1,4 +1,4 @@
-"""What gc tests share: days, staging tables, and what may never go."""
+"""Common parts of gc tests: days, staging tables, and files that may never go."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def stage_table(world: FakeWorld, id: str, *, files: int = 3) -> str:
 
 
 def check_reachable(table: Table) -> None:
-    """I10: whatever a reader or the publisher may ask for is there, with its ratified bytes."""
+    """I10: every file that a reader or the publisher may ask for is there, with its ratified bytes."""
     head = table.head
     for place in positioned(head):
         assert content_of(table.world, head, place) == table.ratified[place.version]

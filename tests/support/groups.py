@@ -1,4 +1,4 @@
-"""Groups of commits as tests ask for them, and what they were answered."""
+"""Groups of commits as tests request them, and their answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ratified(answer: GroupRatified | GroupRefused) -> GroupRatified:
 
 
 def refused(answer: GroupRatified | GroupRefused) -> list[tuple[str, int, str]]:
-    """Who refused: a commit or a read, where it is in the request, and why."""
+    """The refusing member: a commit or a read, its place in the request, and the reason."""
     assert isinstance(answer, GroupRefused), answer
     return [
         (

@@ -131,7 +131,7 @@ def make_lake(*features: str, **configuration: str) -> Lake:
 
 
 def check_refused(lake: Lake, before: Any, answer: Answer, *expected: Any) -> dict[str, Any]:
-    """The error has the expected status, type and field, says what to do, and nothing that is stored has changed."""
+    """The error has the expected status, type and field, and a remedy, and no stored row has changed."""
     error = answer.error
     assert (answer.status, error["type"], error.get("field")) == expected, error
     assert error.get("remedy"), error

@@ -103,7 +103,7 @@ def import_writes() -> int:
 
 
 def managed() -> tuple[CatalogServices, str]:
-    """A managed table with two ratified commits that nobody has published."""
+    """A managed table with two ratified, unpublished commits."""
     services = fresh()
     id = create(services, "t")
     ratifier = Ratifier(services.world)

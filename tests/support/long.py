@@ -1,7 +1,9 @@
-"""What ``make test-quick`` leaves out of the tests that ``make test`` runs: each takes a second or more of a core.
+"""The tests that ``make test-quick`` leaves out of those that ``make test`` runs: each takes a
+second or more of a core.
 
-A table, in one place, since it follows measured times (``pytest --durations=80``) and not subjects. What needs a service
-that speaks DynamoDB's or S3's API is left out beside it. An entry that matches no test fails a test.
+A table, in one place, since it follows measured times (``pytest --durations=80``) and not subjects.
+Tests that need a service with DynamoDB's or S3's API are left out beside it. An entry that matches
+no test fails a test.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Metered:
         return build(self.services.world, lake_root=LAKE)
 
     def cost(self, call: Callable[..., object], *args: Any, **named: Any) -> Meter:
-        """What a call takes."""
+        """The cost of a call."""
         self.meter.reset()
         call(*args, **named)
         found = dataclasses.replace(self.meter)
@@ -185,7 +185,7 @@ def filled(size: int) -> Metered:
 
 
 def creates(metered: Metered, numbers: range) -> list[Meter]:
-    """What each registration takes, one for each of ``numbers``, all over the range of names."""
+    """The cost of each registration, one for each of ``numbers``, all over the range of names."""
     found = []
     for number in numbers:
         name = _spread(number)
@@ -195,7 +195,8 @@ def creates(metered: Metered, numbers: range) -> list[Meter]:
 
 
 def renames(metered: Metered, created: range, count: int) -> list[Meter]:
-    """What each of ``count`` renames takes, of tables that ``creates`` made, at random, to somewhere else at random."""
+    """The cost of each of ``count`` renames, of tables that ``creates`` made, at random, to another
+    name at random."""
     chance, names = random.Random(2), [_spread(number) for number in created]
     found = []
     for number in range(count):
@@ -206,7 +207,7 @@ def renames(metered: Metered, created: range, count: int) -> list[Meter]:
 
 
 def loads(metered: Metered, name: str) -> tuple[Meter, Meter]:
-    """What a table takes with its HEAD, tail and metadata: in a sandbox that has seen nothing, and again in it."""
+    """The cost of a table with its HEAD, tail and metadata: in a fresh sandbox, and again in it."""
     services = metered.cold()
     loader = Loader(services.world, services.reader, services.metadata, Commits(services.world, services.limits))
     cold = metered.cost(loader.load, *MAIN, name)

@@ -43,7 +43,7 @@ class Document:
         return dict(yaml.load(self.file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
     def resolved(self, node: dict[str, Any]) -> dict[str, Any]:
-        """``node`` itself, or what its reference leads to."""
+        """``node`` itself, or the target of its reference."""
         while "$ref" in node:
             found: Any = self.raw
             for step in node["$ref"].removeprefix("#/").split("/"):

@@ -102,7 +102,8 @@ def pages(services: CatalogServices, query: str, size: int | None = None) -> Ite
 
 
 def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
-    """What a query leads to, from its meaning alone: every name of its depth, every level evaluated with everything known."""
+    """The matches of a query, from its meaning alone: every name of its depth, every level
+    evaluated with everything known."""
 
     def candidate(path: Path) -> Candidate:
         thing, item = things[path], entity(path, things[path])

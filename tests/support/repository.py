@@ -36,7 +36,7 @@ def pages() -> list[Path]:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A fenced block; ``run`` is what a comment before it asks for, if one does."""
+    """A fenced block; ``run`` is the request of a comment before it, if there is one."""
 
     page: str
     line: int

@@ -121,7 +121,7 @@ def _writes(server: Server) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended and that nobody has asked about yet does not."""
+    """Whether the process runs; False for one that has ended and was not waited for yet."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -171,8 +171,8 @@ class _Silent(WSGIRequestHandler):
 
 
 class MovingServer:
-    """What a test does with it: ``url``, ``clock``, ``services`` and ``publish``; ``before_request`` is called before each request
-    is answered."""
+    """A test's handles: ``url``, ``clock``, ``services`` and ``publish``; ``before_request`` is
+    called before each request is answered."""
 
     before_request: Callable[[], None] = staticmethod(lambda: None)
 
@@ -189,7 +189,7 @@ class MovingServer:
         self.clock.ahead_ms += int(count * DAY_MS)
 
     def publish(self, table_id: str) -> None:
-        """What the background of a server does."""
+        """The work of a server's background."""
         Publisher(self.services.world, self.services.limits).publish(table_id)
 
 

@@ -1,4 +1,5 @@
-"""Tables and functions of the embedded stack: what a Delta client does, in a few calls, and the functions' switches."""
+"""Tables and functions of the embedded stack: a Delta client's work in a few calls, and the
+functions' switches."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WITHIN_S = 60.0
-"""What takes longer is taken not to come; a busy machine is slow."""
+"""The longest wait: a busy machine is slow."""
 NAMESPACE = "/v1/catalogs/main/namespaces/default"
 
 
@@ -33,7 +34,7 @@ def now_ms() -> int:
 
 
 def eventually(look: Callable[[], T], seconds: float = WITHIN_S, what: str = "") -> T:
-    """What ``look`` returns as soon as it is something; fails after ``seconds``."""
+    """The result of ``look`` as soon as it is true; fails after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not (value := look()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or look}"

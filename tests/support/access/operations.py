@@ -1,4 +1,4 @@
-"""One request of every operation, as the authorization matrix sends it: what it takes to succeed, rights apart."""
+"""One request of every operation, as the authorization matrix sends it: complete except for rights."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _transaction(realm: Realm) -> dict[str, Any]:
 
 
 def _announced(realm: Realm, method: str, what: str = "") -> Ask:
-    """A request about a transaction that somebody else announced."""
+    """A request about a transaction that another principal announced."""
     path = f"/v1/transactions/{realm.table}"
     realm.must("PUT", path, {"commits": _transaction(realm)["commits"]})
     return Ask(method, path + what)
@@ -149,7 +149,7 @@ def _together(*changes: dict[str, Any], **more: Any) -> Ask:
 
 
 def _announced_together(realm: Realm) -> Ask:
-    """A request about a transaction of the catalog that somebody else announced."""
+    """A request about a transaction of the catalog that another principal announced."""
     path = f"/v1/catalogs/main/transactions/{TRANSACTION}"
     realm.must("PUT", path, {"changes": [{"change": "update_namespace", "namespace": "sales", "comment": "c"}]})
     return Ask("POST", f"{path}/resume")

@@ -31,7 +31,7 @@ USERS: dict[str, dict[str, Any]] = {
     "member": {"name": "member", "roles": ["team"]},
     "bob": {"name": "bob"},
 }
-"""Who there is, by token."""
+"""The principals, by token."""
 
 LAKE = "file:///lake"
 B = "/api/2.1/unity-catalog"
@@ -52,9 +52,9 @@ def _api(kind: str) -> str:
 
 
 class Realm:
-    """Catalog ``main`` with schemas ``sales`` and ``hr``, the table ``sales.t1`` with one commit, the external table
-    ``sales.e1``, a staging table of ann's and one of bob's, and the reference ``app``. All of it is owned by nobody but
-    admins.
+    """Catalog ``main`` with schemas ``sales`` and ``hr``, the table ``sales.t1`` with one commit,
+    the external table ``sales.e1``, a staging table of ann's and one of bob's, and the reference
+    ``app``. Only admins own them.
 
     Args:
         world: one that has all of that, or nothing at all.

@@ -94,7 +94,8 @@ class Deployment:
         return Http(self.apps[function].app, bearer)
 
     def through_gateway(self, function: str, method: str, path: str, bearer: str, **options: Any) -> Answer:
-        """A request as the gateway sends it on: verified by the authorizer, whose answer it keeps by the header."""
+        """A request as the gateway passes it on: verified by the authorizer, whose answer it caches
+        by the header."""
         header = f"Bearer {bearer}"
         if header not in self.kept:
             self.verified += 1

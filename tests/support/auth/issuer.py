@@ -41,7 +41,7 @@ def jwk(name: str, **more: Any) -> dict[str, Any]:
 
 
 def pem(name: str) -> bytes:
-    """The public half as everybody may have it: what HMAC confusion would sign with."""
+    """The public half, known to everybody: the key of an HMAC confusion."""
     return bytes(
         private(name)
         .public_key()
@@ -71,7 +71,7 @@ def raw(header: Any, payload: Any, signature: bytes = b"") -> str:
 
 
 class Issuer:
-    """An issuer's documents in memory. ``fetched`` lists what was asked for; ``down`` makes it not answer."""
+    """An issuer's documents in memory. ``fetched`` lists the requests; ``down`` makes it not answer."""
 
     def __init__(self, *keys: dict[str, Any], name: str = ISSUER) -> None:
         self.keys: Any = list(keys)

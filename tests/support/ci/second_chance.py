@@ -1,13 +1,16 @@
-"""Failed tests that start processes run once more, alone, at the end of CI; what passes then is *flaky*.
+"""Failed tests that start processes run once more, alone, at the end of CI; a test that passes then
+is *flaky*.
 
-A machine that is busy with other work can make such a test fail for reasons that are not the code's. ``.ci/run`` does not fail
-by it, but names it: in its summary, and in a file that ``make flaky`` shows, so that it is mended. Tests that start no
-process (unit, contract, simulation, properties) get no second chance.
+A machine that is busy with other work can make such a test fail for reasons that are not the
+code's. ``.ci/run`` does not fail by it, but names it: in its summary, and in a file that ``make
+flaky`` shows, so that it is mended. Tests that start no process (unit, contract, simulation,
+properties) get no second chance.
 
     python -m tests.support.ci.second_chance RECORDS FLAKY
 
-``RECORDS`` is a file that pytest wrote while TURNSTILE_RECORDS named it: one line of JSON for each failure and for each session
-that ended. The exit code is 0 if every failure was one of a flaky test and every session came to its end.
+``RECORDS`` is a file that pytest wrote while TURNSTILE_RECORDS named it: one line of JSON for each
+failure and for each session that ended. The exit code is 0 if every failure was one of a flaky test
+and every session came to its end.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from typing import Any, Final
 import pytest
 
 VARIABLE: Final = "TURNSTILE_RECORDS"
-"""Names the file in which a session records what failed."""
+"""Names the file in which a session records failures."""
 
 MARKER: Final = "processes"
 KINDS: Final = frozenset(
@@ -51,7 +54,7 @@ def starts_processes(path: Path, fixtures: Sequence[str], root: Path) -> bool:
 
 
 class Recorder:
-    """A plugin of pytest that appends to ``path`` what fails, and how the session ends."""
+    """A plugin of pytest that appends failures to ``path``, and the end of the session."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Writers of a server whose processes are killed, and what must be true of what was acknowledged."""
+"""Writers of a server whose processes are killed, and the conditions on acknowledged commits."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def start() -> JavaGateway:
 
 
 def thrown(error: Py4JJavaError) -> str:
-    """The simple class name of what a client threw."""
+    """The simple class name of a client's exception."""
     return str(error.java_exception.getClass().getSimpleName())
 
 
@@ -122,7 +122,7 @@ class Table:
         )  # fmt: skip
 
     def adopt(self, client: Client, name: str, staged: Any, *features: str, **config: str) -> None:
-        """Start from what the staging request answered."""
+        """Starts from the answer to the staging request."""
         self.client, self.name, self.identifier = client, name, client.identifier(name)
         self.id, self.location = staged.getTableId().toString(), staged.getLocation()
         self.uri = client.cls("java.net.URI").create(self.location)
@@ -158,7 +158,7 @@ class Table:
         return client.coordinator.commit(client.store, client.conf, self.descriptor, version, lines, updated)
 
     def commits(self, start: int | None = None, end: int | None = None) -> tuple[list[int], int]:
-        """What getCommits answers: versions not yet published, and the latest."""
+        """The answer of getCommits: versions not yet published, and the latest."""
         answer = self.client.coordinator.getCommits(self.descriptor, start, end)
         return [commit.getVersion() for commit in answer.getCommits()], answer.getLatestTableVersion()
 
@@ -171,7 +171,8 @@ class Table:
         return client.new(f"{COMMIT}.Commit", version, path.getFileSystem(client.conf).getFileStatus(path), stamp)
 
     def propose(self, commit: Any = None, backfilled: int | None = None) -> None:
-        """The bare client, without the coordinator's retries: a commit, a claim of what is published, or both."""
+        """The bare client, without the coordinator's retries: a commit, a claim of published
+        versions, or both."""
         client = self.client
         none, known = client.maybe(), client.maybe_long(backfilled)
         client.uc.commit(

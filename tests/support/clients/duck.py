@@ -48,10 +48,10 @@ def ids(db: duckdb.DuckDBPyConnection, table: str) -> list[int]:
 def insist(
     connect: Callable[[], duckdb.DuckDBPyConnection], write: Callable[[duckdb.DuckDBPyConnection], None]
 ) -> list[str]:
-    """``write`` until it is committed, with a new connection after each conflict: DuckDB's own snapshot would stay
-    behind, and ``DETACH`` after a conflict may fail.
+    """Repeats ``write`` until it is committed, with a new connection after each conflict: DuckDB's
+    own snapshot would stay behind, and ``DETACH`` after a conflict may fail.
 
-    Returns what the conflicts said.
+    Returns the messages of the conflicts.
     """
     told: list[str] = []
     while True:

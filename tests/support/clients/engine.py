@@ -1,4 +1,4 @@
-"""What an engine does around its requests, in a few lines: data files, version 0, staged commits.
+"""An engine's part around its requests, in a few lines: data files, version 0, staged commits.
 
 The clients under test do the rest themselves. Data files are real Parquet, written by DuckDB.
 """
@@ -30,7 +30,7 @@ _stamps = itertools.count()
 
 
 def fresh(prefix: str = "t") -> str:
-    """A table name that nobody else uses."""
+    """A unique table name."""
     return f"{prefix}{os.getpid()}_{next(_numbers)}"
 
 
@@ -127,14 +127,14 @@ class Engine:
         return self.http.post(self.path, json=body)
 
     def append(self, *batches: range) -> Engine:
-        """Ratify one staged commit for each batch of ids; nobody publishes them."""
+        """Ratifies one staged commit for each batch of ids, without publishing."""
         for ids in batches:
             answer = self.propose(self.staged(self.latest + 1, ids))
             assert answer.is_success, answer.text
         return self
 
     def append_inline(self, ids: range) -> Engine:
-        """Ratify an append whose content travels in the request (``/v1``)."""
+        """Ratifies an append whose content travels in the request (``/v1``)."""
         version = self.latest + 1
         content = delta.lines(delta.info(str(uuid.uuid4()), now_ms()), self.files.parquet(ids))
         body = {"version": version, "inline": {"content": content.decode()}}
@@ -142,7 +142,7 @@ class Engine:
         return self
 
     def ids(self) -> list[int]:
-        """What the log says the table holds, read without any client: the ids in the files it names."""
+        """The content of the table by its log, read without any client: the ids in the files it names."""
         held: dict[str, Any] = {}
         names = {commit["version"]: f"_staged_commits/{commit['file-name']}" for commit in self.load()["commits"]}
         for version in range(self.latest + 1):

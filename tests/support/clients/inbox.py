@@ -1,4 +1,4 @@
-"""A webhook of a test: an HTTP server that keeps what it gets, and answers as it is told."""
+"""A webhook of a test: an HTTP server that stores requests, and answers as the test sets it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Request:
 
 @dataclass
 class Inbox:
-    """Keeps requests; ``status`` and ``headers`` are what it answers. Requests that it does not answer with success are kept, too,
-    but not their ``events``."""
+    """Stores requests; ``status`` and ``headers`` are its answer. Requests that it does not answer
+    with success are stored, too, but not their ``events``."""
 
     status: int = 204
     headers: dict[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Inbox:
         return self
 
     def first_seen(self) -> list[dict[str, Any]]:
-        """The events without those that were sent again."""
+        """The events without repeated ones."""
         return list({event["id"]: event for event in self.events}.values())
 
     def __exit__(self, *_: object) -> None:

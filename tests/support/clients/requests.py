@@ -1,4 +1,4 @@
-"""What clients asked of a server, counted where it was answered: in its figures."""
+"""The requests of clients to a server, counted by the server's figures."""
 
 from __future__ import annotations
 

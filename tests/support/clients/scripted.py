@@ -23,7 +23,7 @@ def outcome(what: str) -> httpx.Response:
 
 
 class Server:
-    """Answers in this order, the last one for ever; ``sent`` has what was asked."""
+    """Answers in this order, the last one for ever; ``sent`` has the requests."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self._answers, self.sent, self.bodies = list(answers), list[str](), list[Any]()

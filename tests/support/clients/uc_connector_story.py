@@ -52,7 +52,7 @@ def session(url: str, token: str, jar: str, work: str, more: list[str]) -> Any:
 
 
 class Story:
-    """Steps that each say what they saw."""
+    """Steps that each report their observations."""
 
     def __init__(self, spark: Any, work: Path) -> None:
         self.spark, self.work = spark, work

@@ -1,6 +1,5 @@
-"""The eleven actions of an update: what the commit's file has to say for each, what is seen of it after, and short words
-for them.
-"""
+"""The eleven actions of an update: the line of the commit's file for each, its visible effect, and
+short words for them."""
 
 from __future__ import annotations
 
@@ -169,7 +168,7 @@ def managed() -> Unity:
 
 
 def proposed(unity: Unity, names: list[str]) -> dict[str, Any]:
-    """The ``add-commit`` whose file says what these actions say; ``gone`` is in the log until it is removed."""
+    """The ``add-commit`` whose file has these actions; ``gone`` is in the log until it is removed."""
     config = {"io.unitycatalog.tableId": unity.uuid} | ({} if "remove-properties" in names else {"gone": "1"})
     columns, partitions, description, further, changed = PARTED, [], None, [], False
     for name in names:

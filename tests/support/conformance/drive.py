@@ -1,4 +1,5 @@
-"""Brings every operation of Unity's APIs to every answer it has: the request that succeeds, and what can be in its way."""
+"""Brings every operation of Unity's APIs to every answer it has: the request that succeeds, and
+every obstacle."""
 
 from __future__ import annotations
 
@@ -148,12 +149,12 @@ def as_user(unity: Unity, id: str, user: str) -> Answer:
 
 
 def without_token(unity: Unity, id: str) -> Answer:
-    """Nobody asks."""
+    """A request without a principal."""
     return as_user(unity, id, "")
 
 
 def without_right(unity: Unity, id: str) -> Answer:
-    """Somebody asks to whom nothing was granted."""
+    """A request of a principal without grants."""
     return as_user(unity, id, "bob")
 
 
@@ -184,7 +185,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "getCommits": {"table_id": NOBODY, "start_version": 0},
     "commit": {"table_id": NOBODY, "table_uri": "file:///x", "latest_backfilled_version": 1},
 }
-"""Bodies, or queries of GET, that name what is not there; other operations have it in their path."""
+"""Bodies, or queries of GET, that name missing entities; other operations have them in their path."""
 
 
 def not_there(unity: Unity, id: str) -> Answer:
@@ -214,21 +215,21 @@ def taken(unity: Unity, id: str) -> Answer:
 
 
 def lost(unity: Unity, id: str) -> Answer:
-    """A version that is somebody else's."""
+    """A version that belongs to another writer."""
     if id == "commit":
         return unity.post(PREVIEW, posted(unity, 1))
     return unity.update(unity.commit(1))
 
 
 def not_served(unity: Unity, id: str) -> Answer:
-    """What the reference has and Turnstile has not."""
+    """Parts of the reference that Turnstile does not have."""
     ask = GOOD[id](unity)
     other = {"table_type": "STREAMING_TABLE"} if id == "createUnityTable" else {"new_name": "other"}
     return send(unity, id, msgspec.structs.replace(ask, body={**ask.body, **other}))
 
 
 def driver(id: str, status: int) -> Callable[[Unity, str], Answer]:
-    """What brings operation ``id`` to ``status``."""
+    """Brings operation ``id`` to ``status``."""
     return {
         200: good,
         204: good,

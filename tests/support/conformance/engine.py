@@ -1,4 +1,5 @@
-"""An engine's part of a recorded session: the files it writes before its requests, made of what the requests say."""
+"""An engine's part of a recorded session: the files it writes before its requests, derived from the
+requests."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _DERIVED = ("delta.feature.", "delta.min", "delta.lastUpdateVersion", "delta.las
 
 
 class Log:
-    """What the log of one table says; actions for the next commit come from the changes a request names."""
+    """The log of one table; actions for the next commit come from the changes a request names."""
 
     def __init__(self, location: str, protocol: dict[str, Any], metadata: dict[str, Any], domains: Any = None) -> None:
         self.location, self.protocol, self.metadata = location, protocol, metadata

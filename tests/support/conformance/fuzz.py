@@ -36,7 +36,8 @@ def cases(id: str, mode: GenerationMode) -> Any:
 
 
 def aimed(node: Any, unity: Unity) -> Any:
-    """``node`` with names and uuids of what exists, so that generated bodies get past the first look."""
+    """``node`` with names and uuids of existing entities, so that generated bodies get past the
+    first check."""
     known = {
         "uuid": unity.uuid, "table-id": unity.uuid, "table_id": unity.uuid, "table_uri": unity.head().location,
         "catalog": "main", "catalog_name": "main", "schema_name": "sales", "protocol-versions": "1.0",
@@ -54,7 +55,8 @@ def exists(unity: Unity) -> bool:
 
 
 def send_generated(unity: Unity, id: str, case: Any, *, aim: bool) -> Answer:
-    """Send a generated request; ``aim``: at what exists. The answer is judged by the document on its way."""
+    """Sends a generated request; ``aim``: at existing entities. The document checks the answer on
+    its way."""
     one, body, query = UNITY.operations[id], case.body, dict(case.query or {})
     aim = aim and exists(unity)
     ask = GOOD[id](unity) if aim else None

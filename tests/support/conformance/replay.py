@@ -28,7 +28,7 @@ def sessions() -> list[str]:
 
 
 class Replay:
-    """One session. ``known`` holds what the placeholders stand for so far."""
+    """One session. ``known`` holds the values of placeholders so far."""
 
     def __init__(self, name: str) -> None:
         self.script: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
@@ -41,7 +41,7 @@ class Replay:
         self.last: dict[str, Any] = {}
 
     def run(self) -> list[str]:
-        """Every difference, as ``number statement: path: what``."""
+        """Every difference, as ``number statement: path: difference``."""
         found, statement = [], ""
         for number, exchange in enumerate(self.script["exchanges"], 1):
             statement = exchange.get("statement", statement)
@@ -65,7 +65,7 @@ class Replay:
     # -- the engine's files -------------------------------------------------------------------------------------------
 
     def write(self, path: str, asked: dict[str, Any]) -> None:
-        """What the engine writes before it asks; times and sizes become known by it."""
+        """The engine's writes before its request; times and sizes become known by it."""
         if "updates" in asked:
             table = path.rsplit("/", 1)[1]
             add, *others = asked["updates"]
@@ -92,7 +92,7 @@ class Replay:
         self.known[modified.strip("{}")] = ict + 1
 
     def filled(self, node: Any) -> Any:
-        """``node`` with what its placeholders stand for."""
+        """``node`` with the values of its placeholders."""
         if isinstance(node, dict):
             return {key: self.filled(value) for key, value in node.items()}
         if isinstance(node, list):
@@ -105,7 +105,7 @@ class Replay:
         return node
 
     def value(self, name: str) -> Any:
-        """What a placeholder stands for; the short form of a location is derived."""
+        """The value of a placeholder; the short form of a location is derived."""
         if name.endswith(".short"):
             return self.known[name.replace(".short", ".location")].replace("file:///", "file:/")
         return self.known[name]
@@ -167,7 +167,7 @@ WIDER = {
         {"name": "x", "type": "integer", "nullable": True, "metadata": {}},
     ],
 }
-"""What `ADD COLUMN x INT` makes of the recorded table; the older API's request does not say it."""
+"""The effect of `ADD COLUMN x INT` on the recorded table; the older API's request does not contain it."""
 
 
 def merged(document: Any, patch: Any) -> Any:

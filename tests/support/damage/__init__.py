@@ -1,11 +1,13 @@
-"""Damage, generated: every file below ten small tables is emptied, cut in half, changed in its middle and removed, one at a time, and then
-everything that derives something from a table is asked.
+"""Damage, generated: every file below ten small tables is emptied, cut in half, changed in its
+middle and removed, one at a time, and then every operation that derives something from a table is
+called.
 
     python -m tests.support.damage            # all of it, some minutes; prints a table of counts
 
-What comes of a damage is one of
+The outcome of a damage is one of
 
-    told       an error of the product's own, a finding, a deviation or a problem names the file, or says that the folder is gone
+    told       an error of the product's own, a finding, a deviation or a problem names the file, or
+               says that the folder is gone
     no effect  every answer is that of the undamaged table
     unnamed    an error of the product's own that names no file
     crashed    another exception

@@ -98,7 +98,7 @@ def floored(row: Row, published: int | None = None, *, idle: bool = False) -> Ro
 
 
 def recount(head: TableHead) -> None:
-    """Whatever the row says twice, it says the same (I1, I3, I7)."""
+    """Members that the row has twice agree (I1, I3, I7)."""
     places = positioned(head)
     mark = head.tail_hwm
     for one in head.tail:

@@ -1,6 +1,7 @@
 """The objs table in memory: the adapter's own splitting and expiry over rows in a dictionary.
 
-Like the service it refuses ids that cannot be keys, in reads too: whoever hands on what a client sent finds out here.
+Like the service it refuses ids that cannot be keys, in reads too: code that passes on a client's
+text fails here.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ MOST_OF_A_KEY: Final = 1024
 class FakeObjs(StoredObjs):
     """In-memory ``turnstile.store.ports.Objs``. Without a clock nothing expires; nothing is cached.
 
-    ``rows`` what is stored, parts and the rows of large objs included; ``requests`` what was asked of it, in order;
-    ``on_request`` is called after each, and may raise as a crash would.
+    ``rows`` are the stored rows, parts and the rows of large objs included; ``requests`` are the
+    requests, in order; ``on_request`` is called after each, and may raise as a crash would.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -49,7 +50,8 @@ class FakeObjs(StoredObjs):
 
 
 def _checked(id: str) -> None:
-    """Raise ValueError for what is no sort key, as the adapter does for a request that the service does not take."""
+    """Raises ValueError for an invalid sort key, as the adapter does for a request that the service
+    refuses."""
     size = len(id.encode())
     if not 0 < size <= MOST_OF_A_KEY:
         raise ValueError(f"ValidationException: a sort key has 1 to {MOST_OF_A_KEY} bytes, not {size}")

@@ -1,4 +1,5 @@
-"""Log storage in memory: what a strongly consistent object store with conditional puts does."""
+"""Log storage in memory, with the semantics of a strongly consistent object store with conditional
+puts."""
 
 from __future__ import annotations
 

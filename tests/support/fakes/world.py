@@ -16,7 +16,7 @@ from turnstile.store.ports import World
 
 @dataclass(frozen=True, slots=True)
 class FakeWorld(World):
-    """``World`` whose fields are known to be fakes."""
+    """``World`` with fakes in its fields."""
 
     refs: FakeRefs
     objs: FakeObjs

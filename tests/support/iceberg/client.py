@@ -14,7 +14,7 @@ from turnstile.store.ports import CredentialVendor
 
 DOCUMENT = Document("iceberg.yaml")
 SEEN: list[tuple[str, int]] = []
-"""Operation and status of every answer that was judged, in order; who looks at it empties it first."""
+"""Operation and status of every checked answer, in order; a reader of the list empties it first."""
 
 V1 = "/iceberg/v1"
 MAIN = f"{V1}/main"

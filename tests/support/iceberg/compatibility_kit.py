@@ -38,7 +38,8 @@ _LIBRARIES: Final = (
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of the kit's tests: the names of those that passed, some more than once, and what the others said."""
+    """The results of the kit's tests: the names of those that passed, some more than once, and the
+    messages of the others."""
 
     passed: tuple[str, ...]
     failed: Mapping[str, str]

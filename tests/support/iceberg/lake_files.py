@@ -1,4 +1,4 @@
-"""Tables with real manifests in the memory of a fake world, and what their metadata name."""
+"""Tables with real manifests in the memory of a fake world, and the files that their metadata name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ MANIFEST: dict[str, Any] = {
 
 
 class LakeFiles:
-    """Writes what an engine writes: data files, a manifest and a manifest list for each snapshot, all files live in it."""
+    """Writes an engine's files: data files, a manifest and a manifest list for each snapshot, all
+    files live in it."""
 
     def __init__(self, client: Iceberg) -> None:
         self.client, self._count = client, 0

@@ -73,7 +73,7 @@ class Lake:
         return list(read_manifest_list(self._io.new_input(path)))
 
     def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        """What a manifest holds, sequence numbers inherited, by PyIceberg."""
+        """The content of a manifest, sequence numbers inherited, by PyIceberg."""
         return manifest.fetch_manifest_entry(self._io)
 
     def append(self, id: int, parent: Snapshot | None, sequence: int, files: int = 1, **changes: Any) -> Snapshot:

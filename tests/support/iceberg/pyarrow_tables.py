@@ -1,4 +1,4 @@
-"""What the tests of PyIceberg share: a schema, rows, and what a table holds."""
+"""Common parts of the tests of PyIceberg: a schema, rows, and the content of a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What readers insist on in a metadata file, stated once more by the table specification and Java's ``TableMetadata``,
-on the JSON itself and with none of the code that wrote it."""
+"""The conditions of readers on a metadata file, stated once more by the table specification and
+Java's ``TableMetadata``, on the JSON itself and with none of the code that wrote it."""
 
 from __future__ import annotations
 

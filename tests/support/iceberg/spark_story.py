@@ -1,6 +1,8 @@
-"""What Spark does with Iceberg tables, as a script of its own: ``python spark_story.py URL NAMESPACE ANSWERS``.
+"""Spark's part with Iceberg tables, as a script of its own: ``python spark_story.py URL NAMESPACE
+ANSWERS``.
 
-It runs in an environment with the Spark version that Iceberg's runtime is made for, and writes what it saw as JSON.
+It runs in an environment with the Spark version that Iceberg's runtime is made for, and writes its
+observations as JSON.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def snapshot(url: str, name: str) -> None:
 
 
 def put_manifests_together(url: str) -> None:
-    """Have the catalog do what is due to manifests."""
+    """Makes the catalog do its due work on manifests."""
     body = json.dumps({"dry_run": False, "kinds": ["iceberg-manifests"]}).encode()
     asked = Request(f"{url}/v1/gc", body, {"content-type": "application/json"})
     with urlopen(asked, timeout=60) as answer:
@@ -115,7 +117,7 @@ def attach(spark: SparkSession, url: str, name: str, warehouse: str) -> None:
 
 
 def story(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
-    """Every kind of statement; what each showed."""
+    """Every kind of statement, with its result."""
     seen: dict[str, Any] = {}
 
     def rows(query: str) -> list[Any]:

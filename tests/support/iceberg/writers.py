@@ -1,5 +1,5 @@
-"""Writers of one Iceberg table, as bad as they come: each goes by the state that it saw last and by a clock of its own,
-and asks for whatever the specification has words for."""
+"""Writers of one Iceberg table, as bad as they can be: each uses the state that it saw last and a
+clock of its own, and requests anything that the specification allows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Writers:
         return [json.loads(storage[path][0]) for path in dict.fromkeys(named)]
 
     def step(self) -> Answer:
-        """One commit of one of them; whoever is refused may look at the table again, or not."""
+        """One commit of one of them; a refused writer may load the table again, or not."""
         random = self.random
         self.client.world.clock.now += random.choice((0, 10, 1_000, 10 * HOUR))
         who = random.randrange(len(self._seen))
@@ -187,7 +187,7 @@ class Writers:
         return {"order-id": 1 if fields else 0, "fields": fields}
 
     def _choose(self, base: dict[str, Any], _now: int) -> list[dict[str, Any]]:
-        """Back to what was there before, or away with it."""
+        """Back to an earlier state, or its removal."""
         schema = self.random.choice(base["schemas"])["schema-id"]
         spec = self.random.choice(base["partition-specs"])["spec-id"]
         return [

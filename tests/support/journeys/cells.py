@@ -1,4 +1,5 @@
-"""What each cell of the matrix is. ``docs/clients.md`` shows the same table (tests/repository/test_docs_journeys.py)."""
+"""The content of each cell of the matrix. ``docs/clients.md`` shows the same table
+(tests/repository/test_docs_journeys.py)."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ RUNNING: Final = {
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A cell that is refused: ``words`` are in the error, ``shown`` is what the page says."""
+    """A refused cell: ``words`` are in the error, ``shown`` is the text of the page."""
 
     words: str
     shown: str
@@ -81,7 +82,7 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
 
 
 def cell(origin: str, use: str) -> str:
-    """Returns what the page shows of a cell."""
+    """Returns the page's text for a cell."""
     refused = REFUSED.get((origin, use))
     return "works" if refused is None else refused.shown
 

@@ -1,4 +1,4 @@
-"""Whether a cell is what the table of cells says."""
+"""Compares a cell with the table of cells."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Failure(Exception):
 
 
 class Place:
-    """A Turnstile at ``url``. ``work`` is a folder for what is not in its lake."""
+    """A Turnstile at ``url``. ``work`` is a folder for files outside its lake."""
 
     def __init__(self, url: str, token: str, work: Path) -> None:
         self.url, self.token, self.work = url, token, work
@@ -63,7 +63,7 @@ class Journey(msgspec.Struct):
         return f"{NAMESPACES}/{namespace}/tables/{table}"
 
     def load(self) -> dict[str, Any]:
-        """What the service says of it; raises Failure."""
+        """The service's answer; raises Failure."""
         return dict(self.place.ask("GET", self.path))
 
     def staged_append(self, loaded: dict[str, Any], ids: list[int]) -> dict[str, Any]:

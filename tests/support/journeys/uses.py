@@ -1,4 +1,5 @@
-"""Ways in which a table is used: each compares rows, and raises what its client or the service says of a refusal."""
+"""Ways in which a table is used: each compares rows, and raises the refusal of its client or the
+service."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What the functions ask of AWS, recorded by botocore, and what their roles in template.yaml let them."""
+"""The requests of functions to AWS, recorded by botocore, and the rights of their roles in
+template.yaml."""

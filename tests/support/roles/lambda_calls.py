@@ -1,4 +1,5 @@
-"""What Lambda does in a function's name: it follows from the template, and no function's code shows it."""
+"""Lambda's calls in a function's name: they follow from the template, and no function's code shows
+them."""
 
 from __future__ import annotations
 
@@ -48,4 +49,4 @@ _INTERFACES = (
     "AssignPrivateIpAddresses",
     "UnassignPrivateIpAddresses",
 )
-"""What AWS asks of the role of a function in a VPC."""
+"""AWS's demands on the role of a function in a VPC."""

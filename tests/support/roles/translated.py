@@ -31,7 +31,7 @@ def translated(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def references(node: Any) -> set[str]:
-    """Names of what a part of a template refers to."""
+    """Names to which a part of a template refers."""
     if isinstance(node, list):
         return set[str]().union(*map(references, node))
     if not isinstance(node, dict):
