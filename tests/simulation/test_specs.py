@@ -13,6 +13,7 @@ from tests.support.repository import ROOT
 SPECS = ROOT / "specs"
 sys.path.insert(0, str(SPECS))
 import check  # noqa: E402  # type: ignore[import-not-found]
+import models  # noqa: E402  # type: ignore[import-not-found]
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,55 +27,55 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     "model",
-    [*check.SOUND, *check.GROUP_SOUND, *check.LARGE_GROUP_SOUND, *check.CATALOG_SOUND],
+    [*models.SOUND, *models.GROUP_SOUND, *models.LARGE_GROUP_SOUND, *models.CATALOG_SOUND],
     ids=lambda model: model.name,
 )
-def test_i1_to_i11_hold_in_every_state_of_the_models(model: check.Model) -> None:
+def test_i1_to_i11_hold_in_every_state_of_the_models(model: models.Model) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.FLEET_SOUND, ids=lambda model: model.name)
-def test_i19_holds_in_every_state_of_the_model(model: check.FleetModel) -> None:
+@pytest.mark.parametrize("model", models.FLEET_SOUND, ids=lambda model: model.name)
+def test_i19_holds_in_every_state_of_the_model(model: models.FleetModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.FLEET_BROKEN, ids=lambda model: model.name)
-def test_i19_breaks_when_a_guard_is_removed(model: check.FleetModel) -> None:
+@pytest.mark.parametrize("model", models.FLEET_BROKEN, ids=lambda model: model.name)
+def test_i19_breaks_when_a_guard_is_removed(model: models.FleetModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.ASKING_SOUND, ids=lambda model: model.name)
-def test_i3_i21_hold_in_every_state_of_the_model(model: check.AskingModel) -> None:
+@pytest.mark.parametrize("model", models.ASKING_SOUND, ids=lambda model: model.name)
+def test_i3_i21_hold_in_every_state_of_the_model(model: models.AskingModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.ASKING_BROKEN, ids=lambda model: model.name)
-def test_i3_i21_break_when_a_guard_is_removed(model: check.AskingModel) -> None:
+@pytest.mark.parametrize("model", models.ASKING_BROKEN, ids=lambda model: model.name)
+def test_i3_i21_break_when_a_guard_is_removed(model: models.AskingModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.SHARED_SOUND, ids=lambda model: model.name)
-def test_i1_i2_i3_i23_hold_in_every_state_of_the_model(model: check.SharedModel) -> None:
+@pytest.mark.parametrize("model", models.SHARED_SOUND, ids=lambda model: model.name)
+def test_i1_i2_i3_i23_hold_in_every_state_of_the_model(model: models.SharedModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.SHARED_BROKEN, ids=lambda model: model.name)
-def test_i1_i2_i3_i23_break_when_a_guard_is_removed(model: check.SharedModel) -> None:
+@pytest.mark.parametrize("model", models.SHARED_BROKEN, ids=lambda model: model.name)
+def test_i1_i2_i3_i23_break_when_a_guard_is_removed(model: models.SharedModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
 
 
 @pytest.mark.parametrize(
     "model",
-    [*check.BROKEN, *check.GROUP_BROKEN, *check.LARGE_GROUP_BROKEN, *check.CATALOG_BROKEN],
+    [*models.BROKEN, *models.GROUP_BROKEN, *models.LARGE_GROUP_BROKEN, *models.CATALOG_BROKEN],
     ids=lambda model: model.name,
 )
-def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: check.Model) -> None:
+def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: models.Model) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]

@@ -180,10 +180,18 @@ _MAKING: Final = threading.Lock()
 """Clients of one session are made one after the other; used, they are, by any thread."""
 
 
-@cache
 def _session() -> Any:
     """Common state of this process's clients: descriptions of services that were read, and
     credentials."""
+    return _session_with(*(os.environ.get(name) for name in _KEYS))
+
+
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
+
+
+@cache
+def _session_with(*_keys: str | None) -> Any:
+    """A session reads its credentials once, so a process with other keys has another session."""
     import botocore.session
 
     return botocore.session.get_session()
@@ -251,7 +259,7 @@ def emr_serverless() -> Any:
 def forget_clients() -> None:
     """Forgets all clients of this process, and their common state. Call it before the process
     forks: a connection that two processes share mixes their requests."""
-    for kept in (_session, dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
+    for kept in (_session_with, dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
         kept.cache_clear()
 
 

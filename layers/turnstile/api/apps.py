@@ -87,7 +87,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         return [module.routes for module in modules]
 
     later = [
-        Later(("/v1/checks", "/v1/gc", "/v1/tables"), of_operators),
+        Later(("/v1/checks", "/v1/gc", "/v1/tables"), of_operators, ends=("/file-verification",)),
         Later(("/v1/events", "/v1/fleet"), of_events),
         Later(("/v1/refs", "/v1/reservations", "/v1/transactions"), of_coordination),
         Later((PREFIX,), of_unity),

@@ -38,10 +38,7 @@ PACKAGES: Final = {
 """Of each function; of the others ``HTTP``. pyarrow is imported by the first request that reads Parquet."""
 
 ELSEWHERE: Final = {
-    *(
-        f"__editable___{name}_0_1_0_finder"
-        for name in ("turnstile", "turnstile_client", "turnstile_http", "turnstile_predicates", "turnstile_spark")
-    ),
+    *(f"__editable___turnstile_lake{name}_0_1_0_finder" for name in ("", "_client", "_http", "_predicates", "_spark")),
     "_distutils_hack",
     "blinker",
     "certifi",

@@ -30,14 +30,14 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODULES: Final = {
     "authorizer": 36,
-    "catalog": 218,
+    "catalog": 227,
     "commit": 117,
-    "events": 125,
-    "gc": 200,
-    "iceberg": 193,
-    "maintain": 145,
-    "plans": 186,
-    "publish": 114,
+    "events": 130,
+    "gc": 206,
+    "iceberg": 199,
+    "maintain": 151,
+    "plans": 192,
+    "publish": 119,
     "tokens": 109,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to make."""

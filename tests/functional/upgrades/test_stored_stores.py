@@ -88,6 +88,8 @@ def test_requests_with_a_key_and_reads_are_answered_as_they_were(opened: Opened)
         then, today = (dict(body) for body in (one.answer, answer.json()))
         for body in (then, today):
             body.pop("outcome", None)  # a replay says so
+            if one.repeat == "read" and "error" in body:  # advice of today, and no stored answer
+                body["error"] = {name: value for name, value in body["error"].items() if name != "remedy"}
         assert missing(then, today) == [], one.title
 
 

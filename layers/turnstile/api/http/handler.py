@@ -78,10 +78,16 @@ class Telemetry(Protocol):
 
 
 class Later(msgspec.Struct, frozen=True):
-    """Routes ``below`` these paths, that are imported at the first request for one of them."""
+    """Routes ``below`` some paths, or with a path that ends so, that are imported at the first
+    request for one of them."""
 
     below: tuple[str, ...]
     blueprints: Callable[[], Iterable[Blueprint]]
+    ends: tuple[str, ...] = ()
+
+    def covers(self, path: str) -> bool:
+        """Whether a request for ``path`` may need these routes."""
+        return path.startswith(self.below) or path.endswith(self.ends)
 
 
 class App:
@@ -123,7 +129,6 @@ class App:
         self._blueprints = blueprints
         self._later = tuple(later)
         self._slashed = slashed
-        self._below = tuple(path for each in self._later for path in each.below)
         self._serve(*blueprints)
         self._telemetry = telemetry or LambdaTelemetry(service)
         self.public = public
@@ -166,11 +171,10 @@ class App:
         if parts:
             self._serve(*self._blueprints, *chain(*(part.blueprints() for part in parts)))
             self._later = tuple(part for part in self._later if part not in parts)
-            self._below = tuple(path for part in self._later for path in part.below)
 
     def _match(self, path: str) -> tuple[str, dict[str, str]] | None:
-        if path.startswith(self._below):
-            self._import_later(*(part for part in self._later if path.startswith(part.below)))
+        if parts := [part for part in self._later if part.covers(path)]:
+            self._import_later(*parts)
         return self._router.match(path)
 
     def serves(self, path: str, method: str) -> bool:
