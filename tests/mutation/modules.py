@@ -61,6 +61,7 @@ _CONTENT = (
     "functional/v1/test_commit_bad_content.py",
 )
 _CATALOG = ("unit/catalog/test_*.py", "unit/history/test_*.py", "unit/clone/test_*.py")
+_UNDROPPED = ("unit/history/test_undrop*.py", "functional/catalog/test_undrop.py")
 
 MODULES: Final = {
     "turnstile.delta.core.ratify_writes": Mutated(
@@ -160,6 +161,9 @@ MODULES: Final = {
     "turnstile.catalog.clone.core": Mutated(("unit/catalog/test_clauses.py", "unit/clone/test_*.py")),
     "turnstile.catalog.catalogs": Mutated(("unit/catalog/test_*.py", "functional/access/test_changes.py")),
     "turnstile.catalog.external": Mutated(_CATALOG),
+    "turnstile.catalog.history.undrop": Mutated(_UNDROPPED, writes=False, decides=True, guards=True),
+    "turnstile.catalog.history.dropped": Mutated(_UNDROPPED, writes=False, decides=True, guards=True),
+    "turnstile.access.undrop_rights": Mutated(_UNDROPPED, writes=False, decides=True),
     "turnstile.catalog.create": Mutated(_CATALOG),
     "turnstile.catalog.awaited": Mutated(("unit/catalog/test_awaited.py", *_CATALOG), guards=True),
     "turnstile.access.core.client_rows": Mutated(("unit/auth/test_registered_clients.py", "unit/access/test_*.py")),

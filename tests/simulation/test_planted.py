@@ -16,6 +16,7 @@ from tests.simulation.scenarios.by_name import LIKELY
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
+from tests.simulation.scenarios.undrops import UNDROP_MISTAKES, Undropped
 
 SEARCHED = 4_000
 """Seeds in which every mistake is found."""
@@ -37,6 +38,11 @@ def test_i8_i9_i10_i11_a_mistake_planted_in_what_guards_against_frozen_sandboxes
 @pytest.mark.parametrize("name", AHEAD_MISTAKES)
 def test_i9_i10_i11_a_mistake_planted_in_what_takes_a_mark_back_is_found(name: str) -> None:
     assert first_failure(AHEAD_MISTAKES[name][0], SEARCHED, ClocksAhead(), likely=LIKELY.get(name, 0)) is not None
+
+
+@pytest.mark.parametrize("name", UNDROP_MISTAKES)
+def test_i3_i9_i10_a_mistake_planted_in_what_brings_a_table_back_is_found(name: str) -> None:
+    assert first_failure(UNDROP_MISTAKES[name][0], SEARCHED, Undropped(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", OWNER_MISTAKES)

@@ -17,6 +17,9 @@ from tests.simulation.scenarios.frozen import OTHERS as BESIDE
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.owners import KINDS, Owners
 from tests.simulation.scenarios.pasts import CHANGERS, OTHERS, Pasts
+from tests.simulation.scenarios.undrops import CHANGERS as UNDROPPING
+from tests.simulation.scenarios.undrops import OTHERS as BESIDE_UNDROPS
+from tests.simulation.scenarios.undrops import Undropped
 
 SEEDS = os.environ.get("TURNSTILE_SEEDS", "")
 """How many seeds each long test runs; ``make simulate`` runs as many as one likes."""
@@ -28,6 +31,13 @@ GONE = {"deleted commit", "deleted entity", "deleted segment", "deleted file", "
 MERGED = {"merged", "merge unanswered", "iceberg 1", "iceberg 2"}
 OWNED = {"id", "task begun", "task finished", "task lost", "task taken over", "task fenced off", "task busy"}
 FROZEN = {"made", "merged with a key", "reset to what may go", "another name", "row expired", "task taken over"}
+UNDROPPED = {
+    "undropped",
+    "undropped at a moment",
+    "iceberg came back before its purge",
+    "refused CannotUndrop",
+    "clone",
+}
 SHARED = {"added", "moved", "ref applied", "ref replayed", "refused RefMoved", "refused ReloadRequired"}
 
 
@@ -46,6 +56,13 @@ def test_i3_i8_i9_i10_i11_a_sandbox_that_was_frozen_for_hours_does_no_harm() -> 
 def test_i9_i10_i11_a_gc_run_with_a_clock_that_is_ahead_harms_no_head_and_no_change_for_long() -> None:
     seen = run_seeds(0, 10, ClocksAhead())
     assert {"gc with a clock ahead", "made", "merged", "gc"} <= seen.keys(), "the simulation must not be vacuous"
+
+
+def test_i3_i9_i10_a_table_comes_back_as_it_was_or_is_refused_whatever_fails() -> None:
+    seen = run_seeds(0, 20, Undropped())
+    assert {"undropped", "undropped at a moment", "iceberg came back before its purge", "gc"} <= seen.keys(), (
+        "the simulation must not be vacuous"
+    )
 
 
 def test_i2_i3_i6_i10_owners_and_shared_values_are_as_they_were_told_whatever_fails() -> None:
@@ -83,13 +100,23 @@ def test_i9_i10_i11_gc_runs_with_clocks_ahead_do_no_harm_over_many_seeds_and_eve
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+def test_i3_i9_i10_tables_come_back_as_they_were_over_many_seeds_and_everything_is_met() -> None:
+    seen = run_seeds(100_000, int(SEEDS or 800), Undropped())
+    assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
+    assert seen.keys() >= UNDROPPED | GONE
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_i2_i3_i6_i10_owners_and_shared_values_are_right_over_many_seeds_and_everything_is_met() -> None:
     seen = run_seeds(100_000, int(SEEDS or 2_000), Owners())
     assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
     assert seen.keys() >= OWNED | SHARED
 
 
-@pytest.mark.parametrize("scenario", [Pasts(), Frozen(), ClocksAhead(), Owners()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "scenario", [Pasts(), Frozen(), ClocksAhead(), Undropped(), Owners()], ids=lambda one: one.name
+)
 def test_a_seed_is_the_same_run_every_time(scenario: Pasts | Owners) -> None:
     """Any order of sets in this process."""
     for seed in (3, 4):
@@ -103,6 +130,7 @@ def test_every_actor_takes_part_in_some_seed() -> None:
 
     assert kinds(Pasts()) == {*CHANGERS, *(name.split("-")[0] for name in OTHERS)}
     assert kinds(Frozen()) == {*FREEZING, *(name.split("-")[0] for name in BESIDE)}
+    assert kinds(Undropped()) == {*UNDROPPING, *(name.split("-")[0] for name in BESIDE_UNDROPS)}
     assert kinds(Owners()) == set(KINDS)
 
 

@@ -19,6 +19,9 @@ from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.core.paths import Path, fold, path_of
 from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.core.tree import Tree, decode_commit
+from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.history.dropped import DroppedTables
+from turnstile.catalog.history.undrop import Undropper
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.head import PINNED, TableHead, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata
@@ -256,3 +259,23 @@ def sales(services: CatalogServices) -> dict[str, str]:
     inside = {"Orders": create(services, "Orders", "sales"), "EU.Items": create(services, "Items", "sales.eu")}
     beside = {name: create(services, "t", name) for name in ("sale", "salesman", "default")}
     return inside | beside
+
+
+def undrop(
+    services: CatalogServices,
+    path: tuple[str, ...] = ("default", "t"),
+    to: tuple[str, ...] | None = None,
+    at: AsOf | None = None,
+    elsewhere: Callable[[], None] = lambda: None,
+) -> tuple[str, ...]:
+    """Undrops one table, for a principal that may do everything."""
+    dropped = DroppedTables(services.world, services.reader, services.history, services.limits.history_ms)
+    by = Undropper(
+        services.world, services.reader, services.committer, dropped, rights=lambda *_: None, elsewhere=elsewhere
+    )
+    return by.undrop("main", path, to or path, at)
+
+
+def seq(services: CatalogServices) -> int:
+    """The number of the last change of ``main``."""
+    return services.reader.current("main").commit.seq

@@ -226,3 +226,137 @@ def test_i12_a_namespace_of_the_same_name_gives_no_right_to_what_an_earlier_one_
     realm.own("schema", "main.sales", "ann")
     assert realm.ask("ann", "POST", f"{NS}/t1/undrop", {}).status == 403
     assert realm.ask("root", "POST", f"{NS}/t1/undrop", {}).status == 200
+
+
+def no_attempt(world: Any) -> None:
+    """Lets every attempt to change the catalog fail the test."""
+
+    def unwanted(_: object) -> None:
+        raise AssertionError("an attempt was made")
+
+    world.objs.put_many = unwanted
+
+
+def imported(api: CatalogApi, place: str = "s3://old/t") -> str:
+    """Imports ``main.default.t`` and drops it; returns its uuid."""
+    api.world.storages.open(place).put_if_absent(published_path(0), delta.lines(*PLAIN))
+    made = api.http.post(f"{DEFAULT}/imports", {"name": "t", "location": place, "dry_run": False})
+    assert api.http.delete(f"{DEFAULT}/tables/t").status == 204
+    return str(made.json["table_id"])
+
+
+def test_i10_an_imported_table_without_a_head_is_refused(api: CatalogApi) -> None:
+    id = imported(api)
+    del api.world.refs.rows[api.world.space.table(id)]
+    refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
+
+
+@pytest.mark.parametrize("owner", [None, "another table"])
+def test_i10_an_imported_table_whose_location_is_not_its_own_any_more_is_refused(
+    api: CatalogApi, owner: str | None
+) -> None:
+    imported(api)
+    key = api.world.space.location("s3://old/t")
+    row = api.world.refs.rows.pop(key)
+    if owner is not None:
+        api.world.refs.rows[key] = {**row, "table_id": owner}
+    error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
+    assert "belongs to another table" in error["message"]
+
+
+def test_a_clone_comes_back_though_its_source_went_on(api: CatalogApi) -> None:
+    made = api.create("t")
+    assert api.http.post("/v1/catalogs/main/clones", {"from": "default.t", "to": "default.c"}).status == 201
+    assert api.http.delete(f"{DEFAULT}/tables/c").status == 204
+    api.world.storages.open(made["location"]).put_if_absent(published_path(1), b"{}")
+    assert api.http.post(f"{DEFAULT}/tables/c/undrop", {}).status == 200
+
+
+def test_i10_a_purge_of_an_iceberg_table_that_has_begun_is_seen_before_any_attempt(client: Iceberg) -> None:
+    made = client.create()
+    client.delete(T1, purgeRequested="true")
+    key = client.world.space.table(made["metadata"]["table-uuid"])
+    client.world.refs.rows[key] = {**client.world.refs.rows[key], "reason": "purging"}
+    no_attempt(client.world)
+    refused(undrop(client), 409, "CannotUndrop", "table")
+
+
+def test_i10_a_purge_of_an_iceberg_table_that_begins_between_the_look_and_the_change_wins(client: Iceberg) -> None:
+    made = client.create()
+    client.delete(T1, purgeRequested="true")
+    rows = client.world.refs.rows
+    key = client.world.space.table(made["metadata"]["table-uuid"])
+    original = client.world.objs.put_many
+
+    def racing(objs: Any) -> None:
+        original(objs)
+        rows[key] = {**rows[key], "reason": "purging"}
+
+    client.world.objs.put_many = racing  # type: ignore[method-assign]
+    refused(undrop(client), 409, "CannotUndrop", "table")
+    assert rows[key]["reason"] == "purging"
+
+
+def test_i10_an_iceberg_table_whose_location_has_another_owner_is_refused(client: Iceberg) -> None:
+    made = client.create()
+    key = client.world.space.location(made["metadata"]["location"])
+    row = client.world.refs.rows[key]
+    client.delete(T1)
+    client.world.refs.rows[key] = {**row, "table_id": "another table"}
+    assert "has an owner" in refused(undrop(client), 409, "CannotUndrop", "table")["message"]
+
+
+def test_i10_an_owner_of_an_iceberg_tables_location_that_comes_between_wins(client: Iceberg) -> None:
+    made = client.create()
+    rows = client.world.refs.rows
+    key = client.world.space.location(made["metadata"]["location"])
+    row = rows[key]
+    client.delete(T1)
+    original = client.world.objs.put_many
+
+    def racing(objs: Any) -> None:
+        original(objs)
+        rows[key] = {**row, "table_id": "another table"}
+
+    client.world.objs.put_many = racing  # type: ignore[method-assign]
+    assert "has an owner" in refused(undrop(client), 409, "CannotUndrop", "table")["message"]
+
+
+def test_i10_an_iceberg_clone_whose_source_is_being_removed_is_refused(client: Iceberg) -> None:
+    made = client.create()
+    app = function("catalog")
+    app.use_world(client.world)
+    assert Http(app.app).post("/v1/catalogs/main/clones", {"from": "sales.t1", "to": "sales.c1"}).status == 201
+    client.delete(f"{SALES}/tables/c1")
+    key = client.world.space.location(made["metadata"]["location"])
+    client.world.refs.rows[key] = {**client.world.refs.rows[key], "purging": True}
+    error = refused(undrop(client, "c1"), 409, "CannotUndrop", "table")
+    assert "gone or being removed" in error["message"]
+
+
+def test_the_last_state_before_the_drop_that_followed_the_moment_comes_back(client: Iceberg) -> None:
+    made = client.create()
+    there = client.services.open_catalog.history.log("main").commits[0].seq
+    client.commit(set_properties(later="1"))
+    last = client.load()
+    folder = made["metadata-location"].rpartition("/")[0]
+    for stray in ("99999-of-another-writer.avro", "notes.metadata.json"):
+        client.world.storages.open(folder).put_if_absent(stray, b"")
+    client.delete(T1)
+    for number in range(5):
+        client.services.open_catalog.namespaces.update("main", ("sales",), set={"n": str(number)})
+    assert undrop(client, at={"seq": there}).status == 200
+    assert client.load() == last
+
+
+def test_a_table_whose_metadata_has_a_name_of_another_writers_comes_back(client: Iceberg) -> None:
+    made = client.create()
+    folder, _, name = made["metadata-location"].rpartition("/")
+    storage = client.world.storages.open(folder)
+    storage.put_if_absent("last.metadata.json", storage.read(name)[0])
+    client.delete(T1)
+    body = {"name": "t3", "metadata-location": f"{folder}/last.metadata.json", "overwrite": False}
+    assert client.post(f"{SALES}/register", body).status == 200
+    there = client.services.open_catalog.history.log("main").commits[0].seq
+    client.delete(f"{SALES}/tables/t3")
+    assert undrop(client, "t3", at={"seq": there}).status == 200

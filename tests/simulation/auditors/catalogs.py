@@ -168,6 +168,11 @@ class TreeAuditor:
             self._entities[id] = decode(self._state.objs.rows[self._state.space.objs(head.catalog), id].payload)
         return self._entities[id]
 
+    def stored(self, catalog: str) -> SeenHead:
+        """Returns the HEAD that the catalog's row has, also before ``changed`` is called for it."""
+        row = self._state.refs.rows[self._state.space.catalog(catalog)]
+        return self.heads.get(row["head"]) or self._seen(row)
+
     def _seen(self, row: dict[str, Any]) -> SeenHead:
         state, name, id = self._state, row["name"], row["head"]
         space = state.space.objs(name)

@@ -52,6 +52,11 @@ class Auditor:
             return head
         return as_folded(head)
 
+    def came_back(self, head: TableHead) -> None:
+        """An undrop erased the HEAD that marked an Iceberg table to be purged; a drop may write another."""
+        del self.tables[head.table_id]
+        self.seen["iceberg came back before its purge"] += 1
+
     @audits
     def head_changed(self, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
         head = self.true_head(after)

@@ -51,12 +51,15 @@ class PastAuditor:
 
     Attributes:
         patient: changes have the time that they have in earnest, so nothing but changes of others can use it up.
+        tables_fit: tables that change together are never seen apart. A table that comes back by itself may be older
+            than the other, after a reset to a time before it.
     """
 
     def __init__(self, state: State) -> None:
         self._state, self._trees = state, state.trees
         self.merges = Merges()
         self.patient = True
+        self.tables_fit = True
         self._metadata: dict[str, str] = {}
         state.trees.listeners.append(self._changed)
         state.file_watchers.append(self._file_deleted)
@@ -109,7 +112,7 @@ class PastAuditor:
                     raise Violation("I9", f"{table.name} leads to {table.metadata}, which does not exist")
                 together.setdefault(path_of(key)[:-1], set()).add(self.together(table.metadata))
         for path, values in together.items():
-            if len(values) > 1:
+            if len(values) > 1 and self.tables_fit:
                 raise Violation("I8", f"half of a transaction is visible in {path}: {sorted(values)}")
 
     def together(self, path: str) -> str:
@@ -126,8 +129,16 @@ class PastAuditor:
         for head, why in self._trees.kept():
             for entry in head.entries.values():
                 table = self._trees.entity(head, entry.obj) if entry.kind == ICEBERG_TABLE else None
-                if isinstance(table, IcebergTable) and table.metadata == path:
+                if not isinstance(table, IcebergTable) or table.metadata != path:
+                    continue
+                if why == "the HEAD" or not self._is_purged(table):
                     raise Violation("I10", f"{path} was deleted; {why} {head.id} leads to it")
+
+    def _is_purged(self, table: IcebergTable) -> bool:
+        """Returns whether the table was dropped with its files, a grace period ago: nothing is left of its past."""
+        row = self._state.refs.rows.get(self._state.space.table(table.table_id))
+        since_ms = self._state.scheduler.now - self._state.grace.dropped_ms + SLACK
+        return row is not None and row["state"] == "dropped" and row["changed_at"] < since_ms
 
     # -- what clients were told -----------------------------------------------------------------------------------
 
@@ -203,8 +214,11 @@ class CloneAuditor:
         """A HEAD goes when nothing is left that a name, a clone or a late question can be about."""
         if before is None or after is not None:
             return
-        self._state.auditor.seen["ended table"] += 1
         head, grace = TableHead.from_row(before), self._state.grace
+        if head.state == "dropped" and not head.reason and self._is_back(head):
+            self._state.auditor.came_back(head)
+            return
+        self._state.auditor.seen["ended table"] += 1
         if head.state != "dropped" or not (head.reason == "purged" or head.source):
             raise Violation("I10", f"the HEAD of {head.table_id} went, which is {head.state}: {head.reason}")
         if self._state.scheduler.now - head.changed_at < grace.tombstone_ms - SLACK:
@@ -212,6 +226,12 @@ class CloneAuditor:
         left = [id for _, id in self._state.objs.rows if head.table_id in id and not id.startswith("identity/")]
         if left:
             raise Violation("I10", f"nothing collects {left}, which the HEAD that is gone led to")
+
+    def _is_back(self, head: TableHead) -> bool:
+        """Returns whether an undrop has just brought this Iceberg table back, which was to be purged."""
+        now = self._trees.stored(head.catalog)
+        there = (self._trees.entity(now, entry.obj) for entry in now.entries.values() if entry.kind == ICEBERG_TABLE)
+        return any(isinstance(table, IcebergTable) and table.table_id == head.table_id for table in there)
 
     @audits
     def _changed(self, head: SeenHead, _: SeenHead | None) -> None:

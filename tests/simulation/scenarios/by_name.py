@@ -36,6 +36,7 @@ from tests.simulation.scenarios.tables import (
     Reused,
     Shared,
 )
+from tests.simulation.scenarios.undrops import UNDROP_MISTAKES, Undropped
 from tests.simulation.scenarios.upgrades import UPGRADE_MISTAKES, Upgrades
 from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
 
@@ -54,6 +55,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Pasts(),
         Frozen(),
         ClocksAhead(),
+        Undropped(),
         Owners(),
         Followed(),
         Sent(),
@@ -82,6 +84,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Pasts.name: PAST_MISTAKES,
     Frozen.name: FROZEN_MISTAKES,
     ClocksAhead.name: AHEAD_MISTAKES,
+    Undropped.name: UNDROP_MISTAKES,
     Owners.name: OWNER_MISTAKES,
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
@@ -134,6 +137,9 @@ LIKELY: Final = {
     "mark ahead: erased": 22,
     "mark ahead: a change read before goes on": 833,
     "mark ahead: gc goes on without it": 31,
+    "undrop: looks at no files": 8,
+    "undrop: a clone holds nothing": 5,
+    "undrop: an Iceberg clone holds nothing": 5,
     "lease: released without 'held'": 43,
     "ref: revived without 'same token'": 23,
     "ref: what is forgotten is refused": 61,

@@ -92,6 +92,7 @@ class Pasts:
         janitor: collects garbage; ``collects``: how long it pauses.
         times: how much changers do; None for as much as always.
         grid: as ``PastActor`` has it.
+        tables_fit: as ``PastAuditor`` has it.
     """
 
     name = "pasts"
@@ -101,6 +102,7 @@ class Pasts:
     collects: tuple[int, ...] = (5 * MINUTE, 20 * MINUTE, HOUR, 3 * HOUR)
     times: int | None = None
     grid = 0
+    tables_fit = True
 
     def plan(self, seed: int) -> Plan:
         """Two or three changers, and some of the others."""
@@ -137,6 +139,7 @@ class Pasts:
         """A catalog with names, a counter, a Delta table and two Iceberg tables."""
         auditor = PastAuditor(state)
         auditor.patient = self.patient(plan)
+        auditor.tables_fit = self.tables_fit
         TaskAuditor(state)
         CloneAuditor(state, auditor)
         prepare(state)

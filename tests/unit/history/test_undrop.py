@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, set_state
+from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, seq, set_state, undrop
 from tests.support.gc import DAY, days
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.dropped import DroppedTables
 from turnstile.catalog.history.undrop import Undropper
-from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.state_writes import mark_purging
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import AlreadyExists, NotFound, PermissionDenied, StateConflict
 from turnstile.store.core.writes import Change, Set
 
-T = ("default", "t")
 GRACE = Grace(history_ms=7 * DAY, dropped_ms=7 * DAY)
-
-
-def undrop(
-    services: CatalogServices,
-    path: tuple[str, ...] = T,
-    to: tuple[str, ...] | None = None,
-    at: AsOf | None = None,
-    elsewhere: Callable[[], None] = lambda: None,
-) -> tuple[str, ...]:
-    dropped = DroppedTables(services.world, services.reader, services.history, services.limits.history_ms)
-    by = Undropper(
-        services.world, services.reader, services.committer, dropped, rights=lambda *_: None, elsewhere=elsewhere
-    )
-    return by.undrop("main", path, to or path, at)
-
-
-def seq(services: CatalogServices) -> int:
-    return services.reader.current("main").commit.seq
 
 
 def test_i9_a_dropped_table_comes_back_under_its_name_in_one_change() -> None:
@@ -168,7 +146,7 @@ def test_a_table_of_a_namespace_that_is_gone_comes_back_elsewhere_or_where_it_wa
     with pytest.raises(NotFound, match="old") as refused:
         undrop(services, ("old", "t"))
     assert "create it first" in str(refused.value.remedy)
-    assert undrop(services, ("old", "t"), ("default", "t")) == T
+    assert undrop(services, ("old", "t"), ("default", "t")) == ("default", "t")
     assert head_of(services.world, id).name == "main.default.t"
     complete(fakes(services))
 
@@ -248,6 +226,42 @@ def test_what_was_dropped_before_the_kept_history_is_not_looked_at_though_it_may
         undrop(services)
 
 
+def test_i9_a_moment_before_the_kept_history_is_refused_though_its_tree_may_still_be_there() -> None:
+    services = fresh()
+    create(services, "t")
+    there = seq(services)
+    services.dropper.drop(*MAIN, "t")
+    services.namespaces.update("main", ("default",), set={"n": "1"})
+    services.world.clock.now += services.limits.history_ms + 1  # type: ignore[attr-defined]
+    services.namespaces.update("main", ("default",), set={"n": "2"})
+    with pytest.raises(NotFound) as refused:
+        undrop(services, at=AsOf(seq=there))
+    assert refused.value.field == "at" and "gone" in str(refused.value.remedy)
+
+
+@pytest.mark.parametrize("then", ["recently", "long ago"])
+def test_i9_a_snapshot_of_long_ago_finds_a_drop_of_the_kept_history_and_no_earlier_one(then: str) -> None:
+    """Of the trees between the two, gc may have removed parts."""
+    services = fresh()
+    id = create(services, "t")
+    services.named_snapshots.create("main", "spring")
+    if then == "long ago":
+        services.dropper.drop(*MAIN, "t")
+    for number in range(5):
+        services.namespaces.update("main", ("default",), set={"n": str(number)})
+    services.world.clock.now += services.limits.history_ms + 1  # type: ignore[attr-defined]
+    for number in range(5):
+        services.namespaces.update("main", ("default",), set={"m": str(number)})
+    if then == "recently":
+        services.dropper.drop(*MAIN, "t")
+        undrop(services, at=AsOf(snapshot="spring"))
+        assert head_of(services.world, id).state == "active"
+        return
+    with pytest.raises(NotFound) as refused:
+        undrop(services, at=AsOf(snapshot="spring"))
+    assert refused.value.field == "at"
+
+
 def test_i12_rights_are_those_of_the_tree_that_is_replaced() -> None:
     services = fresh()
     create(services, "t")
@@ -264,5 +278,5 @@ def test_i12_rights_are_those_of_the_tree_that_is_replaced() -> None:
     dropped = DroppedTables(services.world, services.reader, services.history, services.limits.history_ms)
     by = Undropper(services.world, services.reader, services.committer, dropped, rights=rights, elsewhere=lambda: None)
     with pytest.raises(PermissionDenied, match="revoked"):
-        by.undrop("main", T, T)
+        by.undrop("main", ("default", "t"), ("default", "t"))
     assert names(services) == []

@@ -64,10 +64,10 @@ class DroppedTables:
     def last(self, now: Tree, path: Path, at: AsOf | None) -> PastTable | None:
         """Returns the last dropped entity of the name ``path``; None if there was none in the kept
         history. ``at``: a moment at which the name led to it, or later. Raises NotFound: no such
-        moment, or no drop within ``LOOK_BACK`` commits; StateConflict ``CannotUndrop``: the entity
-        of ``at`` has another name now, or went on after it.
+        moment in the kept history, or no drop within ``LOOK_BACK`` commits; StateConflict
+        ``CannotUndrop``: the entity of ``at`` has another name now, or went on after it.
         """
-        begin = None if at is None else self._history.tree(now.catalog, at)
+        begin = None if at is None else self._kept(now, at)
         there = self._at(now, path)
         passed = set[str]() if there is None else {id_of(there)}
         if begin is not None and (entity := self._at(begin, path)) is not None and id_of(entity) not in passed:
@@ -89,7 +89,7 @@ class DroppedTables:
 
     def _back(self, begin: Tree) -> Iterator[_Step]:
         """Yields the steps of the log before ``begin``, newest first, of trees that gc leaves alone."""
-        since_us = (self._world.clock.now_ms() - self._history_ms) * 1000
+        since_us = self._since_ms() * 1000
         after = begin
         for _ in range(LOOK_BACK):
             if not after.commit.parents or after.commit.at < since_us:
@@ -107,17 +107,36 @@ class DroppedTables:
 
     def _end(self, now: Tree, path: Path, begin: Tree, entity: Droppable) -> _Step:
         """Returns an end of the time in which ``path`` led to ``entity``, which it did in ``begin``
-        and does not ``now``."""
+        and does not ``now``. Raises NotFound if that time ended before the kept history: ``begin``
+        may be older, as the tree of a named snapshot."""
         first = begin
+        after = begin.commit.seq
         end = now
-        while end.commit.seq - first.commit.seq > 1:
-            middle = self._history.tree(now.catalog, AsOf(seq=(first.commit.seq + end.commit.seq) // 2))
+        gone: NotFound | None = None
+        while end.commit.seq - after > 1:
+            seq = (after + end.commit.seq) // 2
+            try:
+                middle = self._kept(now, AsOf(seq=seq))
+            except NotFound as error:
+                gone = error
+                after = seq
+                continue
             there = self._at(middle, path)
             if there is not None and id_of(there) == id_of(entity):
                 first = middle
+                after = seq
             else:
                 end = middle
+        if gone is not None and first.commit.seq != after:
+            raise gone
         return _Step(first, end)
+
+    def _kept(self, now: Tree, at: AsOf) -> Tree:
+        """Returns the tree of a moment. Raises NotFound where gc may be removing it."""
+        return self._history.kept(now, at, self._since_ms()).tree
+
+    def _since_ms(self) -> int:
+        return self._world.clock.now_ms() - self._history_ms
 
     def _at(self, tree: Tree, path: Path) -> Droppable | None:
         entry = tree.find(path)
