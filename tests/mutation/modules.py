@@ -517,6 +517,13 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
+    "turnstile.catalog.history.undrop: undrop: operand head.state == DROPPED": "the next attempt finds it",
+    "turnstile.catalog.history.undrop: undrop: operand reasons.get('', '') != head.reason": "the next attempt finds it",
+    "turnstile.catalog.history.undrop: _require_files: operand head is not None (2)": "for the type checker",
+    "turnstile.catalog.history.undrop: _require_files: term entity.external is None": "a registered table has no HEAD",
+    "turnstile.catalog.history.undrop: _require_files: term not entity.managed": (
+        "no other writer adds versions to the log of a managed table"
+    ),
     "turnstile.catalog.query.reads: _differences: branch read.head.head == tree.head": (
         "one HEAD has one tree, which is not different from itself: it saves the two walks"
     ),

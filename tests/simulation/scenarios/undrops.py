@@ -18,7 +18,6 @@ from tests.simulation.actors.pasts import (
     CloneUser,
     IcebergUser,
     PastActor,
-    PastSandbox,
     Resets,
     TableNames,
 )
@@ -31,10 +30,10 @@ from tests.simulation.mistakes.pasts import Plant
 from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Actor
+from tests.support.catalog import undrop
 from turnstile.catalog.core.entities import IcebergTable, Table, id_of
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.history.core import AsOf
-from turnstile.catalog.history.dropped import DroppedTables
 from turnstile.catalog.history.undrop import Undropper
 from turnstile.gc.core import Grace
 
@@ -62,7 +61,7 @@ class Undrops(PastActor):
         to = path if self.rng.random() < 0.8 else self.rng.choice([one for one in _TABLES if one[:-1] == path[:-1]])
         recent = self.state.trees.now[CATALOG].row["seq"] - self.rng.randrange(12)
         at = AsOf(seq=max(recent, 0)) if self.rng.random() < 0.3 else None
-        self.ask(lambda box: _undropper(box).undrop(CATALOG, path, to, at))
+        self.ask(lambda box: undrop(box.services, path, to, at))
         self.met("undropped at a moment" if at else "undropped")
 
     def _drop(self, path: Path) -> None:
@@ -77,15 +76,6 @@ class Undrops(PastActor):
         purge = self.rng.random() < 0.6
         self.ask(lambda box: box.iceberg_tables.drop(IcebergTable, CATALOG, path, purge=purge))
         self.met("iceberg dropped with its files" if purge else "iceberg dropped")
-
-
-def _undropper(box: PastSandbox) -> Undropper:
-    """Returns what one request undrops with; rights are not simulated."""
-    services = box.services
-    dropped = DroppedTables(box.world, services.reader, services.history, services.limits.history_ms)
-    return Undropper(
-        box.world, services.reader, services.committer, dropped, rights=lambda *_: None, elsewhere=lambda: None
-    )
 
 
 class UndropAuditor:
