@@ -517,6 +517,15 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
+    "turnstile.catalog.history.dropped: _found: branch head is not None and head.state != DROPPED": (
+        "the HEAD of a table in use has another name, or the name leads to it"
+    ),
+    "turnstile.catalog.history.dropped: _back: edge after.commit.at < since_us": "a microsecond of the kept history",
+    "turnstile.catalog.history.dropped: last: operand id_of(entity) in passed": "it is looked at again and is in use",
+    "turnstile.catalog.history.dropped: _end: operand gone is not None": "for the type checker",
+    "turnstile.catalog.history.dropped: _end: operand there is not None": "for the type checker",
+    "turnstile.catalog.history.dropped: _found: operand ''": "every HEAD has a name",
+    "turnstile.catalog.history.dropped: _moved: operand own is not None": "for the type checker",
     "turnstile.catalog.history.undrop: undrop: operand head.state == DROPPED": "the next attempt finds it",
     "turnstile.catalog.history.undrop: undrop: operand reasons.get('', '') != head.reason": "the next attempt finds it",
     "turnstile.catalog.history.undrop: _require_files: operand head is not None (2)": "for the type checker",

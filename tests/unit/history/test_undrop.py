@@ -247,10 +247,10 @@ def test_i9_a_snapshot_of_long_ago_finds_a_drop_of_the_kept_history_and_no_earli
     services.named_snapshots.create("main", "spring")
     if then == "long ago":
         services.dropper.drop(*MAIN, "t")
-    for number in range(5):
+    for number in range(12):
         services.namespaces.update("main", ("default",), set={"n": str(number)})
     services.world.clock.now += services.limits.history_ms + 1  # type: ignore[attr-defined]
-    for number in range(5):
+    for number in range(3):
         services.namespaces.update("main", ("default",), set={"m": str(number)})
     if then == "recently":
         services.dropper.drop(*MAIN, "t")
