@@ -125,7 +125,7 @@ class FleetModel:
     live: bool = False
 
     def config(self) -> str:
-        """The configuration file. Where liveness is checked nobody leaves: somebody has to stay."""
+        """The configuration file. Where liveness is checked no server leaves: one has to stay."""
         mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.members + self.granules))
         constants = (

@@ -135,7 +135,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says what was skipped for want of a server."""
+    """Lists the tests that were skipped for want of a server."""
     if servers := sys.modules.get("tests.support.store.servers"):
         for reason in sorted(servers.NOT_CHECKED):
             terminalreporter.write_line(f"NOT CHECKED: {reason}", red=True, bold=True)
@@ -170,8 +170,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def planned_at_once(spark: Any) -> Iterator[None]:
-    """Queries are planned once, instead of again after each stage, which costs an eighth of a statement: for tests of what is not about
-    how queries run."""
+    """Plans queries once, instead of again after each stage, which costs an eighth of a statement.
+    For tests whose subject is not how queries run."""
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     yield
     spark.conf.unset("spark.sql.adaptive.enabled")

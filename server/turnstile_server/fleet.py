@@ -1,13 +1,13 @@
 """The background's part in the fleet (``turnstile.fleet``): processes that share a store do each
 work once.
 
-A process that has a role owns granules of it, and does the work of these. Every process receives
-the hints of all changes. It works on the changes of its own granules; on those of granules that it
-has just handed over, because the new owner learns of it with its next heartbeat; and on those whose
-owner is unknown. It remembers the other changes for a while. When their owner is suspected, or
-their granules come to this process, it works on them, which has no effect on finished work. A
-process that should be woken by changes and does not receive every hint (a table without a stream)
-is no member, and works as if it were alone.
+A process with a role owns granules of it, and does their work. Every process receives the hints of
+all changes. It works on the changes of three kinds of granules: its own; those that it has just
+handed over, because the new owner learns of it with its next heartbeat; and granules without a
+known owner. It remembers the other changes for a while. When their owner is suspected, or their
+granules come to this process, it works on them, which has no effect on finished work. A process
+that should be woken by changes and does not receive every hint (a table without a stream) is no
+member, and works as if it were alone.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Sharing:
         self._journal.close()
 
     def mine(self, role: str, changes: Mapping[str, int]) -> dict[str, int]:
-        """Returns the changes that this process should work on for one of its roles: the changes
-        whose granule it owns, or whose owner is unknown."""
+        """Returns the changes that this process should work on for one of its roles: the changes in
+        its own granules, and in granules without a known owner."""
         chosen = dict[str, int]()
         now_ms = _monotonic_ms()
         for key, count in changes.items():

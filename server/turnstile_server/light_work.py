@@ -1,14 +1,14 @@
-"""The process that does light work on Delta tables: checkpoints, version checksums, log compaction
+"""The process for light work on Delta tables: checkpoints, version checksums, log compaction
 (``turnstile.maintenance``).
 
 It is a separate process because it reads whole tables: in the background's interpreter it would
 delay publishing. Its priority is low. The events of a catalog name its changed tables. They are
-stored, with a cursor, so the process needs no hints, and finishes after a crash the work that was
-interrupted.
+stored, with a cursor, so the process needs no hints, and after a crash it finishes interrupted
+work.
 
-In a fleet it works for catalogs whose granules its server or worker owns, and for those whose owner
-is unknown: the background, which is the member, passes the assignment on (``fleet.shares_file``).
-Two processes that work on one table at the same time are correct (I15).
+In a fleet it works for catalogs in the granules of its own server or worker, and for catalogs
+without a known owner. The background is the member of the fleet, and passes the assignment on
+(``fleet.shares_file``). Two processes that work on one table at the same time are correct (I15).
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""The main process of a server: one home folder, one server; its processes start and end with it.
+"""The main process of a server. It serves one home folder, and starts and ends the other processes:
 
-    main process    holds the lock of the home, and the port; starts the others, and restarts one
-                    that dies
+    main process    holds the lock of the home, and the port; starts the other processes, and
+                    restarts each that dies
     http            ``workers`` processes that answer requests
-    background      one that publishes, sweeps and collects
-    light work      one that writes checkpoints, version checksums and log compaction files
-    owner           in a fleet: one that applies the changes of catalogs whose granules the server
-                    owns
+    background      publishes, sweeps and collects
+    light work      writes checkpoints, version checksums and log compaction files
+    owner           in a fleet: applies the changes of catalogs in the server's own granules
 
 Where the system allows it, processes are forked after all imports, so that a start, and the
-replacement of a killed process, costs no imports. A process whose main process is gone ends itself;
-a server whose home is gone stops.
+replacement of a killed process, costs no imports. A process without a main process ends itself; a
+server without a home folder stops.
 """
 
 from __future__ import annotations

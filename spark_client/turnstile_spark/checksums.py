@@ -163,7 +163,8 @@ class Checksums:
 
     @staticmethod
     def _snapshot(delta_log: JavaObject, version: int) -> JavaObject | None:
-        """Delta's snapshot of ``version``; None when Delta has a later one, whose checksum is as good."""
+        """Returns Delta's snapshot of ``version``; None when Delta has a later one, since that has
+        as good a checksum."""
         until = time.monotonic() + _PATIENCE
         pause = 0.005
         while time.monotonic() < until:

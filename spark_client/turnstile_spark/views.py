@@ -4,10 +4,10 @@ A view is an entity of the catalog, which Iceberg's clients see, too. Its SQL ha
 ``spark``, and its columns have Iceberg's types: ``tinyint`` and ``smallint`` become ``int``,
 ``char`` and ``varchar`` become ``string``; Spark casts the query's results when it reads the view.
 Further members of Spark's view (its configuration when the view was made) are in the summary of the
-view's version. A view that another engine made, or replaced, in another dialect is refused.
+view's version. A view in another dialect, of another engine, is refused.
 
-A view made while the lake was the current catalog keeps no catalog name: names in it are those of
-the catalog that it is loaded from, whatever its name in a session.
+A view that is made while the lake is the current catalog keeps no catalog name: its names are
+looked up in the catalog that the view is loaded from, under any name of that catalog in a session.
 """
 
 from __future__ import annotations

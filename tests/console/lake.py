@@ -1,4 +1,5 @@
-"""What the browser sees: tables of both formats with real files, filled over HTTP, one of them stuck; history, rights, transactions."""
+"""The data that the browser shows: tables of both formats with real files, filled over HTTP, one of
+them stuck; history, rights, transactions."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def ask(api: httpx.Client, method: str, path: str, body: Any = None) -> Any:
 
 
 def fill(url: str, token: str) -> dict[str, str]:
-    """Makes everything; returns what the browser's script has to know."""
+    """Makes everything; returns the names and ids that the browser's script needs."""
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as api:
         for name, properties in (("sales", {"region": "eu", "owner": "sales team"}), ("sales.eu", {}), ("ops", {})):
             ask(api, "POST", f"{CATALOG}/namespaces", {"name": name, "properties": properties})

@@ -39,7 +39,7 @@ EXPIRING: Final = {
 
 
 def turnstile(stack: Deployment, *words: str) -> Any:
-    """What a command of the installed command line prints as JSON."""
+    """Returns the JSON that a command of the installed command line prints."""
     command = [str(Path(sys.executable).with_name("turnstile")), *words, "--url", stack.url, "--token", stack.token]
     done = subprocess.run([*command, "--output", "json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
@@ -244,7 +244,7 @@ def test_sam_deletes_the_stack_and_leaves_the_tables_and_the_lake(stack: Deploym
 
 
 def test_i12_sam_and_cloudformation_asked_for_what_is_recorded(stack: Deployment) -> None:
-    """The policy for who deploys is held against the recording (tests/functional/deploy/test_deployer.py)."""
+    """The deployer's policy is compared with the recording (tests/functional/deploy/test_deployer.py)."""
     asked = recorded((stack.emulator.work / "emulator.log").read_text(errors="replace"))
     assert len(asked) >= 30, "the emulator logs what its CloudFormation asks for"
     assert sorted(asked - expected()) == [], "add it to tests/data/deployer_calls.txt, and to the policy"

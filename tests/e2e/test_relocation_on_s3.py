@@ -33,7 +33,7 @@ class Bucket:
         return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
     def copy(self, old: str, to: Bucket, new: str) -> None:
-        """What ``aws s3 cp --recursive`` does."""
+        """Copies objects as ``aws s3 cp --recursive`` does."""
         for key in self.keys(old):
             to.s3.copy_object(
                 Bucket=to.name, Key=new + key.removeprefix(old), CopySource={"Bucket": self.name, "Key": key}
@@ -73,7 +73,7 @@ def ended(server: ServerOnS3) -> None:
 
 @pytest.fixture
 def relocate(endpoint: str, tmp_path: Path) -> Callable[..., Any]:
-    """What ``turnstile relocate`` says: its report, or the message of its refusal."""
+    """Returns the report of ``turnstile relocate``, or the message of its refusal."""
 
     def said(*arguments: str) -> Any:
         done = run(

@@ -41,7 +41,7 @@ STAMPED: set[Path] = set()
 
 @dataclass
 class Moving:
-    """A server whose clock the test moves, with a catalog of the test's own."""
+    """A server with a clock that the test moves, and a catalog of the test's own."""
 
     server: MovingServer
     catalog: str
@@ -105,7 +105,8 @@ def written(moving: Moving) -> Table:
 
 
 def settle(moving: Moving, table: Table, count: float = 2) -> None:
-    """Days pass, with changes that push what was before out of the catalog's past and the table's log."""
+    """Lets days pass, with changes that push earlier metadata out of the catalog's past and the
+    table's log."""
     with table.transaction() as transaction:
         transaction.set_properties({"settled": str(moving.clock.now_ms())})
     moving.days(count)

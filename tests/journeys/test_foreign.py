@@ -1,6 +1,6 @@
-"""Tables as other engines leave them (``tests.support.journeys.foreign``): what Delta opens at its path is imported, and read through the lake.
-
-What an import says of each, and what is read of it without Spark: tests/functional/transfer/test_foreign_tables.py.
+"""Tables as other engines leave them (``tests.support.journeys.foreign``): a table that Delta opens
+at its path is imported, and read through the lake. Messages of the import, and reads without Spark:
+tests/functional/transfer/test_foreign_tables.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def namespace(lakes: Lakes) -> str:
 
 
 def opened(spark: Any, folder: Path) -> list[int] | None:
-    """What Delta reads by the path; None where it refuses the table."""
+    """Returns the rows that Delta reads by the path; None where it refuses the table."""
     try:
         return sorted(row.id for row in spark.sql(f"SELECT id FROM delta.`{folder}`").collect())
     except Exception:

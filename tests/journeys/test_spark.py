@@ -23,7 +23,8 @@ ELSEWHERE = [
     ("spark_sql", "client_reads"),
     ("spark_sql", "duckdb_reads"),
 ]
-"""What is tried in the other ways of running: what was made, and what is read, by the two clients. Spark reads what it writes."""
+"""The cells for the other ways of running: tables that the two clients make and read. Spark reads
+its own tables."""
 
 
 @pytest.fixture(scope="module")

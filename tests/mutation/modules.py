@@ -1,7 +1,6 @@
-"""The modules that are mutated: what each is mutated in, and which tests notice that soonest.
-
-A table, in one place: a module that builds conditional writes and is not in it fails a test, and so does a pattern that
-matches no test file.
+"""The modules that are mutated: the kinds of mutants of each, and the tests that notice them
+soonest. All of them are in one table: a module that builds conditional writes and is missing fails
+a test, and so does a pattern that matches no test file.
 """
 
 from __future__ import annotations

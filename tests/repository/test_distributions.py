@@ -1,4 +1,5 @@
-"""The distributions as users install them: what they hold, that they do not overlap, that they can be imported without this repository."""
+"""The distributions as users install them: their content, that they do not overlap, and that they
+can be imported without this repository."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def contents(wheel: Path) -> list[str]:
 
 
 def metadata(wheel: Path) -> Metadata:
-    """As the registry judges it; raises for what it would refuse."""
+    """Checks as the registry does; raises for a refusal."""
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
         return Metadata.from_email(archive.read(name), validate=True)
@@ -132,7 +133,8 @@ def test_the_ranges_hold_the_versions_that_are_locked() -> None:
 def test_they_can_be_imported_where_nothing_else_of_turnstile_is(
     wheels: dict[str, Path], tmp_path: Path, names: tuple[str, ...], statement: str
 ) -> None:
-    """Without the editable packages of this environment, whose other packages stand for what a registry gives."""
+    """Imports without the editable packages of this environment; its other packages stand for those
+    of a registry."""
     for name in names:
         with zipfile.ZipFile(wheels[name]) as archive:
             archive.extractall(tmp_path)

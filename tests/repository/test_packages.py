@@ -1,4 +1,5 @@
-"""What is installed by name comes from a public index, where anybody may take a name: ours are said by path, as wheels or a checkout."""
+"""A package that is installed by name comes from a public index, where any user may take a name:
+docs name our packages by path, as wheels or a checkout."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.support.repository import ROOT
 PREFIX: Final = "turnstile-lake"
 OURS: Final = re.compile(r"turnstile(?:-[a-z-]+)?(?:\[[\w,]+\])?(?:[=<>~!].*)?$")
 SAID: Final = re.compile(r"\b(?:pip3?|pipx|uv|poetry|conda|mamba)\s+(?:pip\s+)?(?:install|add)\b([^\n`]*)")
-"""A command that installs; what follows it are its words, up to the end of the line or of the code."""
+"""A command that installs; its words follow, up to the end of the line or of the code."""
 ALLOWED: Final = {"CHANGELOG.md", "docs/decisions", "requirements"}
 """History, and the lock."""
 

@@ -1,4 +1,5 @@
-"""What operators get for servers, in infra/server: alert rules, a dashboard, a compose file, a unit, a chart. Each names what there is."""
+"""The files for operators of servers, in infra/server: alert rules, a dashboard, a compose file, a
+unit, a chart. Each names metrics, settings and files that exist."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def expressions() -> list[str]:
 
 
 def problems_of(expression: str) -> list[str]:
-    """What an expression names that no server exports: series, and labels of a series."""
+    """Returns the series, and labels of series, in an expression that no server exports."""
     found = []
     for name, matchers in re.findall(r"\b(turnstile_\w+)(?:\{([^}]*)\})?", expression):
         if name not in exported():
@@ -178,7 +179,7 @@ RENDERED: Final = ROOT / "tests/data/helm"
 
 
 def digest() -> str:
-    """Of what the chart is rendered from."""
+    """Returns the hash of the chart's sources."""
     files = sorted(path for path in CHART.rglob("*") if path.is_file())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

@@ -52,7 +52,7 @@ def write_zero(services: CatalogServices, location: str, *features: str, txn: st
 
 
 def staged(services: CatalogServices, name: str = "t", namespace: str = "default", catalog: str = "main") -> str:
-    """The uuid of a staging table whose version 0 is written."""
+    """Returns the uuid of a staging table with a version 0."""
     made = services.staging.create(catalog, tuple(namespace.split(".")), name)
     write_zero(services, made.location)
     return made.table_id
@@ -252,7 +252,8 @@ def put(services: CatalogServices, entities: dict[Path, Entity]) -> None:
 
 
 def sales(services: CatalogServices) -> dict[str, str]:
-    """``Sales`` with tables on two levels, and ``sale``, ``salesman``, whose names begin alike; uuids by name."""
+    """Makes ``Sales`` with tables on two levels, and ``sale`` and ``salesman``, with names that
+    begin alike; returns uuids by name."""
     services.namespaces.create("main", ("Sales", "EU"), comment="c", properties={"k": "v"}, owner="ann")
     services.namespaces.create("main", ("sale",))
     services.namespaces.create("main", ("salesman",))

@@ -1,8 +1,8 @@
-"""What catalog operations cost: requests and capacity units, counted at the ports by DynamoDB's rules.
+"""The cost of catalog operations: requests and capacity units, counted at the ports by DynamoDB's
+rules. Sources: DynamoDB, "Capacity unit consumption" (1 kB a write unit by the larger of the item
+before and after, twice that in a transaction; 4 kB a consistent read unit) and "Item sizes".
 
-Sources: DynamoDB, "Capacity unit consumption" (1 kB a write unit by the larger of the item before and after, twice that
-in a transaction; 4 kB a consistent read unit) and "Item sizes". ``python -m tests.support.meter`` prints the table
-of ``docs/decisions/0013-spilled-indexes.md``.
+``python -m tests.support.meter`` prints the table of ``docs/decisions/0013-spilled-indexes.md``.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Objs:
 
 @dataclasses.dataclass
 class Metered:
-    """A catalog of some size, whose sandboxes are metered."""
+    """A catalog of some size, with metered sandboxes."""
 
     world: FakeWorld
     meter: Meter
@@ -159,7 +159,7 @@ class Metered:
 
 
 def metered(fake: FakeWorld, meter: Meter) -> FakeWorld:
-    """The same world, whose requests ``meter`` counts."""
+    """The same world; ``meter`` counts its requests."""
     return FakeWorld(
         refs=_Refs(fake, meter),  # type: ignore[arg-type]
         objs=_Objs(fake, meter),  # type: ignore[arg-type]

@@ -57,8 +57,8 @@ Describe = Callable[[Table, Content], DeltaMetadata]
 
 
 class Awaiting:
-    """Registers tables whose version 0 is awaited. Requires that the caller has looked for version
-    0 and not found it."""
+    """Registers tables before their version 0 is written. Requires that the caller has looked for
+    version 0 and not found it."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
         self._world = world
@@ -111,7 +111,7 @@ class Awaiting:
 
 
 class Adoption:
-    """Adopts tables whose version 0 has arrived."""
+    """Adopts tables when their version 0 has arrived."""
 
     def __init__(
         self, world: World, committer: Committer, metadata: MetadataStore, *, limits: Limits, describe: Describe = described

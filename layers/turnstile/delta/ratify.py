@@ -62,7 +62,7 @@ from turnstile.store.ports import Obj, World
 from turnstile.store.retry import Pause, no_pause
 
 _FACTS: Final = 10_000
-"""Tables whose facts are cached."""
+"""Tables with cached facts."""
 
 
 class TimestampAhead(InvalidCommit):
@@ -225,7 +225,7 @@ class Ratifier:
         return Ratified(place, version, latest=version, metadata=metadata)
 
     def unseen(self, table_ids: Iterable[str]) -> list[str]:
-        """Table ids whose HEAD is not cached."""
+        """Returns the ids of tables without a cached HEAD."""
         return [id for id in table_ids if self._seen.get(id) is None]
 
     # -- steps ----------------------------------------------------------------------------------------------------

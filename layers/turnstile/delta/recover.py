@@ -276,8 +276,8 @@ class Recoverer:
         return Advanced(head, adopted)
 
     def _check_floor(self, head: TableHead) -> None:
-        """Raises StorageFault if the newest published version is not in the log: a table whose
-        folder is gone has not recovered."""
+        """Raises StorageFault if the newest published version is not in the log: a table without
+        its folder has not recovered."""
         storage = self._world.storages.open(head.location)
         if storage.stat(published_path(head.floor)) is not None:
             return

@@ -64,7 +64,8 @@ Sights = Mapping[str, Mapping[int, Detail]]
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A HEAD whose events could not be made, and the reason; the others were."""
+    """A HEAD without events, since they could not be made, and the reason; those of other HEADs
+    were made."""
 
     key: str
     message: str

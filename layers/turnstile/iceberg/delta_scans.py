@@ -335,7 +335,7 @@ def _not_plain(problem: str) -> UnsupportedTable:
 
 
 def is_readable(entity: object) -> bool:
-    """Whether an entity is a Delta table whose commits are coordinated here."""
+    """Returns whether an entity is a Delta table with commits that are coordinated here."""
     return isinstance(entity, Table) and entity.format == DELTA and entity.external is None
 
 

@@ -32,7 +32,7 @@ from turnstile.store.ports import Storages, World
 
 MAX_LIST_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 50_000
-"""Data files whose descriptions one commit copies; the next run takes the rest."""
+"""The number of data files that one commit describes anew; the next run takes the rest."""
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 """Bytes of these descriptions, which are held in memory."""
@@ -46,7 +46,7 @@ class Rewritten(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Manifests whose entries have the same schema."""
+    """Manifests with entries of the same schema."""
 
     spec: PartitionSpec
     schema: Any

@@ -164,7 +164,7 @@ class Objs(Protocol):
         """The obj with the greatest id that starts with ``prefix``."""
 
     def list(self, space: str, prefix: str) -> Iterator[Obj]:
-        """All objs whose id starts with ``prefix``, in id order."""
+        """Yields all objs with ids that start with ``prefix``, in id order."""
 
     def delete(self, space: str, id: str) -> None:
         """Removes an obj, or a part that is lost; only gc does."""
@@ -212,8 +212,8 @@ class LogStorage(Protocol):
         """
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
-        """Files whose path starts with ``prefix`` (not recursive below the next slash), ascending,
-        after ``after``."""
+        """Yields files with paths that start with ``prefix`` (not recursive below the next slash),
+        ascending, after ``after``."""
 
     def list_all(self) -> Iterator[Stat]:
         """Every file of the table."""

@@ -34,7 +34,7 @@ class LeftLine(Exception):
 
 
 def copy_of(error: Exception) -> Exception:
-    """Returns the same error for another request, whose caller may add to it."""
+    """Returns the same error for another request; its caller may add to it."""
     twin = type(error).__new__(type(error), *error.args)
     twin.__dict__.update(error.__dict__)
     return twin

@@ -134,8 +134,8 @@ class ObjRows(Protocol):
         """The rows that there are, by id; one request per hundred."""
 
     def query(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
-        """Rows whose id starts with ``prefix``, by id; backwards they are read one by one, as they
-        are asked for."""
+        """Yields rows with ids that start with ``prefix``, by id; backwards they are read one by
+        one, as they are asked for."""
 
     def delete(self, space: str, id: str) -> Obj | None:
         """Removes the row and returns it, if there was one."""
@@ -240,7 +240,7 @@ class StoredObjs:
         return objs
 
     def _again(self, row: LargeObj) -> Obj | None:
-        """The obj of a row whose parts were not all there: the row goes before they do."""
+        """Returns the obj of a row with missing parts: the row goes before they do."""
         now = self._rows.get(row.space, row.id)
         if now == row:
             raise TurnstileError(f"parts of obj {row.id} are missing", remedy="restore the objs table")

@@ -225,7 +225,7 @@ def _is_of_append(action: Action) -> bool:
 
 
 def has_row_ids(actions: Sequence[Action]) -> bool:
-    """Whether a commit has files whose rows have ids, or sets the mark of those that were given out."""
+    """Returns whether a commit has files with row ids, or sets the mark of the highest row id."""
     return any("domainMetadata" in action or action.get("add", {}).get("baseRowId") is not None for action in actions)
 
 

@@ -243,7 +243,7 @@ class Scope:
         return state.tail.latest
 
     def at(self, log_path: str) -> ScopedTable | None:
-        """The table whose log this is; None when the scope has none there."""
+        """Returns the table of this log; None when the scope has none there."""
         with self._lock:
             table_id = self._logs.get(location_key(log_path))
             return self._tables.get(table_id) if table_id else None
@@ -303,7 +303,7 @@ class Scope:
 
     def go_back(self, mark: Mark) -> None:
         """Drops the commits and changes that are held since :meth:`mark`. The tables get new logs,
-        whose versions may be others."""
+        perhaps with other versions."""
         with self._lock:
             for table_id, table in self._tables.items():
                 del table.held[mark.commits.get(table_id, 0) :]

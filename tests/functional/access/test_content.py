@@ -1,4 +1,4 @@
-"""Content is for those who may read, whatever else they may do (I12)."""
+"""Content is shown to principals that may read, and to no other, whatever else these may do (I12)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def reader(realm: Realm) -> None:
 
 
 def test_i12_a_transaction_reads_only_tables_that_its_principal_may_read(realm: Realm) -> None:
-    """To see that there is another version is a right of those who may read: MODIFY alone shows the table, and not more."""
+    """Only principals that may read see that there is another version: MODIFY alone shows the
+    table, and no more."""
     other = realm.create("t5")
     realm.grant("table", "main.sales.t5", "ann", "MODIFY")
     body = {

@@ -1,4 +1,5 @@
-"""Who may ask, through the functions as they are deployed: with and without the gateway's authorizer (I12)."""
+"""Requests with and without the gateway's authorizer, through the functions as they are deployed
+(I12)."""
 
 from __future__ import annotations
 
@@ -184,7 +185,8 @@ def test_the_log_line_of_a_request_says_who_asked(here: Deployment, caplog: pyte
 
 
 def test_authentication_asks_no_table(here: Deployment, trusted: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for any kind of token, warm or cold: a load or a commit costs what it cost without."""
+    """No kind of token costs more, warm or cold: a load or a commit takes the same requests as
+    without."""
     tokens = [OPERATOR, here.access_token(here.client()), trusted.token()]
 
     def refuse(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Changes of the catalog that carry an Idempotency-Key are made once, whatever becomes of their answers (I3)."""
+"""Changes of the catalog with an Idempotency-Key are made once, also if their answers are lost (I3)."""
 
 from __future__ import annotations
 
@@ -252,7 +252,8 @@ def test_i3_the_command_line_sends_a_change_again_under_one_key(monkeypatch: pyt
 
 
 def changed(*answers: httpx.Response | Exception) -> CliError:
-    """The error of a change by the command line whose attempts get these answers, in order; all of them are needed."""
+    """Returns the error of a change by the command line. Its attempts get these answers in order,
+    and need all of them."""
     left = list(answers)
 
     def answer(_: httpx.Request) -> httpx.Response:

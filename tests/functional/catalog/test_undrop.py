@@ -1,4 +1,5 @@
-"""One dropped table comes back over HTTP, of every format, to those who may drop it (I9, I10, I12)."""
+"""One dropped table of any format comes back over HTTP, for principals that may drop it (I9, I10,
+I12)."""
 
 from __future__ import annotations
 
@@ -138,7 +139,7 @@ def test_an_iceberg_table_that_was_renamed_or_registered_again_is_not_brought_ba
 
 
 def test_a_moment_before_an_earlier_drop_does_not_bring_back_what_the_table_was_then(client: Iceberg) -> None:
-    """What it was then may name files that were collected since."""
+    """Its state of then may name files that were collected since."""
     client.create()
     there = client.services.open_catalog.history.log("main").commits[0].seq
     client.delete(T1)

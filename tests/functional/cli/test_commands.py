@@ -1,4 +1,4 @@
-"""What each command asks, and what it answers as text and as JSON."""
+"""Requests of each command, and its answers as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What ``--help`` shows is what the source says. Help is rendered as Markdown, which takes ``<name>`` for HTML and shows
-nothing of it."""
+"""``--help`` shows the text of the source. Help is rendered as Markdown, which takes ``<name>`` for
+HTML and leaves it out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``turnstile verify --files`` against servers, with tables in files and in an S3 emulator: what is removed, emptied or cut is told (I24)."""
+"""``turnstile verify --files`` against servers, with tables in files and in an S3 emulator:
+removed, empty and shortened files are reported (I24)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.support.iceberg.pyarrow_tables import SCHEMA, rows
 from tests.support.stack import Storage, Table
 
 BYTES = 10
-"""What the test's commits say of each data file."""
+"""The statistics of each data file in the test's commits."""
 
 
 @pytest.fixture(params=["server", "server_on_s3"])
@@ -26,7 +27,7 @@ def running(request: pytest.FixtureRequest) -> Any:
 
 
 def verified(server: Any, name: str) -> dict[str, str]:
-    """What is said of each file that deviates."""
+    """Returns the report on each file that deviates."""
     ended = run("verify", f"default.{name}", "--files", "--output", "json", TURNSTILE_HOME=str(server.home))
     found = json.loads(ended.stdout)["files"]["deviations"]
     assert ended.exit_code == (1 if found else 0), ended.output

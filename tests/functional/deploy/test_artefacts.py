@@ -1,4 +1,4 @@
-"""What is deployed: what each function imports, and what the layers carry."""
+"""Artefacts: the modules that each function imports, and the content of the layers."""
 
 from __future__ import annotations
 

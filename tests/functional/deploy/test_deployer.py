@@ -1,7 +1,7 @@
-"""I12: the policy for who deploys has what the recorded deployment needs, and nothing without a reason.
-
-``tests/data/deployer_calls.txt`` is recorded by ``make test-deployment``. LocalEmu's CloudFormation asks for less than AWS's: what is
-granted beyond the recording has a reason here.
+"""I12: the deployer's policy has the actions that the recorded deployment needs, and no other
+without a reason. ``tests/data/deployer_calls.txt`` is recorded by ``make test-deployment``.
+LocalEmu's CloudFormation asks for less than AWS's, so each action beyond the recording has a reason
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The commit function from a snapshot (SnapStart): what a start leaves in it, what each sandbox that goes on from it makes anew."""
+"""The commit function from a snapshot (SnapStart): the state that a start leaves in it, and the
+state that each sandbox from it makes anew."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ print(json.dumps(copies))
 
 
 def copies() -> list[dict[str, Any]]:
-    """What two copies of a process that has started make; a fork copies memory as a snapshot does."""
+    """Returns the values that two copies of a started process make; a fork copies memory as a
+    snapshot does."""
     environment = {
         "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": "commit", "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": "commit",

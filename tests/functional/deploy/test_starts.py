@@ -1,4 +1,4 @@
-"""What a start of a function costs, and what it leaves to the first request that needs it."""
+"""The cost of a function's start, and the work that it leaves to the first request that needs it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ print(json.dumps({
 
 
 def started(function: str, **variables: str) -> dict[str, Any]:
-    """What is there after a start of ``function``, in a process of its own."""
+    """Returns the state after a start of ``function``, in a process of its own."""
     environment = {
         "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": function, "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": function,
@@ -91,7 +91,7 @@ LATER: Final = (
     "turnstile.delta.groups",
     "turnstile_predicates.predicates",
 )
-"""What the commit function imports with the first request that needs it."""
+"""The modules that the commit function imports with the first request that needs them."""
 
 
 def test_the_commit_function_starts_with_commits_and_loads() -> None:

@@ -1,4 +1,5 @@
-"""I12: nobody reaches the deployed API by mistake: rules, the authorizer on every route, the environment's table."""
+"""I12: no client reaches the deployed API by mistake: rules, the authorizer on every route, the
+environment's table."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def test_i12_an_issuer_without_an_audience_is_refused(template: dict[str, Any]) 
 def test_the_functions_start_with_what_the_rules_let_through(
     template: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two judgements of a configuration agree: the template's rules, and what the functions read at their start. So
-    does the authorizer, wherever there is one: it would fail every request."""
+    """The template's rules and the functions, at their start, judge a configuration alike. So does
+    the authorizer, wherever there is one: it would fail every request."""
     from turnstile.api.auth.settings import read as settings
     from turnstile.api.http.env import BadSetting
 
@@ -162,7 +163,8 @@ def test_i12_strangers_are_let_through_to_the_token_endpoint_slowly(resources: d
 
 
 def test_i10_a_closed_api_lets_repairs_through_and_nobody_who_writes(template: dict[str, Any]) -> None:
-    """``ApiRateLimit=0 ApiBurstLimit=0`` while rows are restored: whoever commits then takes a version that is published."""
+    """``ApiRateLimit=0 ApiBurstLimit=0`` while rows are restored: a commit at that time takes a
+    version that is published."""
     stage = template["Resources"]["ApiStage"]["Properties"]
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "ApiRateLimit"}
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == {"Ref": "ApiBurstLimit"}

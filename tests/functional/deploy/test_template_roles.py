@@ -1,4 +1,5 @@
-"""I12: what each function's role may do, statement by statement. A permission more is a failing test."""
+"""I12: the permissions of each function's role, statement by statement. One permission more is a
+failing test."""
 
 from __future__ import annotations
 
@@ -165,7 +166,8 @@ CHANGED = {
 
 
 USES_OF_KEY = {"LakeReader": {"Decrypt"}, "LakeEncrypter": {"GenerateDataKey"}}
-"""Of a customer's KMS key: S3 decrypts for who reads and asks for a data key for who writes, who also reads. Deleting needs neither."""
+"""Of a customer's KMS key: S3 decrypts for readers. Writers also ask for a data key. Deleting needs
+neither."""
 
 
 @pytest.fixture(scope="module")

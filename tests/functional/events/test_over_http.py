@@ -1,4 +1,4 @@
-"""Events over HTTP: read from a cursor, filtered by table and by what the caller may see, refused clearly."""
+"""Events over HTTP: read from a cursor, filtered by table and by the caller's rights, refused clearly."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_cursor_goes_on_where_an_answer_ended(api: CatalogApi) -> None:
 
 
 def streamed(api: CatalogApi, last_id: str | None = None, **query: Any) -> list[ServerSentEvent]:
-    """What a client of server-sent events reads of one answer."""
+    """Returns the events that a client of server-sent events reads from one answer."""
     headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
     answer = api.http.call("GET", EVENTS, query={"catalog": "main", "wait_s": 0, **query}, headers=headers)
     assert answer.status == 200, answer.text

@@ -1,4 +1,5 @@
-"""Real worker processes publish and maintain what servers leave to them, and are taken over when they are killed or frozen (I4, I11, I15, I19)."""
+"""Real worker processes publish and maintain the tables of servers that leave this to them, and are
+taken over when they are killed or frozen (I4, I11, I15, I19)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from turnstile_server.world import open_store
 pytestmark = [needs_proc, pytest.mark.timeout(300)]
 
 WITHIN_S = 120.0
-"""More than for as long as somebody who was frozen holds a catalog's events (``HELD_MS``)."""
+"""Longer than a frozen process holds a catalog's events (``HELD_MS``)."""
 BEAT_MS = 500
 SECRET = "whsec_" + base64.b64encode(bytes(24)).decode()
 INTERVAL = 10
@@ -101,7 +102,8 @@ class Site:
             return events
 
     def maintained(self, table: Table, *versions: int) -> None:
-        """Waits for the checkpoints of these versions: one attempt wrote each. It is over then, and whoever is frozen holds up nobody."""
+        """Waits for the checkpoints of these versions: one attempt wrote each. It is over then, and
+        a frozen process holds up no other."""
         deadline = time.monotonic() + WITHIN_S
         storage, maintainer = self.world.storages.open(f"file://{table.storage.root}"), Maintainer(self.world)
         while maintainer.upkept(table.id).next <= max(versions):

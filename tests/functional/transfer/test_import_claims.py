@@ -1,4 +1,5 @@
-"""The claim of an import: told from other owners of a location, kept while anybody may go on with it, gone with the table."""
+"""The claim of an import: distinguished from other owners of a location, kept while any run may
+continue the import, gone with the table."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def unmark(services: CatalogServices) -> None:
 def once(
     call: Callable[..., Any], *, before: Callable[[], object] | None = None, after: Any = None
 ) -> Callable[..., Any]:
-    """``call``, around whose first run something else happens. ``after`` may raise."""
+    """``call`` with ``before`` and ``after`` around its first run. ``after`` may raise."""
     left = [1]
 
     def wrapped(*args: Any, **named: Any) -> Any:
@@ -165,7 +166,7 @@ def test_i9_i10_an_external_table_that_is_dropped_under_the_eyes_of_an_import_le
 
 
 def finishes(services: CatalogServices, name: str = "t") -> None:
-    """Another run imports the table, somebody writes to it, and that is published."""
+    """Another run imports the table, another writer commits to it, and the commit is published."""
     done = Importer(fresh(services.world)).run(*MAIN, name, PLACE)
     content = delta.append("x", services.world.clock.now_ms())
     answer = Ratifier(services.world).commit(CommitRequest(done.table_id, done.version + 1, content=content))
@@ -197,7 +198,8 @@ def test_i9_i10_a_slow_import_under_another_name_leaves_the_location_to_the_tabl
 
 
 def test_i10_a_claim_that_another_run_took_up_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That run may be about to write the upgrade commit; what it names must own the location."""
+    """That run may be about to write the upgrade commit; the table that it names must own the
+    location."""
     services, legacy = with_legacy()
     seen: list[Location | None] = []
 
@@ -243,7 +245,8 @@ def test_i2_i10_a_claim_that_is_given_back_too_late_stands_if_it_was_taken_up_si
 
 
 def test_i10_a_claim_is_not_given_back_once_the_log_names_it() -> None:
-    """Somebody writes past the catalog right after the upgrade commit, something that nobody can read."""
+    """A writer that bypasses the catalog adds a version right after the upgrade commit, which
+    cannot be read."""
     services, legacy = with_legacy()
     world, plain = fakes(services), fakes(services).storages.open
 

@@ -178,7 +178,7 @@ def without_right(site: Site, id: str) -> Answer:
 
 
 def mallory(site: Site, function: str) -> Http:
-    """Somebody whom nobody has granted anything."""
+    """A principal without any grant."""
     token = {hashlib.sha256(b"mallory").hexdigest(): {"name": "mallory"}}
     app = Function(function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token))
     app.use_world(site.world)
@@ -328,7 +328,7 @@ def reset_over_a_purge(site: Site) -> Answer:
 
 
 def with_hold(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
-    """What ``drive`` does while a reader is registered."""
+    """Does the work of ``drive`` while a reader is registered."""
     good(site, "holdVersions")
     return drive(site, id)
 
@@ -340,7 +340,7 @@ def released_from_a_location_of_another(site: Site) -> Answer:
 
 
 def with_run(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
-    """What ``drive`` does on a table on which something is due, and for ``updateRun`` is under way."""
+    """Does the work of ``drive`` on a table on which work is due, and for ``updateRun`` is under way."""
     good(site, "changeTablePolicy")
     if id == "updateRun":
         assert good(site, "beginRun").json["outcome"] == "begun"

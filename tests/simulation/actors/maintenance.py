@@ -26,8 +26,8 @@ FOR_EVER = 10**15
 
 
 class StreamPump:
-    """The publisher function behind the stream, whose records are lost, late, doubled and out of
-    order."""
+    """The publisher function behind the stream. Records of the stream are lost, late, doubled and
+    out of order."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
         self._state, self._name, self._rng, self._slow = state, name, rng, slow
@@ -109,7 +109,7 @@ class PartSweeps:
 
 
 def sweep_noted(world: World) -> None:
-    """A sweep whose part holds no row."""
+    """A sweep of a part without rows."""
     sweeper = Sweeper(world, Publisher(world))
     sweeper.looked_to("\x7f")
     sweeper.sweep_part(until_ms=FOR_EVER, each_ms=FOR_EVER, rows_max=1, workers=1)

@@ -85,14 +85,14 @@ def _unchanged_before_the_swap(right: Callable[..., Telling]) -> Callable[..., T
 
 
 def _acknowledged_when_lost(right: Callable[..., Telling]) -> Callable[..., Telling]:
-    """A change whose swap was refused is acknowledged."""
+    """A change is acknowledged although its swap was refused."""
     return lambda judgement, swap, *, real: (
         Telling.OUTCOME if (judgement, swap) == (Judgement.CHANGES, Swap.LOST) else right(judgement, swap, real=real)
     )
 
 
 def _again_when_unknown(right: Callable[..., Telling]) -> Callable[..., Telling]:
-    """A change whose swap has no known outcome is computed again."""
+    """A change is computed again although the outcome of its swap is unknown."""
     return lambda judgement, swap, *, real: (
         Telling.NOTHING if swap is Swap.UNKNOWN else right(judgement, swap, real=real)
     )
@@ -130,7 +130,7 @@ def _one_spoils_the_others() -> Any:
 
 
 def _never_landed() -> Any:
-    """A swap that was applied, and whose answer was lost, is made again."""
+    """A swap that was applied, but not answered, is made again."""
     return patch.object(CommitAttempts, "_landed", lambda *_: False)
 
 

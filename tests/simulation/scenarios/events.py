@@ -27,7 +27,7 @@ from turnstile.store.ports import AllAccepted, Rejected, SomeRejected
 
 
 class Followed(Tables):
-    """Tables whose events are followed (I13)."""
+    """Tables with events that are followed (I13)."""
 
     name = "events"
 
@@ -128,7 +128,7 @@ class _HeadsFirst:
 
 
 def _with_refs(make: Callable[[Any], Any]) -> Any:
-    """Appenders whose refs are made of the real ones."""
+    """Appenders with refs made of the real ones."""
 
     def made(init: Callable[..., None]) -> Callable[..., None]:
         return lambda self, world, **more: init(self, replace(world, refs=make(world.refs)), **more)

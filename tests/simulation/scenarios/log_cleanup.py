@@ -1,6 +1,6 @@
 """The scenario of the clean-up of a log: the table of the scenario of vacuums, with workers that
-write its checkpoints, and collectors that remove expired files of its log. A version whose commits
-or checkpoints are gone is gone (I10, I15).
+write its checkpoints, and collectors that remove expired files of its log. A version is gone if its
+commits or checkpoints are gone (I10, I15).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Cleaner(PastActor):
 
 
 class CleanedUp(Vacuumed):
-    """One table whose log is cleaned up, and all holders of its versions."""
+    """One table with a log that is cleaned up, and all holders of its versions."""
 
     name = "log-cleanup"
     names_pause = WEEK

@@ -1,4 +1,5 @@
-"""Checkpoints that are written without Spark are read by Delta Spark and DuckDB, and say what Delta's own say (I15)."""
+"""Checkpoints that are written without Spark are read by Delta Spark and DuckDB, and have the
+content of Delta's own (I15)."""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def without(path: Path, target: Path, *patterns: str) -> Path:
 
 
 def checkpointed(path: Path, *, checksum: bool = True) -> int:
-    """Writes the checkpoint of the latest version, and what belongs to it; returns the version."""
+    """Writes the checkpoint of the latest version, and its side files; returns the version."""
     storage = FileStorage(str(path))
     version = max(listed(storage).commits)
     state = open_state(storage, version)
@@ -194,7 +195,8 @@ def test_i15_it_says_what_deltas_own_checkpoint_says(table: Path, spark: Any, tm
 
 
 LEFT_OUT = {"histogramOpt", "fileSizeHistogram", "deletedRecordCountsHistogramOpt", "allFiles"}
-"""Members of a version checksum that Delta writes, the protocol lets anybody leave out, and light work does not write."""
+"""Members of a version checksum that Delta writes, that are optional in the protocol, and that
+light work does not write."""
 COUNTS = {"numDeletedRecordsOpt", "numDeletionVectorsOpt"}
 
 

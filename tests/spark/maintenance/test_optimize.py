@@ -1,4 +1,5 @@
-"""Files of a table are rewritten: the rows and what they are known by stay, other writers win, and a run that ends early is gone on with."""
+"""Files of a table are rewritten: the rows and their ids stay, other writers win, and a run that
+ends early is continued."""
 
 from __future__ import annotations
 
@@ -150,7 +151,7 @@ def partitioned(sql: Any, table: str) -> list[Any]:
 
 @pytest.mark.parametrize("step", ["planned", "rewritten", "committed"])
 def test_a_run_that_is_killed_at_a_step_is_gone_on_with(lake: Any, sql: Any, name: str, step: str) -> None:
-    """I1: what was committed stays, nothing else is seen."""
+    """I1: committed rows stay, and no others appear."""
     table = f"lake.{name}"
     before = partitioned(sql, table)
 
@@ -257,7 +258,8 @@ def test_appends_meanwhile_never_fail_and_none_is_lost(lake: Any, sql: Any, spar
 def test_a_delete_that_read_what_was_rewritten_meanwhile_is_told_by_delta_and_runs_again(
     lake: Any, shaky: Any, flaky: Any, *, sql: Any, name: str
 ) -> None:
-    """What does not hold: Delta's own conflict checker fails the statement, and it has to be run again."""
+    """A case that does not work: Delta's own conflict checker fails the statement, and it has to be
+    run again."""
     before = partitioned(sql, f"lake.{name}")
     flaky.first("POST /v1/tables", lambda: lake.table(name).optimize())
     with pytest.raises((ConcurrentAppendException, ConcurrentDeleteReadException)):

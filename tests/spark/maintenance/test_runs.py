@@ -1,4 +1,5 @@
-"""Workers do what is due by policy: rows stay, a second run finds nothing, one that was killed is taken over, a table that fails is set aside."""
+"""Workers do the work that is due by policy: rows stay, a second run finds nothing, a killed one is
+taken over, a table that fails is set aside."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def test_deleted_rows_are_purged(lake: Any, sql: Any, name: str) -> None:
 
 
 class Killed(BaseException):
-    """The process ends here, and tells nobody."""
+    """The process ends here without a message."""
 
 
 def test_a_run_that_was_killed_is_taken_over(lake: Any, sql: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def files(sql: Any, table: str) -> int:
 
 
 def counted(metrics: Any) -> dict[str, Any]:
-    """The metrics, without what differs from run to run."""
+    """Returns the metrics, without those that differ from run to run."""
     plain = metrics.asDict(recursive=True)
     sizes = [plain["filesAdded"], plain["filesRemoved"], *(v for v in (plain["zOrderStats"] or {}).values())]
     sizes += list((plain["clusteringStats"] or {}).values())
@@ -56,7 +56,7 @@ LIVES: dict[str, tuple[str, ...]] = {
     ),
     "(id BIGINT, k INT) CLUSTER BY (id)": ("OPTIMIZE {} FULL",),
 }
-"""Tables, and what is done to each: after a statement that rewrites, all of it is compared."""
+"""Tables, and statements on each: after a statement that rewrites, all of it is compared."""
 
 
 @pytest.mark.parametrize("definition", LIVES)

@@ -1,4 +1,5 @@
-"""VACUUM removes what nobody needs, and nothing else: after it every version that is pinned has the rows that it had."""
+"""VACUUM removes files that no version needs, and no others: after it every pinned version has the
+rows that it had."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def catalog_of(name: str) -> str:
 
 
 class RememberedTable:
-    """A table with the rows of each of its versions, and what tests ask of it."""
+    """A table with the rows of each of its versions, and the questions of tests about it."""
 
     def __init__(self, sql: Any, lake: Any, server: MovingServer, name: str) -> None:
         self.sql, self.lake, self.server, self.name, self.full = sql, lake, server, name, f"old.{name}"

@@ -1,4 +1,5 @@
-"""Announced transactions: a client that dies is finished or undone by others, and what is told is what happened (I3, I8)."""
+"""Announced transactions: other clients finish or undo the transaction of a client that died, and
+every report is the outcome (I3, I8)."""
 
 from __future__ import annotations
 
@@ -174,7 +175,7 @@ def test_i8_i9_changes_of_the_catalog_are_announced_and_may_be_finished_by_other
 
 @pytest.fixture
 def settled_before(lake: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Somebody else resumes (or aborts) a transaction just before its client sends it."""
+    """Another client resumes (or aborts) a transaction just before its client sends it."""
 
     def settle(how: str) -> None:
         transact = lake.api.transact
@@ -228,7 +229,7 @@ def test_i8_an_announced_transaction_is_put_on_top_of_others_as_a_later_attempt(
 def test_i3_an_announced_transaction_that_lost_is_aborted(
     lake: Any, sql: Any, accounts: tuple[str, str], amounts: Any
 ) -> None:
-    """Nobody finishes what its user runs again."""
+    """No other client finishes a transaction that its user runs again."""
     a, b = accounts
     with pytest.raises(TransactionConflict), lake.transaction(journal=True) as txn:
         sql(f"UPDATE lake.{a} SET amount = amount + 1")

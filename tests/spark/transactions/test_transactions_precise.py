@@ -1,4 +1,5 @@
-"""A transaction that others came before is put on top of their commits, unless they changed what it did or read (I1, I2, I8)."""
+"""A transaction that lost to other commits is put on top of them, unless they changed rows that it
+changed or read (I1, I2, I8)."""
 
 from __future__ import annotations
 
@@ -176,7 +177,8 @@ def test_i2_row_ids_follow_those_of_the_winners(lake: Any, sql: Any, name: str, 
 def test_i20_a_read_that_is_overtaken_again_and_again_is_judged_by_the_server(
     lake: Any, sql: Any, stock: str, sales: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody adds rows of another shop before each request. The first conflict is judged here, and from then on the server does."""
+    """Another writer adds rows of another shop before each request. The client judges the first
+    conflict, and the server all later ones."""
     sent, transact = list[list[dict[str, Any]]](), lake.api.transact
 
     def overtaken(body: dict[str, Any]) -> Any:

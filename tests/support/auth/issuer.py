@@ -32,7 +32,8 @@ def private(name: str) -> Any:
 
 
 def jwk(name: str, **more: Any) -> dict[str, Any]:
-    """The public half as a JWK whose ``kid`` is the name; a member that is None is left out."""
+    """Returns the public half as a JWK with the name as its ``kid``; a member that is None is left
+    out."""
     public = private(name).public_key()
     maker: Any = RSAAlgorithm if name.startswith("rsa") else ECAlgorithm if name.startswith("ec") else OKPAlgorithm
     made = {**json.loads(maker.to_jwk(public)), "kid": name, "use": "sig", **more}
@@ -41,7 +42,7 @@ def jwk(name: str, **more: Any) -> dict[str, Any]:
 
 
 def pem(name: str) -> bytes:
-    """The public half, known to everybody: the key of an HMAC confusion."""
+    """The public half, which is known to every client: the key of an HMAC confusion."""
     return bytes(
         private(name)
         .public_key()

@@ -1,8 +1,8 @@
-"""What SAM's command line, and CloudFormation in the deployer's name, ask of AWS: recorded from LocalEmu's log.
-
-The log has a line for each call, also of those that the emulator's CloudFormation makes of its other services (at the level ``trace``).
-``CALLS`` is the recording: the actions that ``sam deploy``, an update and ``sam delete`` need, one a line. A test of the
-deployment records them again, a quick one holds the policy for who deploys against them.
+"""The requests of SAM's command line, and of CloudFormation in the deployer's name, to AWS:
+recorded from LocalEmu's log. The log has a line for each call, also of calls of the emulator's
+CloudFormation to its other services (at the level ``trace``). ``CALLS`` is the recording: the
+actions that ``sam deploy``, an update and ``sam delete`` need, one a line. A test of the deployment
+records them again, a quick one compares the deployer's policy with them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES: Final = {
     "s3:PutBucketLifecycleConfiguration": "s3:PutLifecycleConfiguration",
     "s3:PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
 }
-"""Operations whose action has another name."""
+"""Operations with an action of another name."""
 
 _OF_THE_EMULATOR: Final = re.compile(
     r"(kinesis|dynamodbstreams|sts|cloudwatch|sqs):(?!CreateQueue|DeleteQueue|GetQueueAttributes|SetQueueAttributes|TagQueue).*"
@@ -31,8 +31,8 @@ _OF_THE_EMULATOR: Final = re.compile(
     r"|s3:(GetObject|PutObject|HeadObject|HeadBucket|UploadPart|\w*MultipartUpload|ListObjects\w*|DeleteObjects?)"
     r"|(s3|lambda|dynamodb):List\w+|s3:PutBucketTagging"
 )
-"""What LocalEmu's services ask of each other to do their work (streams of tables are streams of Kinesis, code lies in a bucket), and what
-functions that run meanwhile cause."""
+"""Calls that LocalEmu's services make to each other (streams of tables are streams of Kinesis, code
+lies in a bucket), and calls that running functions cause."""
 
 
 def recorded(log: str) -> set[str]:

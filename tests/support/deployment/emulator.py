@@ -44,7 +44,7 @@ class Emulator:
 
     @property
     def built(self) -> Path:
-        """What ``sam build`` makes."""
+        """Returns the folder that ``sam build`` makes."""
         return self.work / "build"
 
     def aws(self, service: str) -> Any:
@@ -65,7 +65,7 @@ class Emulator:
         )
 
     def deploy(self, parameters: Mapping[str, str]) -> None:
-        """``sam deploy`` of what was built."""
+        """Deploys the build with ``sam deploy``."""
         given = [f"{name}={value}" for name, value in parameters.items()]
         self.sam(
             "deploy",

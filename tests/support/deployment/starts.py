@@ -23,7 +23,7 @@ LONGEST_S = 60
 
 
 class _Start:
-    """One start: its process, and what it took."""
+    """One start: its process, and its cost."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -70,7 +70,7 @@ def _handler(start: _Start, secret: str) -> type[BaseHTTPRequestHandler]:
 
 
 def cpu_ms(function: dict[str, Any], variables: dict[str, str], secret: str) -> float:
-    """What one start takes. Raises RuntimeError if the function fails."""
+    """Returns the cost of one start. Raises RuntimeError if the function fails."""
     start = _Start()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(start, secret))
     server.daemon_threads = True
@@ -98,7 +98,7 @@ def cpu_ms(function: dict[str, Any], variables: dict[str, str], secret: str) -> 
 
 
 def main() -> None:
-    """Runs all functions in turns, so that what else the machine does falls on each alike."""
+    """Runs all functions in turns, so that other load of the machine falls on each alike."""
     given = json.loads(sys.argv[1])
     taken: dict[str, list[float]] = {name: [] for name in given["functions"]}
     for _ in range(given["runs"]):

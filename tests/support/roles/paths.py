@@ -1,8 +1,10 @@
-"""Every path of every function, run once on tables and buckets of an emulator: each operation of the API, what the stream brings, each
-schedule with its own input, and the events that people send.
+"""Every path of every function, run once on tables and buckets of an emulator: each operation of
+the API, the records of the stream, each schedule with its own input, and the events that operators
+send.
 
-A path is what makes a function ask something else of AWS. Where one needs a long history (a table of more than a hundred in one
-transaction, a log behind a restored table) the history is made by the test, which is nobody whose calls are recorded.
+Two runs are two paths if the function asks for other calls of AWS in them. Where a path needs a
+long history (a transaction over more than a hundred tables, a log behind a restored table), the
+test makes the history under a name that is not recorded.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ class Stopped(BaseException):
 
 
 class Paths:
-    """Runs paths; ``recorder`` learns what they ask. ``stack`` is what the template makes of its parameters."""
+    """Runs paths; ``recorder`` records their calls. ``stack`` has the values that the template
+    makes of its parameters."""
 
     def __init__(self, backend: Backend, recorder: Recorder, stack: Resolved, patch: pytest.MonkeyPatch) -> None:
         self._backend, self._recorder, self._stack, self._patch = backend, recorder, stack, patch
@@ -94,7 +97,7 @@ class Paths:
 
     @contextmanager
     def path(self, name: str) -> Iterator[None]:
-        """One path. What it raises is kept, so that the others run."""
+        """Runs one path. Its exception is kept, so that the others run."""
         self.ran.append(name)
         try:
             yield
@@ -102,7 +105,7 @@ class Paths:
             self.failed[name] = repr(error)[:600]
 
     def vendor(self, world: Any) -> Any:
-        """What gives out keys as the deployment does."""
+        """Vends keys as the deployment does."""
         role, key = self._stack.parameters["VendingRole"], self._stack.parameters["LakeKey"]
         return open_credential_vendor(world.clock, world.ids, role=role, key=key)
 
@@ -230,7 +233,8 @@ class Paths:
             assert not self._recorder.overtaken, "no file was written in parts"
 
     def large_groups(self) -> None:
-        """A transaction of more tables than DynamoDB takes at once, and one whose coordinator died half-way."""
+        """Commits a transaction over more tables than DynamoDB takes at once, and one with a
+        coordinator that died half-way."""
         realm = access.Realm()
         tables = [Table(realm.world, table_id(number)) for number in range(LARGE)]
         commits = [{"table_id": each.id, **realm.append(1, f"t-{each.id}")} for each in tables]
@@ -242,7 +246,7 @@ class Paths:
                 act()
 
     def _after_half_a_group(self) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Functions that find tables with entries of a group whose coordinator is gone."""
+        """Runs the functions that find tables with entries of a group without a coordinator."""
         for name in ("commit", "publish", "sweep", "collect"):
             world = self.world()
             tables = [Table(world, table_id(number)) for number in range(3)]
@@ -416,7 +420,7 @@ class Paths:
             stuck.put(published_path(2), stuck.ratified[2])
 
     def events(self) -> None:
-        """What the stream brings, what it lost, and what a bus has not got."""
+        """Runs the records of the stream, the sweep after lost ones, and the events that a bus misses."""
         world = self.world()
         table = Table(world, table_id(1))
         app = Function("events")
@@ -494,7 +498,7 @@ class Paths:
         self._maintain_dropped(app, events)
 
     def _maintain_dropped(self, app: Function, events: Function) -> None:
-        """What is known of a table's tasks goes with it."""
+        """The tasks of a table go with it."""
         realm = access.Realm()
         world, table = realm.world, Table(realm.world, table_id(1))
         for each in (app, events):
@@ -548,7 +552,7 @@ class Paths:
             return getattr(app, name)(event, LONG)
 
     def sweep(self) -> None:
-        """What the stream lost, tables that fail, tables that were restored."""
+        """Runs the sweep: lost records of the stream, tables that fail, tables that were restored."""
         world = self.world()
         tables = [Table(world, table_id(number)) for number in range(3)]
         for table in tables:

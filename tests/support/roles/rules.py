@@ -1,4 +1,4 @@
-"""What the rules of template.yaml say against parameters, before anything is created."""
+"""Evaluates the rules of template.yaml on parameters, before anything is created."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def value(node: Any, given: dict[str, str]) -> Any:
 
 
 def refused(template: dict[str, Any], **given: str) -> list[str]:
-    """What the template's rules say against these parameters."""
+    """Returns the messages of the template's rules for these parameters."""
     values = {name: str(found.get("Default", "")) for name, found in template["Parameters"].items()} | given
     return [
         assertion["AssertDescription"]

@@ -1,4 +1,5 @@
-"""A request's bearer token, the authorizer's verdict, and what a deployment may leave out (I12)."""
+"""A request's bearer token, the authorizer's verdict, and settings that a deployment may leave out
+(I12)."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_i12_no_other_header_is_anybody(header: str) -> None:
 
 
 def test_i12_a_token_must_fit_to_the_last_bit() -> None:
-    """Tokens whose fingerprints begin or end as the operator's does."""
+    """Tokens with fingerprints that begin or end as the operator's does."""
     right = fingerprint("s3cret")
     alike = [
         sent
@@ -132,7 +133,8 @@ def test_i12_a_verdict_that_the_gateway_kept_too_long_is_none() -> None:
     ],
 )  # fmt: skip
 def test_i12_without_a_verdict_the_token_is_judged(sent: Mapping[str, Any]) -> None:
-    """Fail closed: a context that is missing or strange is no verdict, and no token is nobody."""
+    """Fail closed: a context that is missing or strange is no verdict, and a missing token is no
+    principal."""
     with pytest.raises(NotAuthenticated):
         bearer().principal("", sent)
     assert bearer().principal("Bearer s3cret", sent) is OPERATOR

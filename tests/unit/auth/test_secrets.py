@@ -1,4 +1,5 @@
-"""Secrets that a store of secrets keeps: when they are read, and what counts while they cannot be (I12)."""
+"""Secrets in a store of secrets: when they are read, and which one counts while they cannot be read
+(I12)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _number = count()
 
 
 class Store:
-    """A store of secrets: ``text`` is what it has, an exception what it raises; ``reads`` counts."""
+    """A store of secrets: ``text`` is its secret, or the exception that it raises; ``reads`` counts."""
 
     def __init__(self, **members: str) -> None:
         self.text: str | Exception = json.dumps(members)
@@ -42,7 +43,7 @@ class Store:
 
 
 def kept(store: Store) -> tuple[Secret, Callable[[int], None]]:
-    """The secret in the store, and what moves its clock."""
+    """The secret in the store, and a way to move its clock."""
     clock = FakeClock(step_ms=0)
 
     def pass_ms(ms: int) -> None:

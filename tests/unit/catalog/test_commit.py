@@ -1,4 +1,4 @@
-"""Changing a catalog with one swap: attempts, lost answers, what is left behind."""
+"""Changing a catalog with one swap: attempts, lost answers, leftovers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_entity_is_made_anew_when_what_it_replaces_has_changed() -> None:
 
 
 def test_an_entity_that_a_later_attempt_computes_differently_is_the_later_one() -> None:
-    """What it replaces is unchanged, but something else it depends on is not."""
+    """The entity that it replaces is unchanged, but another one that it depends on is not."""
     services = fresh()
     other = fresh(services.world)
     raced: list[object] = []
@@ -172,7 +172,7 @@ def test_an_outcome_that_stays_unknown_is_reported_as_such_and_nothing_is_delete
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_i3_a_swap_that_is_throttled_after_a_lost_answer_is_unknown_and_not_refused(how: How) -> None:
-    """Throttled means that nothing was applied; of the first sending nobody knows that."""
+    """Throttled means that nothing was applied; for the first sending that is unknown."""
     services = fresh()
 
     class ThenBusy(Faulty):
@@ -302,7 +302,7 @@ def test_i9_a_commit_larger_than_a_row_is_stored_in_parts_and_read_like_any_othe
 
 
 def test_i9_a_change_that_lost_leaves_no_part_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an attempt tidies up goes with its parts."""
+    """The objs that an attempt tidies up go with their parts."""
     monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 100)
     services = fresh()
     rival, before = fresh(services.world), objs(services)
@@ -402,7 +402,8 @@ def straying(services: CatalogServices, refs: Stray) -> CatalogServices:
 
 
 def test_i3_a_swap_that_another_row_refused_may_land_later_so_its_lost_answer_leaves_it_unknown() -> None:
-    """The HEAD stands still: whatever refused may pass, and what was sent first is taken then."""
+    """The HEAD stands still: the cause of a refusal may pass, and the attempt that was sent first
+    is taken then."""
     services = fresh()
     world = fakes(services)
     head = world.refs.rows[world.space.table(create(services, "t"))]

@@ -1,4 +1,5 @@
-"""A fair chance for whoever keeps losing: changes stand in line, and others let a starving one go first."""
+"""A fair chance for changes that keep losing: changes stand in line, and others let a starving one
+go first."""
 
 from __future__ import annotations
 
@@ -153,7 +154,8 @@ def test_changes_of_one_process_stand_in_line_and_none_is_made_twice(queued: boo
 
 
 def test_requests_of_one_process_stand_in_the_same_line_whoever_asks() -> None:
-    """Every request has services of its own, which judge for whom it is; none of their attempts is in vain."""
+    """Every request has services of its own, which know its principal; none of their attempts is in
+    vain."""
 
     class Anybody:
         def authorize(self, tree: Tree) -> None: ...

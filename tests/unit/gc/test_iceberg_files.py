@@ -1,4 +1,4 @@
-"""Files of Iceberg tables that nothing names go; whatever a kept metadata file names stays (I10)."""
+"""Files of Iceberg tables that no metadata names go; files that a kept metadata file names stay (I10)."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ WITHOUT_PATH = {
         },
     ],
 }
-"""The schema of a manifest whose entries have no path."""
+"""The schema of a manifest with entries without a path."""
 
 
 def broken(lake: LakeFiles, how: str) -> None:
@@ -433,7 +433,7 @@ class Lakes(RuleBasedStateMachine):
 
 
 def _only_present(marks: Any, metadata: Any, *, present: bool) -> None:
-    """Mistake: what only former metadata name is forgotten."""
+    """Mistake: files that only former metadata names are forgotten."""
     if present:
         _ADD(marks, metadata, present=True)
 
@@ -446,7 +446,7 @@ MISTAKES: dict[str, tuple[Any, str, Any]] = {
 
 
 def _alone(scan: Any, table: Any) -> Any:
-    """Mistake: what clones name is forgotten."""
+    """Mistake: files that clones name are forgotten."""
     scan.kept_clones = {}
     return _REACHED(scan, table, frozenset())
 
@@ -494,7 +494,7 @@ TestLakes.settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 
 def scanner(lake: LakeFiles, time_is_up: Callable[[], bool]) -> list[Batch | Problem]:
-    """What a scan of the catalog yields."""
+    """Returns the items that a scan of the catalog yields."""
     world = lake.client.world
     row = world.refs.read(world.space.catalog("main"))
     assert row is not None

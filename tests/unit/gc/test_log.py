@@ -1,4 +1,5 @@
-"""Expired files of Delta logs go, oldest first, and never what any pin needs; sidecars that nobody names go later (I10, I15)."""
+"""Expired files of Delta logs go, oldest first, and never one that any pin needs; sidecars that no
+checkpoint names go later (I10, I15)."""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def ids(report: Report) -> list[str]:
 
 @pytest.fixture(scope="module")
 def quiet_catalog() -> Site:
-    """Sixty days in which nobody changes the catalog."""
+    """Sixty days without a change of the catalog."""
     made = Site()
     made.days(60, changes=False)
     return made
@@ -508,7 +509,7 @@ def split_for_sixty_days() -> Site:
 
 @pytest.fixture
 def split(split_for_sixty_days: Site) -> Site:
-    """A table whose checkpoints have sidecars."""
+    """A table with checkpoints that have sidecars."""
     return split_for_sixty_days.copy()
 
 

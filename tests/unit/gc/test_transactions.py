@@ -1,4 +1,5 @@
-"""The journal of transactions: what is over is aborted, what is settled goes, and aborted files go at once (I3, I10)."""
+"""The journal of transactions: overdue ones are aborted, settled ones go, and aborted files go at
+once (I3, I10)."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def test_i10_freed_files_of_an_aborted_transaction_go_at_once(world: FakeWorld, 
 
 
 def test_i10_a_file_that_another_commit_took_is_not_removed(world: FakeWorld, tables: list[Table]) -> None:
-    """A client that proposes one file twice, in a transaction and alone, does harm to nobody but itself."""
+    """A client that proposes one file twice, in a transaction and alone, harms only itself."""
     table = tables[0]
     name = table.stage(lose=True)
     request = staged_request(table, name)

@@ -1,4 +1,5 @@
-"""Sandboxes that freeze for hours in the middle of a change, with what they know (I3, I10)."""
+"""Sandboxes that freeze for hours in the middle of a change, and continue with outdated knowledge
+(I3, I10)."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> N
 
 
 def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_keeps_its_objs() -> None:
-    """They are as old as what gc is about to take, and no marks are on them."""
+    """They are as old as the objs that gc is about to take, and no marks are on them."""
     services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
     put_namespaces(services, "a")
@@ -144,7 +145,7 @@ def once(world: FakeWorld, services: CatalogServices) -> IdempotentCommitter:
 
 
 def test_i3_a_request_with_a_key_that_was_frozen_for_longer_than_the_key_is_kept_is_not_applied_again() -> None:
-    """It is sent again meanwhile and done, its row expires, and what it drops is made anew."""
+    """It is sent again meanwhile and done, its row expires, and the entity that it drops is made anew."""
     services = fresh()
     world = fakes(services)
     create(services, "t")

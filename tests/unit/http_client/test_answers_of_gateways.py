@@ -1,4 +1,4 @@
-"""What a gateway in front of the service answers by itself is said in words of the client, with what to do."""
+"""Refusals by a gateway in front of the service are reported in words of the client, with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call that waits says so, whatever it waits for; one that is answered at once says nothing."""
+"""A call that waits reports it, for whatever reason; a call that is answered at once reports nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
-    """What is said, by waits that speak at once."""
+    """Returns the reports, by waits that report at once."""
     monkeypatch.setattr("turnstile_http.http.WAIT_REPORTER", WaitReporter(pause_s=0.05))
     handler = Lines()
     waiting.log.addHandler(handler)
@@ -49,7 +49,7 @@ def silent() -> Iterator[str]:
 
 @pytest.fixture
 def nowhere() -> str:
-    """An address where nobody listens."""
+    """An address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
 

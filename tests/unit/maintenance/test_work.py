@@ -1,4 +1,5 @@
-"""Light work describes exactly the state of a published version, whatever fails and whoever else works (I15)."""
+"""Light work describes exactly the state of a published version, with any failure and any other
+worker (I15)."""
 
 from __future__ import annotations
 
@@ -122,7 +123,7 @@ def table() -> Table:
 
 
 def v2_table() -> Table:
-    """A table whose checkpoints have sidecars, and statistics as structs."""
+    """A table with checkpoints that have sidecars, and statistics as structs."""
     table = Table(fake_world())
     now = table.world.clock.now_ms()
     protocol = delta.protocol("v2Checkpoint")

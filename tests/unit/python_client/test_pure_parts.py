@@ -1,4 +1,4 @@
-"""What the plain Python client decides by itself: statistics, partition values, filters, and the fit of data."""
+"""Decisions of the plain Python client: statistics, partition values, filters, and the fit of data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def definition(schema: pa.Schema = COLUMNS, **more: Any) -> Definition:
 
 
 def bounds_of(name: str, values: pa.Array) -> tuple[Any, Any]:
-    """What the statistics of a file with these values say of the least and the greatest."""
+    """Returns the least and the greatest value in the statistics of a file with these values."""
     statistics = Statistics(frozenset({(name,)}))
     statistics.add(pa.RecordBatch.from_arrays([values], [name]))
     told = json.loads(statistics.text())

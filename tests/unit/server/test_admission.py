@@ -1,4 +1,4 @@
-"""Which requests a server lets in, and what becomes of those whose bodies do not come (I12)."""
+"""Requests that a server admits, and the end of requests with a body that does not come (I12)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Door:
         self.senders[thread].over.set()
 
     def slow(self, name: str, length: int = 0) -> tuple[Sender, Any]:
-        """Begins a request whose body does not come."""
+        """Begins a request with a body that does not come."""
         sender = Sender()
 
         def run() -> bytes:
@@ -96,7 +96,7 @@ def door() -> Iterator[Door]:
 
 
 def test_i12_a_request_that_leaves_twice_gives_one_turn_back() -> None:
-    """As one that was answered early, whose thread ends later."""
+    """As a request that was answered early, with a thread that ends later."""
     door = Door(turns=1)
     with door.working("honest") as visit:
         door.admission.leave(visit)

@@ -1,4 +1,5 @@
-"""Servers that share a SQLite file share the cursor of its feed: it moves behind what the slowest of them has seen, too (I11)."""
+"""Servers that share a SQLite file share the cursor of its feed: it stays behind the slowest of
+them (I11)."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from turnstile_server.background import Background
 
 
 class Feed:
-    """A database whose feed says what is scripted, one look after the other, and nothing new after that. ``moves``: after how many looks the
-    cursor moved, and where to."""
+    """A database with a scripted feed, one look after the other, and nothing new after that.
+    ``moves``: after how many looks the cursor moved, and where to."""
 
     def __init__(self, looks: Sequence[tuple[Mapping[str, int], int]], stop: threading.Event) -> None:
         self._looks, self._stop = list(looks), stop

@@ -1,4 +1,5 @@
-"""Reads of a catalog in transactions: what others change before, during and after the judgement (I3, I8, I9)."""
+"""Reads of a catalog in transactions, with changes of others before, during and after the judgement
+(I3, I8, I9)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def services() -> CatalogServices:
 
 
 def once(act: Callable[[], object]) -> CatalogChange:
-    """A change of nothing, during which somebody else acts, once."""
+    """A change of nothing, during which another client acts, once."""
     acts = iter([act])
 
     def apply(_: View) -> Edit | None:
@@ -120,8 +121,10 @@ def test_i3_a_transaction_that_is_not_remembered_is_told_by_its_commits_and_not_
 def test_i9_transactions_that_count_before_they_create_never_make_more_than_they_may(
     schedule: list[tuple[int, bool]],
 ) -> None:
-    """Four clients, each reads how many namespaces have a prefix and creates one more if there are less than two: in any order of reads
-    and commits there are never three. Every second change of the schedule is another one, of a name that nobody asked for."""
+    """Four clients: each reads how many namespaces have a prefix and creates one more if there are
+    less than two. In any order of reads and commits there are never three. Every second change of
+    the schedule is another one, of an unrelated name.
+    """
     services = fresh()
     world = fakes(services)
     query = '/main/*[name prefix "n"]'

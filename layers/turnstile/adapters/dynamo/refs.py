@@ -119,9 +119,9 @@ class DynamoRefs:
         return self._caller.clock_ms()
 
     def _scan(self, kinds: Collection[str], after: str, *, stale: bool) -> dict[str, Any]:
-        """The request for all rows but those whose kind is known to be another: a damaged row,
-        whose kind only its key shows, is included. The key itself is no part of the filter, which
-        AWS allows for a scan and emulators do not.
+        """Returns the request of a scan that leaves out rows of other kinds. Damaged rows without
+        the attribute are included; their kind is only in the key. The filter does not use the key:
+        AWS allows that for a scan, emulators do not.
         """
         others = {f":kind{number}": {"S": kind} for number, kind in enumerate(sorted(KINDS.keys() - set(kinds)))}
         request: dict[str, Any] = {

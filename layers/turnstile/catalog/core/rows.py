@@ -101,7 +101,7 @@ class ExternalRow(StoredRow, frozen=True):
 
 
 def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
-    """The first write of a catalog whose first commit is ``head``."""
+    """Returns the first write of a catalog; ``head`` is its first commit."""
     row = CatalogHead(key, name, head, seq=0, recent=(head,), created=now, changed_at=now)
     return Insert(row.to_row(), (new_row("I9"),))
 
@@ -257,7 +257,7 @@ def use_staging(key: str) -> Erase:
 
 
 def await_version_zero(key: str) -> Change:
-    """Makes a staging table one that has a name, and whose version 0 is awaited: it can be adopted
+    """Makes a staging table one that has a name, and that awaits its version 0: it can be adopted
     by nothing but that name (I9)."""
     return Change(key, (_open(),), (Set(("state",), AWAITED),))
 
@@ -273,12 +273,13 @@ def _awaited() -> Clause:
 
 
 def adopt_staging(key: str) -> Erase:
-    """Consumes a staging table whose version 0 has arrived: once, and not after gc removed it (I25)."""
+    """Consumes a staging table after its version 0 has arrived: once, and not after gc removed it
+    (I25)."""
     return Erase(key, (_awaited(),))
 
 
 def give_up_staging(key: str) -> Change:
-    """Leaves a staging table whose version 0 is awaited to gc: its name was dropped, so it is never
+    """Leaves a staging table that awaits its version 0 to gc: its name was dropped, so it is never
     adopted (I25)."""
     return Change(key, (_awaited(),), (Set(("state",), COLLECTING),))
 

@@ -124,7 +124,7 @@ SNAPSHOT: Final = "snapshot"
 _ROOT: Final = "\x01snapshot"
 
 PARENT: Final[Path] = (_ROOT,)
-"""The path whose children named snapshots are."""
+"""The path above named snapshots: they are its children."""
 
 ALL: Final = (_ROOT + "\x00", _ROOT + "\x01")
 """The range of the keys of named snapshots."""

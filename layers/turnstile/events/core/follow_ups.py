@@ -94,9 +94,9 @@ def seen(state: FollowUpState, rules: Sequence[FollowUpRule], floor: int) -> Fol
 def due(
     state: FollowUpState, rules: Sequence[FollowUpRule], known: Collection[str], floor: int, now_ms: int
 ) -> list[Due]:
-    """Returns the due jobs at ``floor``: of the actions that the deployment knows, those whose rule
-    is met or that were being requested, without those that have failed a moment ago. ``state`` is
-    as ``seen`` returns it.
+    """Returns the due jobs at ``floor``. A job is due if the deployment knows its action, and
+    either its rule is met or its action was being requested; an action that has failed a moment ago
+    is left out. ``state`` is as ``seen`` returns it.
     """
     jobs = []
     for rule in rules:

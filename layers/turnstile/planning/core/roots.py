@@ -23,12 +23,12 @@ from turnstile_predicates.file_stats import TableSchema
 
 FORMAT: Final = 1
 FOLDER: Final = f"{LOG}_turnstile_index/"
-"""The folder of leaves, below the table's location; like every folder whose name begins with an
-underscore it is none of Delta's."""
+"""The folder of leaves, below the table's location; its name begins with an underscore, so it is
+none of Delta's."""
 MAX_BEHIND: Final = 500
 """Versions that an index is brought forward by; one that is further behind is built anew."""
 MAX_COLUMNS: Final = 64
-"""Columns whose bounds are indexed: as many as have statistics by default, and more."""
+"""The number of columns with indexed bounds: as many as have statistics by default, and more."""
 HOUR_MS: Final = 3_600_000
 
 
@@ -65,7 +65,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 class IndexedColumn(msgspec.Struct, frozen=True, array_like=True):
-    """A column whose bounds a leaf holds: physical name, type in Delta's words, and whether it is a
+    """A column with bounds in a leaf: physical name, type in Delta's words, and whether it is a
     partition column."""
 
     physical: tuple[str, ...]
@@ -182,8 +182,8 @@ def version_of(id: str) -> int:
 
 
 def columns_of_table(schema: TableSchema) -> tuple[IndexedColumn, ...]:
-    """Returns the columns that are indexed: partition columns, then those whose values have an
-    order, in the schema's order."""
+    """Returns the columns that are indexed: partition columns, then those with ordered values, in
+    the schema's order."""
     partitions = list[IndexedColumn]()
     others = list[IndexedColumn]()
     for name, field in schema.fields.items():
