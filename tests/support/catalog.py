@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -30,7 +30,7 @@ from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.core.locations import ancestors
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Change, Insert, Row, Set, new_row
-from turnstile.store.ports import World
+from turnstile.store.ports import Obj, World
 
 LAKE = "file:///lake"
 
@@ -280,3 +280,23 @@ def undrop(
 def seq(services: CatalogServices) -> int:
     """The number of the last change of ``main``."""
     return services.reader.current("main").commit.seq
+
+
+def before_swaps(world: FakeWorld, act: Callable[[], object]) -> None:
+    """Runs ``act`` in each attempt to change a catalog: after its objs are stored, before its swap."""
+    stored = world.objs.put_many
+
+    def put_many(objs: Sequence[Obj]) -> None:
+        stored(objs)
+        act()
+
+    world.objs.put_many = put_many  # type: ignore[method-assign]
+
+
+def no_attempt(world: FakeWorld) -> None:
+    """Lets each attempt to change a catalog fail the test."""
+
+    def unwanted() -> None:
+        raise AssertionError("an attempt was made")
+
+    before_swaps(world, unwanted)

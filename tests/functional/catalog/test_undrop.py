@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.access.realm import Realm
-from tests.support.catalog import complete
+from tests.support.catalog import before_swaps, complete, no_attempt
 from tests.support.fakes import delta
 from tests.support.functions import Answer, Http, function
 from tests.support.iceberg.client import SALES, T1, V1, VIEW, Iceberg, set_properties
@@ -186,13 +186,8 @@ def test_i10_an_import_that_comes_between_wins(api: CatalogApi) -> None:
     api.world.storages.open(place).put_if_absent(published_path(0), delta.lines(*PLAIN))
     api.http.post(f"{DEFAULT}/imports", {"name": "t", "location": place, "dry_run": False})
     api.http.delete(f"{DEFAULT}/tables/t")
-    original, key = api.world.objs.put_many, api.world.space.location(place)
-
-    def racing(objs: Any) -> None:
-        original(objs)
-        api.world.refs.rows[key] = {**api.world.refs.rows[key], "importing": "another run"}
-
-    api.world.objs.put_many = racing  # type: ignore[method-assign]
+    rows, key = api.world.refs.rows, api.world.space.location(place)
+    before_swaps(api.world, lambda: rows.update({key: {**rows[key], "importing": "another run"}}))
     error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
     assert "belongs to another table" in error["message"]
 
@@ -227,15 +222,6 @@ def test_i12_a_namespace_of_the_same_name_gives_no_right_to_what_an_earlier_one_
     realm.own("schema", "main.sales", "ann")
     assert realm.ask("ann", "POST", f"{NS}/t1/undrop", {}).status == 403
     assert realm.ask("root", "POST", f"{NS}/t1/undrop", {}).status == 200
-
-
-def no_attempt(world: Any) -> None:
-    """Lets every attempt to change the catalog fail the test."""
-
-    def unwanted(_: object) -> None:
-        raise AssertionError("an attempt was made")
-
-    world.objs.put_many = unwanted
 
 
 def imported(api: CatalogApi, place: str = "s3://old/t") -> str:
@@ -287,13 +273,7 @@ def test_i10_a_purge_of_an_iceberg_table_that_begins_between_the_look_and_the_ch
     client.delete(T1, purgeRequested="true")
     rows = client.world.refs.rows
     key = client.world.space.table(made["metadata"]["table-uuid"])
-    original = client.world.objs.put_many
-
-    def racing(objs: Any) -> None:
-        original(objs)
-        rows[key] = {**rows[key], "reason": "purging"}
-
-    client.world.objs.put_many = racing  # type: ignore[method-assign]
+    before_swaps(client.world, lambda: rows.update({key: {**rows[key], "reason": "purging"}}))
     refused(undrop(client), 409, "CannotUndrop", "table")
     assert rows[key]["reason"] == "purging"
 
@@ -313,13 +293,7 @@ def test_i10_an_owner_of_an_iceberg_tables_location_that_comes_between_wins(clie
     key = client.world.space.location(made["metadata"]["location"])
     row = rows[key]
     client.delete(T1)
-    original = client.world.objs.put_many
-
-    def racing(objs: Any) -> None:
-        original(objs)
-        rows[key] = {**row, "table_id": "another table"}
-
-    client.world.objs.put_many = racing  # type: ignore[method-assign]
+    before_swaps(client.world, lambda: rows.update({key: {**row, "table_id": "another table"}}))
     assert "has an owner" in refused(undrop(client), 409, "CannotUndrop", "table")["message"]
 
 

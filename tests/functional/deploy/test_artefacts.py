@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from botocore.loaders import Loader
 
 from layers import build as layers
+from tests.support.functions import cold_start
 from tests.support.repository import ROOT
 from turnstile_local.deployment import read_template
 
@@ -68,18 +68,7 @@ print(json.dumps({
 
 def imported(function: str) -> dict[str, list[str]]:
     """Modules after a cold start of ``function``, in a process of its own."""
-    environment = {
-        "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": function, "AWS_DEFAULT_REGION": "eu-west-1",
-        "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": function,
-        "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
-        "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", _REPORT], cwd=ROOT / "functions" / function, env=environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, list[str]] = cold_start(function, _REPORT)
     return answer
 
 

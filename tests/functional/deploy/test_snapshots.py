@@ -4,15 +4,14 @@ state that each sandbox from it makes anew."""
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import sys
 from typing import Any, Final
 
 import pytest
 
 from tests.support.fakes.world import fake_world
+from tests.support.functions import cold_start
 from tests.support.repository import ROOT
 from tests.support.roles.parameters import EVERYTHING
 from tests.support.roles.resolved import Resolved
@@ -49,18 +48,7 @@ print(json.dumps(copies))
 def copies() -> list[dict[str, Any]]:
     """Returns the values that two copies of a started process make; a fork copies memory as a
     snapshot does."""
-    environment = {
-        "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": "commit", "AWS_DEFAULT_REGION": "eu-west-1",
-        "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": "commit",
-        "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
-        "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token",
-        "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", _COPIES], cwd=ROOT / "functions/commit", env=environment, capture_output=True, text=True, check=False
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    made: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    made: list[dict[str, Any]] = cold_start("commit", _COPIES, AWS_LAMBDA_INITIALIZATION_TYPE="snap-start")
     return made
 
 

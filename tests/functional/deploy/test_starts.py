@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from tests.support.fakes.world import fake_world
+from tests.support.functions import cold_start
 from tests.support.repository import ROOT
 from turnstile.adapters import opening
 from turnstile.adapters.dynamo.models import KINDS
@@ -59,18 +56,7 @@ print(json.dumps({
 
 def started(function: str, **variables: str) -> dict[str, Any]:
     """Returns the state after a start of ``function``, in a process of its own."""
-    environment = {
-        "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": function, "AWS_DEFAULT_REGION": "eu-west-1",
-        "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": function,
-        "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
-        "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token", **variables,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", _REPORT], cwd=ROOT / "functions" / function, env=environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, Any] = cold_start(function, _REPORT, **variables)
     return answer
 
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, seq, set_state, undrop
+from tests.support.catalog import (
+    MAIN,
+    before_swaps,
+    complete,
+    create,
+    fakes,
+    fresh,
+    head_of,
+    names,
+    seq,
+    set_state,
+    undrop,
+)
 from tests.support.gc import DAY, days
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.tree import Tree
@@ -114,13 +126,7 @@ def test_a_purge_that_begins_between_the_look_and_the_change_wins() -> None:
     world = fakes(services)
     id = create(services, "t")
     services.dropper.drop(*MAIN, "t")
-    original = world.objs.put_many
-
-    def racing(objs: object) -> None:
-        original(objs)  # type: ignore[arg-type]
-        world.refs.write(mark_purging(head_of(world, id)))
-
-    world.objs.put_many = racing  # type: ignore[method-assign,assignment]
+    before_swaps(world, lambda: world.refs.write(mark_purging(head_of(world, id))))
     with pytest.raises(StateConflict, match="gc has removed"):
         undrop(services)
     assert names(services) == []

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, seq, undrop
+from tests.support.catalog import (
+    MAIN,
+    before_swaps,
+    complete,
+    create,
+    fakes,
+    fresh,
+    head_of,
+    names,
+    no_attempt,
+    seq,
+    undrop,
+)
 from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.history.core import AsOf
@@ -23,15 +35,6 @@ def dropped() -> tuple[CatalogServices, str]:
     return services, id
 
 
-def no_attempt(services: CatalogServices) -> None:
-    """Lets every attempt to change the catalog fail the test."""
-
-    def unwanted(_: object) -> None:
-        raise AssertionError("an attempt was made")
-
-    fakes(services).objs.put_many = unwanted  # type: ignore[method-assign]
-
-
 def refused(services: CatalogServices, error: type[TurnstileError], **options: Any) -> TurnstileError:
     before = seq(services)
     with pytest.raises(error) as caught:
@@ -43,28 +46,28 @@ def refused(services: CatalogServices, error: type[TurnstileError], **options: A
 def test_i10_a_purge_that_has_begun_is_seen_before_any_attempt() -> None:
     services, id = dropped()
     services.world.refs.write(mark_purging(head_of(services.world, id)))
-    no_attempt(services)
+    no_attempt(fakes(services))
     assert refused(services, StateConflict).type == "CannotUndrop"
 
 
 def test_i10_a_table_that_left_no_head_is_refused_before_any_attempt() -> None:
     services, id = dropped()
     del fakes(services).refs.rows[services.world.space.table(id)]
-    no_attempt(services)
+    no_attempt(fakes(services))
     assert refused(services, StateConflict).type == "CannotUndrop"
 
 
 def test_an_undrop_to_another_name_that_comes_between_wins() -> None:
     services, id = dropped()
-    original = services.world.objs.put_many
     other = fresh(services.world)
+    attempts = list[int]()
 
-    def racing(objs: Any) -> None:
-        fakes(services).objs.put_many = original  # type: ignore[method-assign]
-        original(objs)
-        undrop(other, to=("default", "u"))
+    def undrop_first() -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            undrop(other, to=("default", "u"))
 
-    fakes(services).objs.put_many = racing  # type: ignore[method-assign,assignment]
+    before_swaps(fakes(services), undrop_first)
     with pytest.raises(StateConflict) as refused:
         undrop(services)
     assert refused.value.type == "TableNotActive"
@@ -74,13 +77,7 @@ def test_an_undrop_to_another_name_that_comes_between_wins() -> None:
 
 def test_i10_a_head_that_goes_between_the_look_and_the_change_is_refused() -> None:
     services, id = dropped()
-    original = services.world.objs.put_many
-
-    def racing(objs: Any) -> None:
-        original(objs)
-        fakes(services).refs.rows.pop(services.world.space.table(id), None)
-
-    fakes(services).objs.put_many = racing  # type: ignore[method-assign,assignment]
+    before_swaps(fakes(services), lambda: fakes(services).refs.rows.pop(services.world.space.table(id), None))
     with pytest.raises(StateConflict) as refused:
         undrop(services)
     assert refused.value.type == "CannotUndrop"
