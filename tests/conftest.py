@@ -149,8 +149,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     work = tmp_path_factory.mktemp("spark")
     options = {
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        # Queries are small and each differs: what compiles them, and collects garbage in parallel, costs more than it gains.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Queries are small and each differs: compiling them, collecting garbage in parallel or often, and planning again after
+        # each stage cost more than they gain.
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn500m",
+        "spark.driver.memory": "2g",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "1",
@@ -169,9 +172,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def planned_at_once(spark: Any) -> Iterator[None]:
-    """Plans queries once, instead of again after each stage, which costs an eighth of a statement.
-    For tests whose subject is not how queries run."""
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
+def planned_in_stages(spark: Any) -> Iterator[None]:
+    """Plans queries again after each stage, as Spark does by default. For tests that look at the plans of queries."""
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
     yield
-    spark.conf.unset("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")

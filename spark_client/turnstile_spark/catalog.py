@@ -21,7 +21,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.delegate import Delegate, ScopeDelegate
 from turnstile_spark.delta_table import scala_seq
 from turnstile_spark.errors import TurnstileError
-from turnstile_spark.jvm import JavaObject, Jvm, Proxy
+from turnstile_spark.jvm import JavaObject, Jvm, Proxy, string_dict
 from turnstile_spark.names import is_path
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.catalog_changes import Name
@@ -223,7 +223,7 @@ class SparkCatalog(ViewsOfLake):
             return paths.createTableLike(identifier, definition, source)
         scope = self._changing("CREATE TABLE")
         properties = self.jvm.new("java.util.HashMap")
-        of_source = dict(source.properties())
+        of_source = string_dict(source.properties())
         if str(of_source.get("provider")).lower() == "delta":
             for key, value in of_source.items():
                 if key not in _CLAUSES and not key.startswith(_OF_ONE_TABLE) and key not in _FEATURES_OF_ONE_TABLE:
@@ -259,7 +259,7 @@ class SparkCatalog(ViewsOfLake):
     def _checked(self, properties: JavaObject) -> JavaObject:
         """A copy of the user's properties with those that Delta needs; throws for demands that a
         lake cannot meet."""
-        self._refuse(refusals.new_table(self.lake.name, {str(k): str(v) for k, v in dict(properties).items()}))
+        self._refuse(refusals.new_table(self.lake.name, string_dict(properties)))
         if str(self.session.conf().get(_FORCED_SCHEMA, "false")).lower() == "true":
             self._refuse(refusals.forced_schema(self.lake.name, _FORCED_SCHEMA))
         prepared = self.jvm.new("java.util.HashMap", properties)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.jvm import JavaObject, Jvm, items
 from turnstile_spark.transactions.scope import catalog_of
 
 _COMPILER: Final = "org.codehaus.janino.SimpleCompiler"
@@ -139,7 +139,7 @@ class CommandPlanning:
         convert = self._jvm.cls("scala.jdk.javaapi.CollectionConverters")
         there = convert.asJavaCollection(session.experimental().extraStrategies())
         kept = self._jvm.new("java.util.ArrayList")
-        for strategy in self._jvm.new("java.util.ArrayList", there):
+        for strategy in items(there):
             if not strategy.equals(self._strategy):
                 kept.add(strategy)
         if kept.size() < there.size():

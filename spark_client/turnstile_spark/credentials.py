@@ -23,7 +23,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from turnstile_http.api import Api
 from turnstile_http.errors import ApiError
-from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.jvm import JavaObject, Jvm, string_dict
 
 log = logging.getLogger("turnstile_spark")
 _HADOOP = "io.unitycatalog.hadoop.UCCredentialHadoopConfs"
@@ -106,7 +106,7 @@ class Credentials:
         conf = self._session.sessionState().newHadoopConf()
         builder = self._jvm.cls(_HADOOP).builder(self._api.http.url, "s3").tokenProvider(tokens).hadoopConf(conf)
         try:
-            return {str(key): str(value) for key, value in dict(build(builder)).items()}
+            return string_dict(build(builder))
         except (CapturedException, Py4JJavaError) as e:
             raise _api_error(e) from None
 

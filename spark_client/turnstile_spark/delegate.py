@@ -18,7 +18,7 @@ from turnstile_http.names import dotted
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import TurnstileError
-from turnstile_spark.jvm import JavaObject, Proxy, names_of
+from turnstile_spark.jvm import JavaObject, Proxy, names_of, string_dict
 from turnstile_spark.log_files import Write
 from turnstile_spark.transactions.catalog_changes import Name, NewNamespace
 from turnstile_spark.transactions.scope import Scope, catalog_of, over
@@ -257,7 +257,7 @@ class LakeCatalog(Proxy):
     def createNamespace(self, levels: JavaObject, properties: JavaObject) -> None:
         scope = self._changing("CREATE SCHEMA")
         names = names_of(levels)
-        values = {str(k): str(v) for k, v in dict(properties).items()}
+        values = string_dict(properties)
         self._refuse(refusals.namespace(self.lake.name, values))
         properties_kept = {k: v for k, v in values.items() if k not in _RESERVED}
         try:

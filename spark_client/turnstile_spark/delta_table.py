@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from turnstile_spark.errors import turnstile_error
-from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.jvm import JavaObject, Jvm, items, string_dict
 
 DELTA: Final = "org.apache.spark.sql.delta."
 #: Tables with other features are refused: nobody has looked what upkeep does to what these mean.
@@ -70,8 +70,7 @@ class DeltaTable:
 
     def options(self) -> dict[str, str]:
         """The options with which Delta opens the table's files, credentials among them."""
-        options = self._jvm.cls("scala.jdk.javaapi.CollectionConverters").asJava(self.log.options())
-        return {str(key): str(options[key]) for key in options}
+        return string_dict(self._jvm.cls("scala.jdk.javaapi.CollectionConverters").asJava(self.log.options()))
 
 
 def activate(jvm: Jvm, spark: Any) -> None:
@@ -83,21 +82,16 @@ def activate(jvm: Jvm, spark: Any) -> None:
 def check_features(jvm: Jvm, snapshot: JavaObject, name: str, operation: str) -> set[str]:
     """Returns the features of a table. Raises ``TURNSTILE_REFUSED`` where one is not in
     :data:`FEATURES`."""
-    features = {str(f) for f in python_list(jvm, snapshot.protocol().readerAndWriterFeatureNames())}
+    features = {str(f) for f in items(snapshot.protocol().readerAndWriterFeatureNames())}
     if unsure := sorted(f.removesuffix("-preview") for f in features - FEATURES):
         text = f"{operation} of {name}: the table has the feature {', '.join(unsure)}, which it is not known to keep"
         raise turnstile_error("TURNSTILE_REFUSED", text)
     return features
 
 
-def python_list(jvm: Jvm, values: JavaObject) -> JavaObject:
-    """A Scala collection, to be iterated over."""
-    return jvm.new("java.util.ArrayList", jvm.cls("scala.jdk.javaapi.CollectionConverters").asJavaCollection(values))
-
-
 def scala_seq(jvm: Jvm, values: Sequence[Any]) -> JavaObject:
     """An immutable Scala ``Seq``."""
-    items = jvm.new("java.util.ArrayList")
+    array_list = jvm.new("java.util.ArrayList")
     for value in values:
-        items.add(value)
-    return jvm.cls("scala.jdk.javaapi.CollectionConverters").asScala(items).toSeq()
+        array_list.add(value)
+    return jvm.cls("scala.jdk.javaapi.CollectionConverters").asScala(array_list).toSeq()

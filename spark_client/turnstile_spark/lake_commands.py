@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 from turnstile_http.errors import ApiError
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import DELTA, python_list, scala_seq
-from turnstile_spark.jvm import JavaObject, Proxy, throw
+from turnstile_spark.delta_table import DELTA, scala_seq
+from turnstile_spark.jvm import JavaObject, Proxy, items, throw
 from turnstile_spark.maintenance import Operation, rewrite
 from turnstile_spark.names import quoted_table
 from turnstile_spark.optimize_metrics import OptimizeMetrics
@@ -52,8 +52,8 @@ class LakeCommands(Proxy):
     def _optimize(self, command: JavaObject, session: JavaObject) -> JavaObject:
         table = command.child().table()
         context = command.optimizeContext()
-        predicates = [str(p) for p in python_list(self.jvm, command.userPartitionPredicates())]
-        columns = [str(c.name()) for c in python_list(self.jvm, command.zOrderBy())]
+        predicates = [str(p) for p in items(command.userPartitionPredicates())]
+        columns = [str(c.name()) for c in items(command.zOrderBy())]
         snapshot = table.update()
         errors = self.jvm.module(DELTA + "DeltaErrors")
         clustered = self.jvm.module(DELTA + "skipping.clustering.ClusteredTableUtils").isSupported(snapshot.protocol())
@@ -74,7 +74,7 @@ class LakeCommands(Proxy):
                 " APPLY (PURGE) rewrites files"
             )
             raise self.lake.throw.unsupported(text)
-        predicates = [str(p) for p in python_list(self.jvm, command.predicates())]
+        predicates = [str(p) for p in items(command.predicates())]
         return self._rewritten(session, command.target().table(), "reorg", predicates)
 
     def _drop_feature(self, command: JavaObject, session: JavaObject) -> JavaObject:

@@ -25,9 +25,9 @@ from delta import exceptions
 from pyspark import inheritable_thread_target
 
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import DELTA, DeltaTable, activate, check_features, python_list, scala_seq
+from turnstile_spark.delta_table import DELTA, DeltaTable, activate, check_features, scala_seq
 from turnstile_spark.errors import TurnstileError, turnstile_error
-from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.jvm import JavaObject, Jvm, items
 from turnstile_spark.optimize_metrics import OptimizeMetrics
 from turnstile_spark.vacuum import VacuumStep
 
@@ -256,7 +256,7 @@ class _Run:
     def _check(self, snapshot: JavaObject) -> None:
         metadata = snapshot.metadata()
         features = check_features(self._jvm, snapshot, self._name, self._operation)
-        partitions = {str(c).lower() for c in python_list(self._jvm, metadata.partitionColumns())}
+        partitions = {str(c).lower() for c in items(metadata.partitionColumns())}
         columns = {str(c).lower() for c in metadata.schema().fieldNames()} - partitions
         if wrong := [c for c in self._z_order_by if c.lower() not in columns]:
             raise ValueError(
@@ -310,7 +310,7 @@ class _Run:
         jvm = self._jvm
         activate(jvm, self._spark)
         kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
-        for action in python_list(jvm, actions):
+        for action in items(actions):
             kinds[str(action.getClass().getSimpleName())].append(action)
         adds = kinds["AddFile"]
         removes = kinds["RemoveFile"]
@@ -320,7 +320,7 @@ class _Run:
             log.info("turnstile_spark: %s: no row is left in %d files; they stay", self._name, len(removes))
             result.left_files += len(each.paths)
             return True
-        vectors = [f.deletionVector() for f in python_list(jvm, each.files) if f.deletionVector() is not None]
+        vectors = [f.deletionVector() for f in items(each.files) if f.deletionVector() is not None]
         metrics = plan.call(
             "createMetrics",
             self._spark._jsparkSession.sparkContext(),
@@ -369,7 +369,7 @@ class _Plan:
         self.version = table.version
         self.path = str(table.log.dataPath().toString())
         self._executor, self.predicates = executor_of(self.snapshot, self.catalog_table)
-        self.candidates = list(python_list(jvm, self.snapshot.filesForScan(self.predicates, True).files()))
+        self.candidates = list(items(self.snapshot.filesForScan(self.predicates, True).files()))
         files = [f for f in self.candidates if pending is None or str(f.path()) in pending]
         self.bins = list(self._bins(chosen(self, scala_seq(jvm, files)))) if files else []
 
@@ -393,7 +393,7 @@ class _Plan:
     def _bins(self, files: JavaObject) -> Iterator[_Bin]:
         jvm = self._jvm
         partitions = jvm.new("java.util.LinkedHashMap")
-        for file in python_list(jvm, files):
+        for file in items(files):
             key = file.partitionValues()
             if not partitions.containsKey(key):
                 partitions.put(key, jvm.new("java.util.ArrayList"))
@@ -402,8 +402,8 @@ class _Plan:
             jvm.new("scala.Tuple2", g[0].partitionValues(), scala_seq(jvm, list(g)))
             for g in jvm.new("java.util.ArrayList", partitions.values())
         ]
-        for each in python_list(jvm, self.call("groupFilesIntoBins", scala_seq(jvm, groups))):
-            members = list(python_list(jvm, each.files()))
+        for each in items(self.call("groupFilesIntoBins", scala_seq(jvm, groups))):
+            members = list(items(each.files()))
             if members:
                 paths = frozenset(str(f.path()) for f in members)
                 yield _Bin(each, each.partitionValues(), each.files(), paths, _size(members))

@@ -30,8 +30,8 @@ from turnstile_http.api import Api, TableState, spark_location
 from turnstile_predicates.predicates import Predicate
 from turnstile_predicates.sql import sql_of
 from turnstile_spark.errors import turnstile_error
-from turnstile_spark.jvm import JavaObject, Jvm
-from turnstile_spark.transactions.catalyst_predicates import items, predicate_of
+from turnstile_spark.jvm import JavaObject, Jvm, items
+from turnstile_spark.transactions.catalyst_predicates import predicate_of
 
 if TYPE_CHECKING:
     from turnstile_spark.context import LakeContext

@@ -20,7 +20,7 @@ from typing import Any, Final
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Http, now_ms, path
 from turnstile_http.names import checked
-from turnstile_spark.jvm import JavaObject, Jvm, names_of
+from turnstile_spark.jvm import JavaObject, Jvm, names_of, string_dict
 
 DIALECT: Final = "spark"
 #: As Iceberg's Spark catalog writes it, in the properties of a view; here in the summary of its version as well.
@@ -269,7 +269,7 @@ def _to_spark(iceberg: Any) -> Any:
 
 def from_java(view: JavaObject, lake: str) -> ViewDefinition:
     """The definition in Spark's ``View``, for the lake of that name."""
-    properties = {str(k): str(v) for k, v in dict(view.properties()).items()}
+    properties = string_dict(view.properties())
     if properties.get("table_type", "VIEW") != "VIEW":
         raise ViewNotForSpark(f"'{lake}' holds plain views: a {properties['table_type']} is not one")
     if "EVOLUTION" in (mode := str(view.schemaMode() or "")):
@@ -281,7 +281,7 @@ def from_java(view: JavaObject, lake: str) -> ViewDefinition:
         catalog=None if catalog == lake else catalog,
         namespace=tuple(names_of(view.currentNamespace() or [])),
         properties={k: v for k, v in properties.items() if k not in _OWN},
-        conf={str(k): str(v) for k, v in dict(view.sqlConfigs()).items()},
+        conf=string_dict(view.sqlConfigs()),
         schema_mode=view.schemaMode(),
         query_columns=tuple(names_of(view.queryColumnNames() or [])),
     )

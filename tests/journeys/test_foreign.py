@@ -14,8 +14,6 @@ from tests.support.journeys.foreign import IDS, Foreign, all_foreign
 from tests.support.journeys.lakes import Lakes
 from tests.support.journeys.places import NAMESPACES
 
-pytestmark = pytest.mark.usefixtures("planned_at_once")
-
 TAKEN = [table for table in all_foreign() if table.takes and not table.refusal]
 OTHERS = [table for table in all_foreign() if table not in TAKEN]
 

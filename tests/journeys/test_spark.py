@@ -15,8 +15,6 @@ from tests.support.journeys.places import Journey
 from tests.support.journeys.uses import BY_SPARK as USING_BY_SPARK
 from tests.support.journeys.uses import PLAIN as USING
 
-pytestmark = pytest.mark.usefixtures("planned_at_once")
-
 CELLS = [(origin, use) for origin in ORIGINS for use in USES if origin in MAKING_BY_SPARK or use in USING_BY_SPARK]
 ELSEWHERE = [
     ("client", "spark_writes"),

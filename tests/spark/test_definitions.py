@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("planned_at_once")
-
 #: What a table of a lake has unless its maker asks for more. Anything else here would cost every writer.
 LEAN = {"appendOnly", "catalogManaged", "deletionVectors", "inCommitTimestamp", "invariants", "vacuumProtocolCheck"}
 

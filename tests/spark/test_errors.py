@@ -13,8 +13,6 @@ import turnstile_spark
 from turnstile_spark import TurnstileError
 from turnstile_spark.jvm import throw
 
-pytestmark = pytest.mark.usefixtures("planned_at_once")
-
 
 @pytest.mark.parametrize(
     ("statement", "condition"),

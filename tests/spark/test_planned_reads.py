@@ -9,6 +9,8 @@ import pytest
 
 from turnstile_spark.errors import TurnstileError
 
+pytestmark = pytest.mark.usefixtures("planned_in_stages")
+
 ROWS = 400
 
 

@@ -13,7 +13,7 @@ from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.transactions.judging import Read, Winner, assess
 from turnstile_spark.transactions.read_sets import Collector
 
-pytestmark = pytest.mark.slow  # many small queries
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("planned_in_stages")]
 
 
 class Reads:

@@ -6,7 +6,7 @@ satisfy it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from turnstile_predicates.predicates import (
     StartsWith,
     Value,
 )
-from turnstile_spark.jvm import JavaObject
+from turnstile_spark.jvm import JavaObject, items
 
 _COMPARISONS: Final[dict[str, Operator]] = {
     "EqualTo": "=",
@@ -47,13 +47,6 @@ Attributes = Mapping[int, str]
 
 def _name(java: JavaObject) -> str:
     return str(java.getClass().getSimpleName())
-
-
-def items(collection: JavaObject) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    iterator = collection.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def conjunction(parts: list[Predicate]) -> Predicate | None:

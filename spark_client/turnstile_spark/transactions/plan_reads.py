@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnstile_spark.jvm import JavaObject
-from turnstile_spark.transactions.catalyst_predicates import conjunction, items, predicate_of
+from turnstile_spark.jvm import JavaObject, items
+from turnstile_spark.transactions.catalyst_predicates import conjunction, predicate_of
 from turnstile_spark.transactions.judging import Read
 
 _DELTA: Final = "org.apache.spark.sql.delta."

@@ -10,6 +10,8 @@ import pytest
 from tests.support.threads import elsewhere
 from turnstile_spark import TransactionConflict
 
+pytestmark = pytest.mark.usefixtures("planned_in_stages")
+
 
 @pytest.fixture
 def stock(lake: Any, sql: Any, name: str) -> str:
