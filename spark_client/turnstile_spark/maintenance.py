@@ -281,7 +281,7 @@ class _Run:
 
     def _rewritten(self, plan: _Plan, bins: Sequence[_Bin]) -> Generator[tuple[_Bin, JavaObject, JavaObject]]:
         """Rewrites bins side by side; each comes when its files are written, with its transaction
-        and the actions to commit. When it is closed, or a bin fails, those that have not begun are
+        and the actions to commit. When it is closed, or a bin fails, bins that have not begun are
         left.
         """
         threads = int(self._spark.conf.get(*_THREADS))

@@ -1,8 +1,9 @@
-"""Rights to bring a dropped table back (I12): those that dropping it took, on the table as it was.
+"""Rights to bring a dropped table back (I12): the rights that dropping it took, on the table as it
+was.
 
 Rights on the entities around the table are the present ones, as long as these entities exist. For a
-namespace that is gone, or was replaced by another one of the same name, they are those of the past.
-The right to give the name is checked as for a new table.
+namespace that is gone, or was replaced by another one of the same name, its past rights count. The
+right to give the name is checked as for a new table.
 """
 
 from __future__ import annotations

@@ -482,5 +482,5 @@ def services() -> Services:
 
 
 def open_services() -> Services:
-    """Returns the services of the app that is answering, whatever its view declares."""
+    """Returns the services of the app that is answering, for any declaration of its view."""
     return cast("Services", current().services)

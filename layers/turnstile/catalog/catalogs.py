@@ -107,7 +107,7 @@ class Catalogs:
         return _entity(View(tree, self._reader.store), name)
 
     def _same_rights(self, name: str) -> tuple[Write, ...]:
-        """The catalog's rights must still be those by which the request was authorized: they are in
+        """The catalog's rights must still equal the rights that authorized the request: they are in
         its own tree, while this change is one of the realm's (I12)."""
         if self._reader.authorizer is None:
             return ()

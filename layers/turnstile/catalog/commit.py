@@ -56,7 +56,7 @@ remember a request that carries an idempotency key."""
 OUTLIVED_MS: Final = 15 * 60_000
 """The longest time a function may run. An older change ran in a sandbox that was frozen; the objs
 and files that it would reference may already be collected: entities of an earlier attempt, files
-that its function wrote, an obj whose parts are gone. gc expects the objs of a commit to be written
+that its function wrote, an obj without its parts. gc expects the objs of a commit to be written
 within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). Clauses of its own refuse a
 swap that is delayed later, on its way into the store (``core.rows``: ``not swept``, ``same
 sweeps``).
@@ -263,8 +263,8 @@ class CommitAttempts:
     may be deleted.
 
     HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that
-    attempt can never be accepted any more, whatever its answer was. Only then are its objs deleted
-    here; in all other cases gc deletes them.
+    attempt can never be accepted any more, also if its answer was lost. Only then are its objs
+    deleted here; in all other cases gc deletes them.
     """
 
     def __init__(self, world: World, store: CatalogStore, backoff: Backoff, since: int) -> None:

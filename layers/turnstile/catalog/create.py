@@ -128,7 +128,7 @@ class Staging:
 
 def _written_if_there(view: View, namespace: Path) -> Path:
     """Returns the levels of a new namespace: existing ones as they were written. Raises NotFound if
-    one of those above it is something else."""
+    an entity above it is something else."""
     depth = 0
     while depth < len(namespace) and view.tree.find(namespace[: depth + 1]) is not None:
         depth += 1
@@ -170,7 +170,8 @@ def first_row_hwm(content: Content) -> int | None:
 
 
 def first_head(space: Space, view: View, path: Path, *, table: Table, metadata: str, zero: Content) -> Row:
-    """Returns the HEAD of a managed table that has version 0, whose metadata is the obj ``metadata``."""
+    """Returns the HEAD of a managed table that has version 0 and the metadata in obj
+    ``metadata``."""
     return new_head_row(
         key=space.table(table.table_id),
         table_id=table.table_id,

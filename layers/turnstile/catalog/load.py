@@ -38,7 +38,7 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
 _LOCATIONS = 10_000
-"""Tables whose locations are cached."""
+"""The number of tables with cached locations."""
 
 
 class TableState(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ docs/decisions/0023).
                                   (``delta.groups``); staged tables read
     2  the catalog's tree         one read; reads of the catalog are checked in it
                                   (``catalog.query.reads``), and the changes
-                                  are computed from it, each as those before it leave it
+                                  are computed from it, each in the state that the changes before it
+                                  leave
     3  objs                       of the catalog's commit
     4  one transaction            the catalog's HEAD swapped, with the rows of the changes, the
                                   writes of the commits, the
@@ -151,8 +152,8 @@ class _Attempt:
         self.changes = changes
         self._reads = reads
         self._own = 0
-        """Rows of the changes among the writes of the latest edit; those of the commits and reads
-        follow."""
+        """Rows of the changes among the writes of the latest edit; the actions of the commits and
+        reads follow."""
 
     def run(self, committer: Committer) -> Applied | NotApplied:
         commits = self._commits

@@ -106,8 +106,8 @@ class NamedRefs:
 
     def rights(self, name: str) -> Access:
         """Owner and grants: all of them for the owner; for others their own and their roles', also
-        if there is no such reference. Raises NotFound if there is none, for those who may create
-        it.
+        if there is no such reference. Raises NotFound if there is none, for a caller that may
+        create it.
         """
         ref = self._read(name)
         principal = self._principal

@@ -7,9 +7,9 @@ in one write; for more ``delta.large_groups`` does steps 2 and 3.
                                   that was only read
     3  refused                    every member is decided from the row that refused it; if all can
                                   be written after all
-                                  (a ticket's other form, inline bytes moved to an obj, a read whose
-                                  rows no later commit
-                                  changed: ``delta.group_reads``), again from 2
+                                  (a ticket's other form, inline bytes moved to an obj, a read of
+                                  rows that no later commit changed: ``delta.group_reads``), again
+                                  from 2
 
 A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc;
 after 2 all of it is ratified. A lost answer is OutcomeUnknown: the same group, sent again, is a
@@ -187,7 +187,7 @@ class OpenGroup:
         self._decide(self._read(taken))
 
     def carried_out(self, large: LargeGroups) -> GroupRatified | GroupRefused:
-        """Steps 2 and 3 of a group that is too large for one transaction, whose members are all to
+        """Steps 2 and 3 of a group that is too large for one transaction, if all its members are to
         be written."""
         if large.attempt(self._group, self._members, self._reads, self._decide):
             return self.accepted()
@@ -244,7 +244,7 @@ class OpenGroup:
 
     def replayed(self) -> GroupRatified | None:
         """The results of the members, if all of them were ratified, and no other group's. Reads the
-        HEADs of those that are to be written."""
+        HEADs of the members that are to be written."""
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
         ratified = tuple(member for member in self._members if isinstance(member, Ratified))
         if len(ratified) < len(self._members) or not all(_is_of(member, self._group) for member in ratified):

@@ -65,7 +65,7 @@ class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
 
 class Announcement(msgspec.Struct, frozen=True):
     """The commits that a client is about to make. ``attempt``: 1, and one more whenever the commits
-    differ from those announced before; ``ttl_ms``: for how long it may be resumed."""
+    differ from the announced ones; ``ttl_ms``: for how long it may be resumed."""
 
     group: GroupRequest
     attempt: int = 1

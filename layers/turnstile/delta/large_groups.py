@@ -94,7 +94,7 @@ class LargeGroups:
         """Steps 1 to 4, of members that are all to be written. Returns whether this request
         committed the group; ``members`` are as they were prepared then. Otherwise it was aborted,
         or another request committed it, as the HEADs say; ``members`` has decisions in place of
-        those that refused, where ``decide`` puts them, and ``reads`` has the stale ones.
+        members that refused, where ``decide`` puts them, and ``reads`` has the stale ones.
 
         Raises Throttled and other errors of the store if the group is aborted, OutcomeUnknown if
         that is not known.

@@ -41,7 +41,7 @@ def copy_of(error: Exception) -> Exception:
 
 
 class Waiting(Generic[T]):
-    """A request in a line, whose outcome is a ``T`` or an error.
+    """A request in a line, with a ``T`` or an error as its outcome.
 
     Attributes:
         turn: set when it has an outcome, or is to lead.
@@ -137,7 +137,8 @@ class WaitingQueue(Generic[W]):
             return group
 
     def release(self, line: Line[W], group: Sequence[W], leader: W) -> None:
-        """Lets those of ``group`` go that have an outcome; the others keep their place in the line."""
+        """Lets the members of ``group`` go that have an outcome; the others keep their place in the
+        line."""
         with self._mutex:
             line.waiting = [waiting for waiting in line.waiting if not waiting.settled]
             for waiting in group:

@@ -285,7 +285,8 @@ class Transaction(Scoped):
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
     def written(self) -> set[str]:
-        """The tables that it has written so far (``namespace.table``), without those that it creates."""
+        """The tables that it has written so far (``namespace.table``), without the ones that it
+        creates."""
         tables = self._scope.written().values() if self._scope is not None else ()
         return {table.state.name.partition(".")[2] for table in tables if table.first is None}
 

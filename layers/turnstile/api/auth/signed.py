@@ -1,4 +1,5 @@
-"""Signed tokens (JWT): those of an OIDC issuer, and Turnstile's own. Importing this loads PyJWT."""
+"""Signed tokens (JWT): tokens of an OIDC issuer, and Turnstile's own. Importing this loads
+PyJWT."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ class OidcTokens:
         self._keys = keys
 
     def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
-        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``; raises as
+        """Verifies a token with one of ``jwks.ALGORITHMS`` in its unverified header; raises as
         ``Verifier``."""
         settings = self._settings
         algorithm = header["alg"]

@@ -46,9 +46,9 @@ class Request(msgspec.Struct):
 
     ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched;
     ``headers`` have lower-case names; ``query`` maps each member to all its values; ``correlation``
-    identifies the request in logs and errors; ``services`` are those of the app that answers;
-    ``rest`` is entered while a view waits for other work; ``notes`` are further members of the
-    request's log line.
+    identifies the request in logs and errors; ``services`` are the services of the app that
+    answers; ``rest`` is entered while a view waits for other work; ``notes`` are further members of
+    the request's log line.
     """
 
     method: str

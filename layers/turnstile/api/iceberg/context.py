@@ -85,7 +85,7 @@ def _require_create_external() -> None:
 def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Context], T], by: Guard | None = None) -> T:
     """Returns the answer of ``operation``, which changes a catalog; for a repeated Idempotency-Key,
     the answer of ``again``. The repetition is authorized like the request, so its result needs a
-    guard of its own (``seeing``). ``by``: the guard of a request whose needs only its body says;
+    guard of its own (``seeing``). ``by``: the guard of a request, if only its body says its needs;
     else the one that its view declares. Raises InvalidRequest for a key that is no uuid, and
     ReadOnly when the prefix names the past.
     """

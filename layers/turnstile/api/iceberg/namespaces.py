@@ -58,7 +58,7 @@ def _only_catalog() -> str:
 
 
 def _parent(params: Params) -> Target:
-    """The namespace whose children are listed; the catalog when none is named."""
+    """The namespace to list; the catalog when none is named."""
     return Target(catalog_of(params["prefix"]), _parent_path())
 
 

@@ -288,9 +288,9 @@ def credentials_of(
 ) -> Credentials:
     """Credentials for a table's files, as far as the principal may read or write them: by the
     authorizations of ``by``, or as the owner of a table that was ``created`` just now. For a Delta
-    table they are only for reading; while a table is only staged, they are for its location. Those
-    of the past are only for reading, and so are those of a clone's source, if the principal may
-    read that, too.
+    table they are only for reading; while a table is only staged, they are for its location.
+    Locations of the past are only for reading, and so are locations of a clone's source, if the
+    principal may read that, too.
     """
     if isinstance(table, str):  # it has no address yet to fetch other credentials from
         return Credentials(services().credentials(table, "READ_WRITE"))

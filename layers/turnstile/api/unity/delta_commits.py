@@ -92,7 +92,7 @@ def _refuse_view(names: tuple[str, Path, str]) -> None:
 
 
 def require_version(table: Table) -> None:
-    """Raises StateConflict for a managed table whose version 0 is awaited."""
+    """Raises StateConflict for a managed table that awaits version 0."""
     if is_awaited(table):
         raise without_head(table, "")
 

@@ -67,7 +67,7 @@ def _renamed_schema(params: Params) -> Target | None:
 
 
 def _catalog_of_query(_params: Params) -> Target:
-    """The catalog whose schemas are listed; the view raises the error for a query without one."""
+    """The catalog to list; the view raises the error for a query without one."""
     return Target(requests.find_catalog(query().text("catalog_name") or ""))
 
 

@@ -54,7 +54,7 @@ def _table_of_path(params: Params) -> Target:
 
 
 def _schema_of_query(_params: Params) -> Target:
-    """The schema whose tables are listed; the view raises the error for a query without one."""
+    """The schema to list; the view raises the error for a query without one."""
     members = query()
     return Target(*requests.find_schema(members.text("catalog_name") or "", members.text("schema_name") or ""))
 
@@ -197,8 +197,8 @@ def _with_views(tables: older_api.Tables, catalog: str, path: Path, size: int) -
 
 
 def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str], table_id: str) -> None:
-    """Registers a managed table: at once if its version 0 exists, else as a table whose version 0
-    is awaited."""
+    """Registers a managed table: at once if its version 0 exists, else as a table that awaits
+    version 0."""
     principal = current().principal
     describe = functools.partial(_described, request)
     try:

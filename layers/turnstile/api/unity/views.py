@@ -93,8 +93,8 @@ def page(catalog: str, namespace: Path, after: str, most: int) -> tuple[list[old
 
 
 def _info(catalog: str, schema: str, entity: IcebergView) -> older_api.TableInfo:
-    """The view in the API's form. A view whose metadata file cannot be read is shown without
-    columns and definition."""
+    """The view in the API's form. A view is shown without columns and definition if its metadata
+    file cannot be read."""
     try:
         view = view_of(LoadedView(entity, services().metadata_files.view(entity)).metadata)
     except TurnstileError:

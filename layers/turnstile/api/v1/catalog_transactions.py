@@ -61,8 +61,8 @@ _ROUNDS: Final = 8
 class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``{"id", "changes": [{"change", ...}], "commits"?, "reads"?, "catalog_reads"?}``. ``id``: a
     uuid that the client makes, one for each transaction. ``changes``: in their order, each computed
-    in the catalog as the changes before it leave it. ``catalog_reads``: queries of the catalog
-    whose answers must be the same. The others: as in ``POST /v1/transactions``.
+    in the catalog as the changes before it leave it. ``catalog_reads``: queries of the catalog that
+    must have the same answers. The others: as in ``POST /v1/transactions``.
     """
 
     id: str
@@ -304,7 +304,7 @@ def _read(reads: Sequence[CatalogRead], error: StateConflict) -> dict[str, Any]:
 
 def _change(name: str, refused: RefusedChange) -> dict[str, Any]:
     """The part of an answer about a refused change: the error of the change, and the catalog's
-    commit (``seq``) in whose state it was refused."""
+    commit (``seq``) that refused it by its state."""
     error = refused.error
     shown = {"name": name, "type": error.type, "message": error.message, "field": error.field, "seq": refused.seq}
     return {**error.details, **shown}

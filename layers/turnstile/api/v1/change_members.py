@@ -49,8 +49,8 @@ class UpdateNamespace(_Body, frozen=True, tag="update_namespace"):
 
 
 class CreateTable(_Body, frozen=True, tag="create_table"):
-    """As ``POST .../tables``: registers the staged table ``table_id``, whose version 0 the client
-    has written."""
+    """As ``POST .../tables``: registers the staged table ``table_id`` after the client has written
+    its version 0."""
 
     namespace: str
     name: str
@@ -106,7 +106,7 @@ def member_of(catalog: str, index: int, change: Change) -> PreparedMember:
 
 
 def prepared(members: Sequence[PreparedMember], by: Guard) -> list[GroupChange]:
-    """Prepares the changes of a request whose guard is ``by``. Raises refusals that need no tree,
+    """Prepares the changes of a request with the guard ``by``. Raises refusals that need no tree,
     with the name of the change. A conflict is raised when the change is computed, so that it is
     reported like conflicts with the tree.
     """

@@ -304,8 +304,8 @@ def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
 
 
 def _replayed(services: Services, request: CommitRequest, decision: Ratified, may_read: bool) -> Commit:  # noqa: FBT001
-    """The first answer again (I3): a ticket's bytes are the ratified ones, not those of the second
-    request. A principal that may not read the table gets none: to know an identity is no right to
+    """The first answer again (I3): a ticket's bytes are the ratified ones, not the second
+    request's. A principal that may not read the table gets none: to know an identity is no right to
     the content (I12).
     """
     place = decision.place

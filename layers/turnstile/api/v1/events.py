@@ -56,7 +56,7 @@ POLL_S: Final = 0.25
 """How often a request that waits looks whether the log has grown; one read each."""
 
 _PAGE: Final = 500
-"""Events whose rights are looked up together."""
+"""The number of events with rights looked up together."""
 
 
 class Events(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ class HeadResponse(msgspec.Struct, frozen=True):
 
 
 class UnreadableHead(msgspec.Struct, frozen=True):
-    """A HEAD whose row is damaged: its key, and the reason why it cannot be read."""
+    """A HEAD with a damaged row: its key, and the reason why it cannot be read."""
 
     key: str
     message: str

@@ -59,7 +59,8 @@ class ShownPin(msgspec.Struct, frozen=True):
 
 
 class ShownMarks(msgspec.Struct, frozen=True):
-    """Versions that vacuums leave whole: from ``readable_from`` on, and those in ``kept``."""
+    """Versions that vacuums leave whole: from ``readable_from`` on, and the versions in
+    ``kept``."""
 
     readable_from: int
     kept: list[int]

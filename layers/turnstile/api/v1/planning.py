@@ -245,7 +245,7 @@ class FoundFile(ShownFile, frozen=True, kw_only=True):
 
 
 class TableLeftOut(msgspec.Struct, frozen=True):
-    """A table that the query finds, whose files were not searched."""
+    """A table that the query finds, but did not search for files."""
 
     table: str
     reason: str

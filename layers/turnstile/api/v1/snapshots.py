@@ -116,7 +116,7 @@ def _require_different(ids: Sequence[str]) -> None:
 
 def _resolve(by_name: dict[int, Target]) -> dict[int, _Named]:
     """The tables that these names lead to now, authorized: one request for the catalogs' HEADs, and
-    those of the reader. Raises PermissionDenied, NotFound."""
+    the requests of the reader. Raises PermissionDenied, NotFound."""
     if not by_name:
         return {}
     authorizing = services().guard_of(*(Need(read_table, target) for target in by_name.values()))

@@ -113,7 +113,7 @@ class Tables(msgspec.Struct, frozen=True):
 class EntryResponse(msgspec.Struct, frozen=True):
     """A name and its entity: ``name`` with the catalog, as it was written; ``created`` in ms;
     ``metadata_location`` of Iceberg's tables and views; ``version`` of a Delta table if it is
-    known; ``head`` whose tree it is, if no page has it.
+    known; ``head`` of the tree, if no page has it.
     """
 
     name: str

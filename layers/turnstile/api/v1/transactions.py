@@ -38,9 +38,9 @@ class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?,
     "predicate"?}]}``. ``id``: a uuid that the client makes, one for each transaction. ``reads``:
-    the tables whose latest version must still be ``version``, or at most ``slack`` versions later;
-    with a ``predicate`` later versions are allowed if they changed no row that satisfies it (I20).
-    ``journal``: whether it was announced, and is committed together with its entry.
+    the tables that must still have ``version`` as the latest one, or at most ``slack`` versions
+    more; with a ``predicate`` later versions are allowed if they changed no row that satisfies it
+    (I20). ``journal``: whether it was announced, and is committed together with its entry.
     ``reservation``: the id of the caller's reservation of tables.
     """
 

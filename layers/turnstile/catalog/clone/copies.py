@@ -66,7 +66,7 @@ class Copier(Protocol):
     earlier attempt stored for the same source are used again."""
 
     rows: int
-    """Rows of a copy in the transaction, without those that hold locations."""
+    """Rows of a copy in the transaction, without the rows of locations."""
 
     def prefetch(self, sources: Sequence[Entity]) -> None:
         """Reads together the rows and objs that the copies of ``sources`` will need."""

@@ -90,7 +90,7 @@ def _details(error: TurnstileError) -> str:
 
 def _shorter(value: Any) -> Iterator[Any]:
     """Returns ``value`` and shorter forms of it: without winners, then with fewer and fewer
-    members. A client that rebases those learns of the others by its next attempt."""
+    members. A client that rebases the named ones learns of the others by its next attempt."""
     yield value
     shorter = _without_winners(value)
     yield shorter
