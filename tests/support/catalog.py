@@ -12,7 +12,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, Table, decode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.location_rows import Location

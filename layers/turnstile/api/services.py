@@ -323,7 +323,7 @@ class Services:
     @property
     def externals(self) -> Externals:
         """Tables that are registered only, for the request being answered."""
-        from turnstile.catalog.commit import Committer
+        from turnstile.catalog.changes.commit import Committer
         from turnstile.catalog.external import Externals
 
         reader = self.reader

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from turnstile.access.core.grants import Access, Principal, owner_for
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, is_awaited, require_size
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted

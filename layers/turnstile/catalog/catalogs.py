@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from turnstile.access.core.grants import NO_ACCESS, Access
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of

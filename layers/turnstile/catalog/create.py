@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
-from turnstile.catalog.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location, stored_name

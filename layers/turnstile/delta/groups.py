@@ -166,7 +166,7 @@ class GroupRatifier:
 
 class OpenGroup:
     """The members of one group while it is decided, for the sender of their writes:
-    ``GroupRatifier``, or a change of a catalog that they are part of (``catalog.transactions``)."""
+    ``GroupRatifier``, or a change of a catalog that they are part of (``catalog.changes.transactions``)."""
 
     def __init__(
         self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member], judge: Judge | None = None

@@ -56,7 +56,7 @@ Isolation = str
 
 class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
     """The parts of an announced transaction besides its commits: changes, and reads, of
-    ``catalog``, as texts that ``catalog.announced`` understands."""
+    ``catalog``, as texts that ``catalog.changes.announced`` understands."""
 
     catalog: str
     changes: bytes
@@ -166,7 +166,7 @@ class Journal:
         """Sends an announced group again, for any sender: the outcome is that of the first accepted
         attempt (I3). Returns the group that was sent, too, which is over the tables of ``entry``.
         Raises as ``commit``, as ``group``, and InvalidRequest for a transaction of a catalog
-        (``catalog.announced``).
+        (``catalog.changes.announced``).
         """
         if entry.catalog:
             raise InvalidRequest(

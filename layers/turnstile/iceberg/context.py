@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from turnstile.access.core.grants import Access, Principal, owner_for
-from turnstile.catalog.commit import ChangeFunction, Committer, RejectionHandler
+from turnstile.catalog.changes.commit import ChangeFunction, Committer, RejectionHandler
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree

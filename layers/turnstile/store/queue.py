@@ -8,7 +8,7 @@ leads and writes for several of them.
                           the others stay in the line
                        3  when its own request has an outcome, the next of the line leads
 
-The callers decide which requests are applied together, and the answers: ``catalog.group_commit``
+The callers decide which requests are applied together, and the answers: ``catalog.changes.group_commit``
 and ``delta.shared_commits``.
 """
 

@@ -13,7 +13,7 @@ from benchmarks.catalog_racing.worlds import CATALOG, world_of
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store.backends import FAKE, Backend
 from tests.support.store.unreliable import Faults
-from turnstile.catalog.commit import DEADLINE_MS, Edit
+from turnstile.catalog.changes.commit import DEADLINE_MS, Edit
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.limits import Limits, SpillLimits

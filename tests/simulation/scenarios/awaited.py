@@ -21,7 +21,7 @@ from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.awaited import Adoption, AwaitedDrops, Awaiting
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.entities import External, Table, is_awaited
 from turnstile.catalog.load import Loader
 from turnstile.catalog.reader import CatalogReader, View

@@ -22,7 +22,7 @@ from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
-from turnstile.catalog.composed import Composition
+from turnstile.catalog.changes.composed import Composition
 from turnstile.delta.journal import Journal
 from turnstile.store.core.writes import Append, Change, Check
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, Rejected, SomeRejected
@@ -204,7 +204,7 @@ def _transactions_are_forgotten() -> Any:
     """The row that remembers one is written under a key of its own each time."""
     numbers = count()
     return swapped(
-        "turnstile.catalog.idempotency.request_row",
+        "turnstile.catalog.changes.idempotency.request_row",
         lambda build: lambda key, *args, **more: build(f"{key}-{next(numbers)}", *args, **more),
     )
 

@@ -13,13 +13,13 @@ import pytest
 from tests.support.catalog import complete, fakes, fresh
 from tests.support.faults import Faulty
 from tests.support.threads import at_once
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.grouping import GROUP_CHANGES
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.group_commit import ChangeQueue, WaitingChange
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.core.rows import create_object

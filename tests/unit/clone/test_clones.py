@@ -10,11 +10,11 @@ import pytest
 from tests.support.catalog import complete, create, fakes, fresh, head_of, names
 from tests.support.clones import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
 from tests.support.fakes import delta
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.clone import copies
 from turnstile.catalog.clone.cloner import CloneResult
 from turnstile.catalog.core.entities import CloneOf, External, Namespace, Table
 from turnstile.catalog.describe import Describer
-from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.catalog.load import Loader, TableState
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import Commits

@@ -17,7 +17,7 @@ from tests.support.gc import DAY
 from turnstile.access.authorizer import Authorizer, Need, Target
 from turnstile.access.core.grants import Access, Grant, Principal, Privilege
 from turnstile.access.core.rules import use_catalog
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Namespace, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.history.core import AsOf

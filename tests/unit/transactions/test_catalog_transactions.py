@@ -14,12 +14,12 @@ from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.store import transactions
 from tests.support.store.transactions import Client, Refused, drop, group, new_namespace, rename
 from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import CatalogChange, Edit
-from turnstile.catalog.composed import Composition, DraftView, GroupChange
+from turnstile.catalog.changes.commit import CatalogChange, Edit
+from turnstile.catalog.changes.composed import Composition, DraftView, GroupChange
+from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.catalog.transactions import Applied
 from turnstile.delta.core.decide import Conflict
 from turnstile.delta.core.ratify_writes import Keep
 from turnstile.delta.group_reads import ReadVersion

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from turnstile.access.authorizer import Guard
 from turnstile.api.http.request import current
-from turnstile.catalog.commit import Committer
-from turnstile.catalog.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World

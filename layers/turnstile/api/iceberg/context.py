@@ -16,7 +16,7 @@ from turnstile.api.iceberg import requests
 from turnstile.api.iceberg.errors import PREFIX, ReadOnly, kind_of
 from turnstile.api.iceberg.requests import MAX_BODY, catalog_of, is_past, without_null_members
 from turnstile.api.services import services
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.listing import Listing, Names

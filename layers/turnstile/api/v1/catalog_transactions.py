@@ -40,12 +40,12 @@ from turnstile.api.v1.transactions import (
     ratified_members,
     refused_members,
 )
-from turnstile.catalog.announced import AnnouncedTransactions
-from turnstile.catalog.commit import Committer
-from turnstile.catalog.composed import RefusedChange
+from turnstile.catalog.changes.announced import AnnouncedTransactions
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.composed import RefusedChange
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, check_transaction, earlier
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
-from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, check_transaction, earlier
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS
 from turnstile.delta.group_reads import ReadVersion
 from turnstile.delta.groups import GroupRequest

@@ -15,8 +15,8 @@ from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, create_table, edit_schema, edit_table
 from turnstile.api.http.request import current, decode
 from turnstile.api.services import services
-from turnstile.catalog.commit import CatalogChange
-from turnstile.catalog.composed import GroupChange
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.namespaces import properties_altered

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import msgspec
 
 from turnstile.access.core.grants import Access
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.clone.copies import (
     Copier,
     CopyRequest,
@@ -30,7 +31,6 @@ from turnstile.catalog.clone.copies import (
     check_rows,
     parts_of,
 )
-from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.location_rows import HeldLocation, Location, hold
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of

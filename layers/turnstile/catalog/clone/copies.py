@@ -9,8 +9,8 @@ from typing import Final, Protocol
 import msgspec
 
 from turnstile.access.core.grants import Access
+from turnstile.catalog.changes.commit import MAX_ROWS
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
-from turnstile.catalog.commit import MAX_ROWS
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
 from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of

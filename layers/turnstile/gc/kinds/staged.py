@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from turnstile.catalog.awaited import AwaitedDrops
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead, positioned

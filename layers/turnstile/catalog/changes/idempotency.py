@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from turnstile.catalog.commit import ChangeFunction, Committer, Edit, RejectionHandler
+from turnstile.catalog.changes.commit import ChangeFunction, Committer, Edit, RejectionHandler
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_row
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View

@@ -35,9 +35,9 @@ from turnstile.store.core.writes import Row
 from turnstile.store.queue import WAITING_MOST, Line, Waiting, WaitingQueue, copy_of
 
 if TYPE_CHECKING:
-    from turnstile.catalog.commit import CommitAttempts, DraftCommit, Edit, LostSwap, RejectionHandler
+    from turnstile.catalog.changes.commit import CommitAttempts, DraftCommit, Edit, LostSwap, RejectionHandler
+    from turnstile.catalog.changes.retry import Backoff, PriorityClaim
     from turnstile.catalog.reader import CatalogReader
-    from turnstile.catalog.retry import Backoff, PriorityClaim
     from turnstile.store.ports import World
 
 FREE_ROUNDS: Final = 2

@@ -31,15 +31,15 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access
+from turnstile.catalog.changes.group_commit import ChangeQueue, GroupTurn, WaitingChange
+from turnstile.catalog.changes.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.core.entities import Entity, Table, kind_of
 from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.rows import CatalogHead, end_sweep, is_swept, swap_head, swept_ahead
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
-from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, WaitingChange
 from turnstile.catalog.reader import CatalogReader, View
-from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import NewerFormat, NotFound, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
@@ -106,7 +106,7 @@ or returns to try again."""
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
     """A change that is prepared: to be committed alone, or with others in one swap
-    (``catalog.composed``).
+    (``catalog.changes.composed``).
 
     Attributes:
         apply, on_rejected: as ``Committer.commit`` takes them.

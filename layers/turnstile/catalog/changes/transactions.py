@@ -16,7 +16,7 @@ docs/decisions/0023).
                                   alone
                                   by the catalog's HEAD: again from 2
                                   by the idempotency row: it was applied before
-                                      (``catalog.idempotency``)
+                                      (``catalog.changes.idempotency``)
 
 HEAD ids of a catalog are used once. So the HEAD shows whether an attempt with a lost answer was
 applied, with all its other rows, and an attempt that it has moved past can never be applied. A
@@ -29,8 +29,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit
-from turnstile.catalog.composed import Composition, GroupChange, RefusedChange
+from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit
+from turnstile.catalog.changes.composed import Composition, GroupChange, RefusedChange
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.catalog.reader import View
