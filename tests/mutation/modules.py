@@ -259,7 +259,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.delta.group_reads": Mutated(
+    "turnstile.delta.transactions.group_reads": Mutated(
         (
             "unit/transactions/test_judged_reads.py",
             "unit/transactions/test_groups.py",
@@ -413,7 +413,7 @@ MODULES: Final = {
         writes=False,
         guards=True,
     ),
-    "turnstile.delta.groups": Mutated(
+    "turnstile.delta.transactions.groups": Mutated(
         (
             "unit/transactions/test_groups.py",
             "unit/transactions/test_large_groups.py",
@@ -432,7 +432,7 @@ MODULES: Final = {
     "turnstile.delta.core.reservations": Mutated(
         ("unit/transactions/test_reserv*.py", "simulation/test_reservations.py"), decides=True, guards=True
     ),
-    "turnstile.delta.reservations": Mutated(
+    "turnstile.delta.transactions.reservations": Mutated(
         ("unit/transactions/test_reserving.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.delta.core.journal_rows": Mutated(("unit/transactions/test_journal.py", "unit/gc/test_transactions.py")),
@@ -465,7 +465,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.delta.large_groups": Mutated(
+    "turnstile.delta.transactions.large_groups": Mutated(
         ("unit/transactions/test_large_groups.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.api.unity.credentials": Mutated(
@@ -562,7 +562,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
-    "turnstile.delta.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
+    "turnstile.delta.transactions.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
     **{
         f"turnstile.planning.index: {name}": "how many leaves are rewritten, and when: plans show the same"
         for name in (

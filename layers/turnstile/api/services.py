@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.core.head import TableHead
-    from turnstile.delta.cuts import Cuts
-    from turnstile.delta.groups import GroupRatifier
     from turnstile.delta.identity import Outcomes
-    from turnstile.delta.journal import Journal
     from turnstile.delta.publish import Publisher
     from turnstile.delta.ratify import Ratifier
-    from turnstile.delta.reservations import Reservations
     from turnstile.delta.sweep import Sweeper
+    from turnstile.delta.transactions.cuts import Cuts
+    from turnstile.delta.transactions.groups import GroupRatifier
+    from turnstile.delta.transactions.journal import Journal
+    from turnstile.delta.transactions.reservations import Reservations
     from turnstile.events.append import Appender
     from turnstile.events.deliver import Deliverer
     from turnstile.events.follow_ups import FollowUps
@@ -123,7 +123,7 @@ class Services:
     @cached_property
     def cuts(self) -> Cuts:
         """Latest versions of several tables as of one moment."""
-        from turnstile.delta.cuts import Cuts
+        from turnstile.delta.transactions.cuts import Cuts
 
         return Cuts(self.world)
 
@@ -136,7 +136,7 @@ class Services:
     @cached_property
     def groups(self) -> GroupRatifier:
         """Commits of several tables at once."""
-        from turnstile.delta.groups import GroupRatifier
+        from turnstile.delta.transactions.groups import GroupRatifier
 
         def judge(predicate: str, after: int) -> ReadInCommits:
             return self.commit_judge(predicate, after)
@@ -154,14 +154,14 @@ class Services:
     @cached_property
     def journal(self) -> Journal:
         """Announced transactions."""
-        from turnstile.delta.journal import Journal
+        from turnstile.delta.transactions.journal import Journal
 
         return Journal(self.world, self.groups)
 
     @cached_property
     def reservations(self) -> Reservations:
         """Tables that transactions keep others from writing."""
-        from turnstile.delta.reservations import Reservations
+        from turnstile.delta.transactions.reservations import Reservations
 
         return Reservations(self.world)
 

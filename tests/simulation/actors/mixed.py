@@ -21,8 +21,8 @@ from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
-from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 
 PAUSES = (100, SECOND, 20 * SECOND, HOUR)

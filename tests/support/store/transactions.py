@@ -12,10 +12,10 @@ from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 
 

@@ -15,15 +15,15 @@ from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import copied
 from turnstile.delta.core.pointer import POINTER
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRequest
-from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.log.files import listed
 from turnstile.delta.past import version_at
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.soundness.checkpoints import SIDECARS
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.gc.kinds import log

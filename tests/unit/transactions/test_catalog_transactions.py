@@ -22,11 +22,11 @@ from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Conflict
 from turnstile.delta.core.ratify_writes import Keep
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRequest
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRequest
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,

@@ -18,11 +18,11 @@ from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.ratify_writes import Keep
 from turnstile.delta.core.state_writes import drop_head
 from turnstile.delta.core.undecided import OPEN_MS
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRefused
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRefused
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import (
     InvalidCommit,

@@ -15,9 +15,9 @@ from tests.support.groups import group, groups, ratified
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.reservations import LEASE_LEAST_MS, LEASE_MOST_MS, TABLES_MAX, holder_of
 from turnstile.delta.core.state_writes import drop_head
-from turnstile.delta.groups import GroupRatified
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.reservations import Reservations
+from turnstile.delta.transactions.groups import GroupRatified
+from turnstile.delta.transactions.reservations import Reservations
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.core.evaluate import applied
 from turnstile.store.core.writes import Write

@@ -47,9 +47,9 @@ from turnstile.catalog.changes.transactions import Applied, CatalogTransactions,
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRequest
-from turnstile.delta.journal import Announcement, CatalogPart
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRequest
+from turnstile.delta.transactions.journal import Announcement, CatalogPart
 from turnstile.store.core.errors import ErrorType, NotFound, PermissionDenied, StateConflict
 from turnstile.store.core.names import check_identifier, check_uuid
 

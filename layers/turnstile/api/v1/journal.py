@@ -21,8 +21,8 @@ from turnstile.api.services import services
 from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, authorized, group_of
 from turnstile.catalog.paging import page_size
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.journal import Announcement
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.journal import Announcement
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.names import check_uuid
 

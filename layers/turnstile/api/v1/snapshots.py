@@ -23,7 +23,7 @@ from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.core.head import DROPPED
-from turnstile.delta.cuts import Cut, TableInCut
+from turnstile.delta.transactions.cuts import Cut, TableInCut
 from turnstile.store.core.errors import (
     ErrorType,
     InvalidRequest,

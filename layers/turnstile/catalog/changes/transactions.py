@@ -2,7 +2,7 @@
 docs/decisions/0023).
 
     1  members prepared           commits of Delta tables as in a group of them alone
-                                  (``delta.groups``); staged tables read
+                                  (``delta.transactions.groups``); staged tables read
     2  the catalog's tree         one read; reads of the catalog are checked in it
                                   (``catalog.query.reads``), and the changes
                                   are computed from it, each in the state that the changes before it
@@ -35,7 +35,7 @@ from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.catalog.reader import View
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.groups import (
+from turnstile.delta.transactions.groups import (
     EntryRefused,
     GroupRatified,
     GroupRatifier,
