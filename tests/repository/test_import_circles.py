@@ -4,6 +4,7 @@ large."""
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -74,3 +75,11 @@ def test_no_module_of_the_product_is_too_long(root: str) -> None:
 
 def count_of_lines(path: Path) -> int:
     return len(path.read_text().splitlines())
+
+
+def test_every_subject_has_a_place_in_the_import_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    places = next(each["layers"] for each in settings["contracts"] if each["type"] == "layers")
+    named = {name.strip().rpartition(".")[2] for place in places for name in place.split("|")}
+    folders = {path.parent.name for path in (ROOT / "layers" / "turnstile").glob("*/__init__.py")}
+    assert folders - named == set(), "give each a floor in pyproject.toml, 'Arrows point down between subjects'"

@@ -9,12 +9,12 @@ right to give the name is checked as for a new table.
 from __future__ import annotations
 
 from turnstile.access.authorizer import Authorizer, Target, access_of
-from turnstile.access.core.grants import Access, Principal
-from turnstile.access.core.rules import Chain, edit_schema, edit_table, permitted
 from turnstile.catalog.core.entities import is_same
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.dropped import PastTable
+from turnstile.rights.grants import Access, Principal
+from turnstile.rights.rules import Chain, edit_schema, edit_table, permitted
 from turnstile.store.core.errors import PermissionDenied
 
 

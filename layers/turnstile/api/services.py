@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
 from turnstile.api.settings import Settings
@@ -22,6 +21,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
+from turnstile.rights.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
 from turnstile_release import version
@@ -29,7 +29,6 @@ from turnstile_release import version
 if TYPE_CHECKING:
     from turnstile.access.clients import Clients
     from turnstile.access.clone_rights import SourceRights
-    from turnstile.access.core.grants import Access
     from turnstile.access.grants import Grants
     from turnstile.adapters.credentials import Operation
     from turnstile.api.auth.settings import AuthSettings
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from turnstile.maintenance.work import Maintainer
     from turnstile.planning.planner import Planner
     from turnstile.planning.reads import CommitJudge, ReadInCommits
+    from turnstile.rights.grants import Access
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 

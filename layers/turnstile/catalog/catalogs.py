@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog
 from turnstile.catalog.core.index import Index, pack
@@ -20,6 +19,7 @@ from turnstile.catalog.core.tree import REALM_TREE, CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.namespaces import check_properties
 from turnstile.catalog.reader import CatalogReader, View
+from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write

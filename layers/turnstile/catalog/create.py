@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
 from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
@@ -32,6 +31,7 @@ from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import timestamp_ahead
+from turnstile.rights.grants import OPERATOR, Access, Principal, owner_for
 from turnstile.store.core.errors import (
     ErrorType,
     InvalidCommit,

@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.access.core.grants import OPERATOR, Access, GrantChange, Principal, owner_for
 from turnstile.coordination.core import named_ref, ref_rights
 from turnstile.coordination.core.named_ref import DELETED, Entry, NamedRef, check_ref, check_request, check_value
 from turnstile.coordination.core.ref_rights import OWN, READ, SWAP, access_of, denied, permits
+from turnstile.rights.grants import OPERATOR, Access, GrantChange, Principal, owner_for
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Clause, Write
 from turnstile.store.ports import Accepted, World

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
-from turnstile.access.core.grants import Access, GrantChange, Principal, Privilege
 from turnstile.adapters.opening import RandomIds
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.core.rows import Lease
@@ -26,6 +25,7 @@ from turnstile.coordination.tasks import (
     Updateable,
     Updateables,
 )
+from turnstile.rights.grants import Access, GrantChange, Principal, Privilege
 from turnstile.store.core.errors import PermissionDenied, StateConflict
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import World

@@ -8,11 +8,11 @@ from tests.support.access.operations import SALES, V1
 from tests.support.access.realm import B, Realm
 from tests.support.functions import Answer
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import GrantChange, Privilege
 from turnstile.access.grants import Grants
 from turnstile.access.tables import STALE_MS
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.services import build
+from turnstile.rights.grants import GrantChange, Privilege
 
 D1 = f"{V1}/catalogs/main/schemas/sales/tables/t1"
 

@@ -13,9 +13,9 @@ from tests.support.auth.deployment import OPERATOR, Deployment, Issuer, issuer
 from tests.support.auth.issuer import jwk
 from tests.support.fakes.refs import FakeRefs
 from tests.support.functions import Answer, Function, event
-from turnstile.access.core.grants import Principal
 from turnstile.api.auth.signed import LEEWAY_S
 from turnstile.api.auth.verifier import VerifiedToken, to_context
+from turnstile.rights.grants import Principal
 
 PATHS = [
     ("commit", "GET", "/v1"),

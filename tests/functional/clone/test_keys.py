@@ -8,9 +8,9 @@ from tests.support.clones import clone
 from tests.support.iceberg.client import MAIN, SALES
 from tests.support.iceberg.realm import ANN, Realm, guarded, realm
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import Privilege as P
 from turnstile.adapters.credentials import StaticCredentials, StaticCredentialVendor, VendorByLocation
 from turnstile.catalog.services import build
+from turnstile.rights.grants import Privilege as P
 
 __all__ = ["realm"]
 

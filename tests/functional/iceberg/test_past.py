@@ -10,9 +10,9 @@ import pytest
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, Iceberg, refused, set_properties
 from tests.support.iceberg.realm import ANN, OPERATIONS, Realm
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import Privilege as P
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.core import HOUR_MS
+from turnstile.rights.grants import Privilege as P
 from turnstile.store.ports import VendedCredentials
 
 WEEK = 168 * HOUR_MS

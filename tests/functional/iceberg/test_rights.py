@@ -10,12 +10,12 @@ from tests.support.functions import Answer
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, creation, refused
 from tests.support.iceberg.realm import ANN, COMMIT, OPERATIONS, TRANSACTION, Realm, guarded
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import GrantChange, Securable
-from turnstile.access.core.grants import Privilege as P
 from turnstile.access.grants import Grants
 from turnstile.api.http.authorization import NEEDS
 from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
+from turnstile.rights.grants import GrantChange, Securable
+from turnstile.rights.grants import Privilege as P
 from turnstile.store.ports import VendedCredentials
 
 

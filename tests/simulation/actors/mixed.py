@@ -14,7 +14,6 @@ from tests.simulation.engine.plans import HOUR, SECOND, Plan
 from tests.simulation.engine.ports import Process, SimStorages
 from tests.simulation.engine.processes import CATALOG, NAMESPACE, CatalogSandbox, Client, world_of
 from tests.simulation.engine.state import State
-from turnstile.access.core.grants import OPERATOR
 from turnstile.api.http.idempotency import FINAL
 from turnstile.api.http.responses import status_of
 from turnstile.catalog.changes.commit import CatalogChange
@@ -23,6 +22,7 @@ from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 
 PAUSES = (100, SECOND, 20 * SECOND, HOUR)

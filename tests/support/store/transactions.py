@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
@@ -16,6 +15,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.world import fake_world
 from tests.support.faults import before_next_write
-from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege
 from turnstile.coordination.core.ref_rights import (
     MAX_NAMES,
     OWN,
@@ -20,6 +19,7 @@ from turnstile.coordination.core.ref_rights import (
     rights_after,
 )
 from turnstile.coordination.refs import NamedRefs
+from turnstile.rights.grants import Access, Grant, GrantChange, Principal, Privilege
 from turnstile.store.core.errors import NotFound, PermissionDenied
 from turnstile.store.core.evaluate import holds
 from turnstile.store.core.writes import Present

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.access.core import rules
-from turnstile.access.core.grants import (
+from turnstile.rights import rules
+from turnstile.rights.grants import (
     GRANTABLE,
     MAX_PRINCIPALS,
     NO_ACCESS,
@@ -24,7 +24,7 @@ from turnstile.access.core.grants import (
     check_privileges,
     owner_for,
 )
-from turnstile.access.core.rules import Chain, Rule, allowed, may_know_missing, padded, permitted
+from turnstile.rights.rules import Chain, Rule, allowed, may_know_missing, padded, permitted
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 ANN = Principal("ann", frozenset({"team"}))

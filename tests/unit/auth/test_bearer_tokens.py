@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tests.support.auth.issuer import KEY, Issuer, jwk, token, verifier
 from tests.support.repository import ROOT
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Open, StaticTokens, authentication
 from turnstile.api.auth.settings import AuthSettings, read
 from turnstile.api.auth.signed import OwnTokens
 from turnstile.api.auth.verifier import VerifiedToken, Verifier, fingerprint, from_context, to_context
 from turnstile.api.http.env import BadSetting
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated
 
 READER = Principal("reader", frozenset({"analysts"}))

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.access.clients import MAX_KEEP_S, SALT_BYTES, Clients, ClientWithSecret, hashed, matches
 from turnstile.access.core.client_rows import Client, delete_client, rotate_secret
-from turnstile.access.core.grants import OPERATOR, Principal
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Write

@@ -12,13 +12,13 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.fakes.world import fake_world
-from turnstile.access.core.grants import OPERATOR
 from turnstile.adapters import secret
 from turnstile.adapters.secret import AGAIN_MS, FRESH_MS, USABLE_MS, Secret
 from turnstile.api.auth.bearer import FromSecret, authentication
 from turnstile.api.auth.settings import Accepted
 from turnstile.api.http.env import BadSetting
 from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import NotAuthenticated, StorageFault
 
 KEYS = "k:" + "a" * 43

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.auth.issuer import AUDIENCE, ISSUER, KEY, Issuer, claims, jwk, pem, private, raw, token, verifier
-from turnstile.access.core.grants import Principal
 from turnstile.api.auth.settings import SigningKey
 from turnstile.api.auth.signed import OwnTokens
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated
 
 

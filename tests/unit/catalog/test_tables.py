@@ -18,7 +18,7 @@ from tests.support.catalog import (
     staged,
     write_zero,
 )
-from turnstile.access.core.grants import Principal
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,

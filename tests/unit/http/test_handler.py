@@ -10,13 +10,13 @@ import pytest
 from chalice.app import Blueprint
 
 from tests.support.functions import Http, event
-from turnstile.access.core.grants import OPERATOR
 from turnstile.api.auth.bearer import Bearer, Open, StaticTokens
 from turnstile.api.auth.verifier import fingerprint
 from turnstile.api.http.handler import App, routes_of
 from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import STATUS, Answer, created, refusal, render, status_of
 from turnstile.delta.core.decide import Refused
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
 
 COUNT = itertools.count()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from turnstile.access.core.grants import Principal
 from turnstile.api.http.responses import Response
 from turnstile.api.waits import Waits
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated, Throttled, TurnstileError
 from turnstile_server.admission import Admission, Visit
 from turnstile_server.supervisor import most_connections

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.http.handler import Incoming
 from turnstile.api.http.request import BodyLimit
 from turnstile.api.http.responses import Response
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached
 from turnstile.fleet.core.decisions import granule_of
 from turnstile.fleet.core.owners import CATALOGS, HOT_PER_S, Address, Owners, Rates, table_subject
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
 from turnstile_server import metrics, owner
 from turnstile_server.asking import OwnersFile

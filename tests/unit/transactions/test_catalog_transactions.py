@@ -13,7 +13,6 @@ from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.store import transactions
 from tests.support.store.transactions import Client, Refused, drop, group, new_namespace, rename
-from turnstile.access.core.grants import Access
 from turnstile.catalog.changes.commit import CatalogChange, Edit
 from turnstile.catalog.changes.composed import Composition, DraftView, GroupChange
 from turnstile.catalog.changes.transactions import Applied
@@ -27,6 +26,7 @@ from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRequest
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 import jwt
 import msgspec
 
-from turnstile.access.core.grants import Principal, reserved
 from turnstile.api.auth.jwks import ALGORITHMS, IssuerKeys
 from turnstile.api.auth.settings import AuthSettings, OidcSettings, SigningKey
 from turnstile.api.auth.verifier import VerifiedToken, invalid
+from turnstile.rights.grants import Principal, reserved
 
 MAX_NAME: Final = 255  # characters of a principal's or role's name
 MAX_ROLES: Final = 500

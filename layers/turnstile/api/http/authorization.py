@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from turnstile.access.authorizer import METASTORE, Authorizer, Guard, Need, Target
-from turnstile.access.core.grants import Principal
-from turnstile.access.core.rules import Rule
 from turnstile.access.tables import TableAuthorizer
 from turnstile.api.http.request import current
 from turnstile.catalog.reader import CatalogReader
+from turnstile.rights.grants import Principal
+from turnstile.rights.rules import Rule
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
 

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from turnstile.access.authorizer import Guard
-from turnstile.access.core.grants import ANONYMOUS, Principal
 from turnstile.catalog.history.core import AsOf, parse_as_of
+from turnstile.rights.grants import ANONYMOUS, Principal
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.names import MAX_VERSION
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from turnstile.access.authorizer import METASTORE, Guard, Need, Target
-from turnstile.access.core.rules import create_external, see_table
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
 from turnstile.api.http.request import BodyLimit, Query, current, decode, idempotency_key, pause
@@ -20,6 +19,7 @@ from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.listing import Listing, Names
+from turnstile.rights.rules import create_external, see_table
 from turnstile.store.core.errors import StorageFault
 
 T = TypeVar("T")

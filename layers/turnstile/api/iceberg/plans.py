@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.core.rules import read_table
 from turnstile.api.http.authorization import guard, needs
 from turnstile.api.http.request import current, note
 from turnstile.api.iceberg import responses
@@ -24,6 +23,7 @@ from turnstile.api.services import services
 from turnstile.catalog.core.entities import IcebergTable, Table
 from turnstile.iceberg.delta_scans import PlannedPage, PlanRequest
 from turnstile.iceberg.tables import Tables
+from turnstile.rights.rules import read_table
 
 routes = Blueprint(__name__)
 

@@ -10,15 +10,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.access.core.rules import (
-    create_table,
-    edit_table,
-    modify_table,
-    read_table,
-    see_schema,
-    see_table,
-    write_files,
-)
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs
 from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import Answer
@@ -43,6 +34,15 @@ from turnstile.catalog.core.paths import Path, check_path
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.core.requirements import creates
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
+from turnstile.rights.rules import (
+    create_table,
+    edit_table,
+    modify_table,
+    read_table,
+    see_schema,
+    see_table,
+    write_files,
+)
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.rules import modify_table, see_table, use_catalog
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import body, note
 from turnstile.api.services import services
@@ -19,6 +18,7 @@ from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.maintenance.holders import is_held
+from turnstile.rights.rules import modify_table, see_table, use_catalog
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 
 routes = Blueprint(__name__)

@@ -10,8 +10,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target, access_of
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_external, create_table, edit_table, see_schema, see_table
 from turnstile.api.http.authorization import Params, TargetOf, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -31,6 +29,8 @@ from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.undecided import seen
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_external, create_table, edit_table, see_schema, see_table
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier

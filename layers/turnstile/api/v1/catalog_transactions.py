@@ -20,7 +20,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.access.core.rules import read_table, use_catalog
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, current, note
@@ -50,6 +49,7 @@ from turnstile.delta.core.journal_rows import USUAL_TTL_MS
 from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRequest
 from turnstile.delta.transactions.journal import Announcement, CatalogPart
+from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import ErrorType, NotFound, PermissionDenied, StateConflict
 from turnstile.store.core.names import check_identifier, check_uuid
 

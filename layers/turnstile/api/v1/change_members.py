@@ -11,8 +11,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Guard, Need, Target, authorize_in
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_schema, create_table, edit_schema, edit_table
 from turnstile.api.http.request import current, decode
 from turnstile.api.services import services
 from turnstile.catalog.changes.commit import CatalogChange
@@ -22,6 +20,8 @@ from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.namespaces import properties_altered
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_schema, create_table, edit_schema, edit_table
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.names import check_identifier, check_namespace
 

@@ -13,11 +13,11 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import modify_table
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.delta.core.reservations import ASK_AGAIN_MS, LEASE_USUAL_MS, RESERVATIONS_MAX, SHARE_MAX, Reservation
+from turnstile.rights.rules import modify_table
 from turnstile.store.core.errors import NotFound, PermissionDenied, Throttled
 from turnstile.store.core.names import check_uuid
 

@@ -15,7 +15,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Need, Target
-from turnstile.access.core.rules import read_table
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
@@ -24,6 +23,7 @@ from turnstile.catalog.core.paths import fold
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.core.head import DROPPED
 from turnstile.delta.transactions.cuts import Cut, TableInCut
+from turnstile.rights.rules import read_table
 from turnstile.store.core.errors import (
     ErrorType,
     InvalidRequest,

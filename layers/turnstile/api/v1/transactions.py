@@ -9,7 +9,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Guard
-from turnstile.access.core.rules import modify_table, read_table
 from turnstile.api.conflicts import note_conflicts
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
@@ -19,6 +18,7 @@ from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.reservations import holder_of
 from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRatified, GroupRefused, GroupRequest, RefusedMember, check_group
+from turnstile.rights.rules import modify_table, read_table
 from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.names import check_uuid
 

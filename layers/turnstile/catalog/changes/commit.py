@@ -30,7 +30,6 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import Access
 from turnstile.catalog.changes.group_commit import ChangeQueue, GroupTurn, WaitingChange
 from turnstile.catalog.changes.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.core.entities import Entity, Table, kind_of
@@ -41,6 +40,7 @@ from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import NewerFormat, NotFound, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, World

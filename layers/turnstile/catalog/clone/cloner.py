@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.access.core.grants import Access
 from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.clone.copies import (
     Copier,
@@ -38,6 +37,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World

@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.access.core.grants import Access
 from turnstile.catalog.changes.commit import MAX_ROWS
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
@@ -17,6 +16,7 @@ from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import View
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import InvalidRequest, NotFound, TooLarge, UnsupportedTable
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.location_rows import HeldLocation
 from turnstile.catalog.history.core import NamedSnapshot
+from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError, UnsupportedTable
 from turnstile.store.core.names import published_path
 

@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
 from turnstile.catalog.core.index import IndexEntry, Item, LayeredIndex, Segments, unpack, unpack_directory
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
+from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import NotFound
 
 REALM_TREE: Final = "."

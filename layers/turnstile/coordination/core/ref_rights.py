@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege, changed
+from turnstile.rights.grants import Access, Grant, GrantChange, Principal, Privilege, changed
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, TooLarge
 from turnstile.store.core.writes import Absent, AtLeast, Clause, Either, Equals
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access, Principal, Privilege
+from turnstile.rights.grants import NO_ACCESS, Access, Principal, Privilege
 
 
 class Chain(msgspec.Struct, frozen=True):
