@@ -101,7 +101,7 @@ def test_i10_of_tasks_begun_at_once_one_runs(world: World) -> None:
     assert last is not None and (last.result, last.succeeded) == (b"done", 2)
 
 
-def test_i3_i6_a_reference_goes_round_its_ring_and_knows_what_it_was_told(world: World) -> None:
+def test_i3_i6_a_reference_goes_round_its_ring_and_agrees_with_its_answers(world: World) -> None:
     refs = NamedRefs(world)
     token = first = refs.create("r", "0", "id-0").entry.token
     for number in range(1, RECENT + 4):

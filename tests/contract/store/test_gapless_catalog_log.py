@@ -106,7 +106,7 @@ def test_i9_on_a_slow_network_every_attempt_races_and_nothing_is_lost() -> None:
     assert heat.counts.attempts > heat.commits
 
 
-def test_the_audit_finds_what_a_log_lacks_repeats_and_nobody_was_told() -> None:
+def test_the_audit_finds_what_a_log_lacks_repeats_and_answered_to_no_client() -> None:
     backend = Backend(FAKE)
     heat = heats.run(backend, race("line", 2, 5))
     services, (first, second) = cold(backend, heat), heat.reports

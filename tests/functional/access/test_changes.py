@@ -29,7 +29,7 @@ def creator(realm: Realm, name: str = "ann") -> None:
     realm.grant("metastore", "x", name, "CREATE CATALOG", "CREATE EXTERNAL TABLE")
 
 
-def test_whoever_makes_something_owns_it(realm: Realm) -> None:
+def test_the_creator_of_something_owns_it(realm: Realm) -> None:
     creator(realm)
     asks: list[tuple[str, str, Any]] = [
         ("catalog", "hers", realm.ask("ann", "POST", "/v1/catalogs", {"name": "hers"})),

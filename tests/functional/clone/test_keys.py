@@ -51,7 +51,7 @@ def purge(realm: Realm, namespace: str, table: str) -> None:
     assert realm.ask("root", "DELETE", path, query={"purgeRequested": "true"}).status == 204
 
 
-def test_i12_keys_for_the_source_are_for_those_who_may_read_it(realm: Realm) -> None:
+def test_i12_keys_for_the_source_are_for_principals_that_may_read_it(realm: Realm) -> None:
     source, copy = cloned(realm)
     assert keys(realm) == {"root": {source, copy}, ANN: {copy}}
     realm.grant(Target("main", ("sales",), "s3"), P.SELECT)

@@ -244,7 +244,7 @@ def test_a_time_is_cloned_with_the_versions_of_then_and_what_was_dropped_since()
     complete(world)
 
 
-def test_a_log_that_does_not_go_back_so_far_is_told() -> None:
+def test_a_log_that_does_not_go_back_so_far_is_reported() -> None:
     services = fresh()
     id, world = sales(services)["sales.t1"], fakes(services)
     then = services.reader.current("main").head
@@ -396,7 +396,7 @@ def test_i3_what_one_transaction_holds_leaves_room_for_the_row_of_a_key(keyed: b
     assert len(make().tables) == 32
 
 
-def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_told() -> None:
+def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_shown() -> None:
     services = fresh()
     create(services, "t")
     result = clone(services, "default", "copy")

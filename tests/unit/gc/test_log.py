@@ -182,7 +182,7 @@ def test_i15_nothing_goes_before_the_retention_is_over(site: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", ["clone", "snapshot", "reader", "transaction"])
-def test_i10_what_somebody_holds_stays_and_goes_when_it_is_not_held_any_more(kind: str) -> None:
+def test_i10_a_pinned_version_stays_and_goes_when_it_is_not_pinned_any_more(kind: str) -> None:
     site = Site()
     site.days(25)
     services = fresh(site.world, history_ms=HISTORY_MS)

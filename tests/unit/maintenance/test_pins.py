@@ -295,7 +295,9 @@ def test_i10_what_comes_between_a_vacuums_pins_and_its_marks_is_left(site: Site,
 
 
 @pytest.mark.parametrize("who", ["reader", "clone"])
-def test_i10_who_comes_after_a_vacuums_marks_is_refused_also_if_it_looked_before(site: Site, who: str) -> None:
+def test_i10_a_reader_that_comes_after_a_vacuums_marks_is_refused_also_if_it_looked_before(
+    site: Site, who: str
+) -> None:
     services = fresh(site.world)
     when = head_of(site.world, site.id).last_ict
     site.days(20)

@@ -132,7 +132,7 @@ def test_the_owner_is_asked_with_the_callers_own_request(site: Site) -> None:
     assert site.app.bodies_read == [] and site.counted == {"answered": 1}
 
 
-def test_nobody_is_asked_for_reads_or_where_nobody_is_sure_of_the_owner(site: Site) -> None:
+def test_no_owner_is_asked_for_reads_or_where_no_owner_is_sure(site: Site) -> None:
     assert site.send(method="GET").body == b"here"
     site.believe({})
     assert site.send().body == b"here"

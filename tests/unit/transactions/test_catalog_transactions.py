@@ -132,7 +132,7 @@ def _sent_again(services: CatalogServices, lake: Lake, request: GroupRequest, st
     return Client(services).commit([] if state == AFTER else lake.members(services), request)
 
 
-def test_i3_two_copies_at_once_are_applied_once_and_both_are_told_so(lake: Lake) -> None:
+def test_i3_two_copies_at_once_are_applied_once_and_both_get_that_answer(lake: Lake) -> None:
     request, other = group(lake.append(lake.t, 1)), fresh(lake.world)
     first: list[Applied] = []
 
@@ -393,7 +393,7 @@ def test_a_draft_has_the_entities_of_the_changes_and_of_the_tree(lake: Lake) -> 
     assert draft.written(("default",)) == ("default",) and view.tree.find(("default", "w")) is None
 
 
-def test_every_change_is_told_the_outcome_unless_it_is_unknown(lake: Lake) -> None:
+def test_every_change_gets_its_outcome_unless_it_is_unknown(lake: Lake) -> None:
     settled: list[bool] = []
     change = CatalogChange(lambda _: None, settled=settled.append)
     Client(lake.services).commit([change, rename(lake.services, "u", "w")], group())
