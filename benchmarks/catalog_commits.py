@@ -31,7 +31,7 @@ from benchmarks.catalog_racing.worlds import credentials
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store import servers
 from tests.support.store.backends import DYNOXIDE, FAKE, MINISTACK, Backend
-from turnstile.catalog.retry import STARVING
+from turnstile.catalog.changes.retry import STARVING
 
 
 class On(StrEnum):

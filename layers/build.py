@@ -5,9 +5,9 @@ build`` calls it (``Makefile``).
     arrow     pyarrow, for the function of light work alone    (arrow.txt)
 
 Packages are installed for the functions' Python and architecture on every machine, and pip compares
-every file with its hash in the list. Of botocore's descriptions of services only those that
-functions call stay, without their texts. Every module is compiled: ``/opt`` cannot be written on
-Lambda, so an uncompiled module would be compiled again at each cold start.
+every file with its hash in the list. Of botocore's descriptions of services only the called ones
+stay, without their texts. Every module is compiled: ``/opt`` cannot be written on Lambda, so an
+uncompiled module would be compiled again at each cold start.
 """
 
 from __future__ import annotations

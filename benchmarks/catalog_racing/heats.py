@@ -17,10 +17,10 @@ from benchmarks.catalog_racing.metering import Counts, Meter, Network
 from benchmarks.catalog_racing.worlds import CATALOG, Place, VirtualQueue, VirtualTime, fresh_realm, world_of
 from benchmarks.catalog_racing.writers import Kind, Writer, WriterReport
 from tests.support.store.backends import Backend
-from turnstile.catalog.commit import DEADLINE_MS, Committer
+from turnstile.catalog.changes.commit import DEADLINE_MS, Committer
+from turnstile.catalog.changes.retry import STARVING
 from turnstile.catalog.history.log import LogEntry
 from turnstile.catalog.reader import CatalogReader
-from turnstile.catalog.retry import STARVING
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.limits import Limits

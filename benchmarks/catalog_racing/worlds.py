@@ -19,10 +19,10 @@ from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, Metere
 from tests.support.store.backends import Backend
 from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.group_commit import ChangeQueue
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.group_commit import ChangeQueue
 from turnstile.catalog.services import build
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import Clock, World

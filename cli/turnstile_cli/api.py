@@ -116,8 +116,8 @@ class Api:
             parameters = {**query, "page_token": token}
 
     def heads(self) -> Iterator[dict[str, Any]]:
-        """The HEADs of all tables, for admins; raises CliError, which says to others what they may
-        ask instead."""
+        """The HEADs of all tables, for admins; raises CliError with the remedy for other
+        callers."""
         try:
             yield from self.pages("/v1/tables", "tables")
         except CliError as error:

@@ -56,7 +56,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Target:
-    """The target of ``--all``: a catalog, and the namespace above those of the source."""
+    """The target of ``--all``: a catalog, and the namespace above the source's namespaces."""
 
     catalog: str
     levels: tuple[str, ...]

@@ -73,7 +73,7 @@ class Api:
         return self.http.call("stage", "POST", route, body)  # type: ignore[no-any-return]
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
-        """Gives a staged table, whose version 0 is written, its name."""
+        """Gives a staged table its name after version 0 is written."""
         sent_ms = time.time() * 1000
         body = {"name": checked(table, "table"), "table_id": table_id}
         route = self._namespace(namespace, "tables")

@@ -1,6 +1,6 @@
 """Sends the proposal of a commit to the server until its outcome is known.
 
-After an attempt whose outcome is unknown, a client may only send the *same* proposal again (the
+After an attempt with an unknown outcome, a client may only send the *same* proposal again (the
 server recognises it by its txn id) until an answer is final (I2, I3).
 """
 
@@ -93,8 +93,8 @@ def _settle(api: Api, proposal: Proposal, refused: ApiError) -> Ratified:
 
 
 def outcome_of(api: Api, table_id: str, version: int, txn_id: str) -> Outcome:
-    """Returns the outcome of an attempt whose answer was lost. A refusal of this question, such as
-    of a token that has expired meanwhile, says nothing of the attempt: it is raised as an error,
+    """Returns the outcome of an attempt after its answer was lost. A refusal of this question, such
+    as of a token that has expired meanwhile, says nothing of the attempt: it is raised as an error,
     and the caller asks again from the start.
     """
     try:

@@ -71,8 +71,8 @@ class Deployment:
     ) -> dict[str, str]:
         """Deploy at ``url`` once ``ready`` returns; returns the stack's outputs.
 
-        ``outputs`` are those of the last deployment, if it was exactly this one and the emulator
-        still has it: nothing is done then.
+        ``outputs`` come from the last deployment, if it was exactly this one and the emulator still
+        has it: nothing is done then.
         """
         if outputs is None:
             aws_client("cloudformation", url, keys)  # imports take as long as the emulator's start: do both at once
@@ -83,7 +83,7 @@ class Deployment:
 
 
 def keep_secret(url: str, keys: Keys, members: Mapping[str, str]) -> None:
-    """Writes the secret that the functions read, whose ARN ``parameters_for`` names."""
+    """Writes the secret that the functions read; ``parameters_for`` names its ARN."""
     given = {name: value for name, value in members.items() if value}
     aws_client("ssm", url, keys).put_parameter(
         Name=SECRET_NAME, Type="SecureString", Overwrite=True, Value=json.dumps(given)
@@ -187,8 +187,8 @@ def _archive(folder: Path, *, compressed: bool) -> bytes:
 
 
 def aws_client(service: str, url: str, keys: Keys) -> Any:
-    """A boto3 client of the emulated AWS at ``url`` that signs by ``keys``, whatever AWS settings
-    the user has."""
+    """A boto3 client of the emulated AWS at ``url`` that signs by ``keys``, independent of the
+    user's AWS settings."""
     import boto3
     from botocore.config import Config
 

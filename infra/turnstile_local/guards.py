@@ -1,4 +1,4 @@
-"""Which requests a running stack accepts: those of programs, and none that a web page made a
+"""Which requests a running stack accepts: requests of programs, and none that a web page made a
 browser send.
 
 A web page can send requests to every port of its visitor's machine, so listening on loopback alone
@@ -35,7 +35,7 @@ NAMES: Final = frozenset({HOST, "localhost"})
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _PRESIGNED: Final = ("X-Amz-Credential", "AWSAccessKeyId")
-"""Members of a presigned address that name its key: botocore still signs those of us-east-1 in the
+"""Members of a presigned address that name its key: botocore still signs URLs of us-east-1 in the
 older way."""
 
 _SAME_SITE: Final = frozenset({"none", "same-origin"})

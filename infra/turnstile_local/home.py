@@ -113,7 +113,7 @@ class Layout:
             self.running.unlink(missing_ok=True)
 
     def create(self) -> None:
-        """Creates the folders; those that may hold secrets are for their owner only."""
+        """Creates the folders; files that may hold secrets are for their owner only."""
         for folder in (self.home, self.lake):
             folder.mkdir(parents=True, exist_ok=True)
         for folder in (self.log.parent, self.state, self.s3, self.tmp):
@@ -123,11 +123,11 @@ class Layout:
 @dataclass(frozen=True)
 class StackState:
     """The contents of ``stack.json``. ``started`` is in milliseconds since the epoch; ``token`` is
-    empty when the API is open; ``outputs`` are those of template.yaml; ``keys`` sign the access
-    tokens that the stack issues; ``access_key`` and ``secret_key`` sign requests to the emulated
-    AWS. ``was_killed``: the stack before this one was killed. Then ``lost_since`` is when its
-    tables were written for the last time (0: never), and ``recovering`` how many tables had to be
-    stopped.
+    empty when the API is open; ``outputs`` are the outputs of template.yaml; ``keys`` sign the
+    access tokens that the stack issues; ``access_key`` and ``secret_key`` sign requests to the
+    emulated AWS. ``was_killed``: the stack before this one was killed. Then ``lost_since`` is when
+    its tables were written for the last time (0: never), and ``recovering`` how many tables had to
+    be stopped.
     """
 
     pid: int

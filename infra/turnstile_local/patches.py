@@ -121,8 +121,8 @@ def ignore_h2c_upgrade() -> None:
 
 
 def sign_by_random_keys() -> None:
-    """Give functions random keys: the home's, or under roles those of a session that follow from
-    the home's secret. Those of the emulator are the account's number, or follow from the function's
+    """Give functions random keys: the home's, or under roles the keys of a session that follow from
+    the home's secret. Keys of the emulator are the account's number, or follow from the function's
     name.
     """
     from ministack import app

@@ -78,7 +78,7 @@ def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool, 
     """Environment of the gateway: the caller's, without variables that could lead a function to the
     real AWS.
 
-    ``roles`` makes the emulator hold every function to its role; ``keys`` are those of its home.
+    ``roles`` makes the emulator hold every function to its role; ``keys`` are the keys of its home.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     return environment | {

@@ -23,7 +23,7 @@ from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import TRUE, Predicate, outcomes
 
 Action = Mapping[str, Any]
-"""A line of a commit: one member, whose name is the action's."""
+"""A line of a commit: one member, named as the action."""
 _DEFINITIONS: Final = (("metaData", "the table's definition"), ("protocol", "the table's protocol"))
 
 
@@ -64,7 +64,7 @@ class ReadJudge:
     def change(self, version: int, actions: Sequence[Action]) -> ChangedRead | None:
         """The possible change by the next commit; None for none. A file that only moved rows
         (``dataChange`` false) changes no read. A ``remove`` is checked by its own statistics, and
-        by those of the later commit that added the file.
+        by the statistics of the later commit that added the file.
         """
         if (change := definition_change(version, actions)) is not None:
             return change

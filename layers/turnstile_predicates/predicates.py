@@ -167,7 +167,7 @@ ANYTHING: Final = Range()
 
 
 def outcomes(predicate: Predicate, range_of: Callable[[Column], Range]) -> int:
-    """The outcomes that the predicate may have for rows whose columns are within ``range_of``."""
+    """The outcomes that the predicate may have for rows with columns within ``range_of``."""
     match predicate:
         case Comparison():
             return _comparison(predicate, range_of(predicate.column))

@@ -63,7 +63,7 @@ class FileReader:
             yield from self._one_by_one(file, needed)
 
     def _needed(self) -> pa.Schema:
-        """The columns to read: the requested ones, and those of the filter."""
+        """The columns to read: the requested ones, and the filter's."""
         names = {*self._names, *(() if self._filter is None else self._filter.columns)}
         return pa.schema([column for column in self._whole if column.name in names])
 

@@ -449,8 +449,8 @@ class Table:
         return {"version": found.version} if found.outcome == "ratified" else None
 
     def _is_ours(self, answer: Mapping[str, Any], storage: Storage, writer: Writer) -> bool:
-        """Whether the commit has the files of this call, and not those of an earlier append with
-        the same id. If it is unknown, they are kept: files that no commit names do no harm."""
+        """Whether the commit has the files of this call, and not of an earlier append with the same
+        id. If it is unknown, they are kept: files that no commit names do no harm."""
         content = answer.get("content")
         if content is None:
             try:

@@ -1,4 +1,4 @@
-"""The processes of a main process beside those that answer requests: it starts them, restarts them,
+"""The processes of a main process beside the answering ones: it starts them, restarts them,
 and ends them."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("turnstile.supervisor")
 
 
 def children_of(settings: ServerSettings) -> Mapping[str, str]:
-    """Returns the processes beside those that answer requests, and their modules."""
+    """Returns the processes beside the answering ones, and their modules."""
     owner = OWNER if settings.advertised_host and settings.workers else {}
     maintains = MAINTAIN in settings.roles and not settings.is_closed
     return {**owner, **BACKGROUND, **(LIGHT_WORK if maintains else {})}
@@ -97,8 +97,8 @@ def _run(main: Callable[[], None]) -> None:
 
 
 def check_variables(*, answers: bool = True) -> None:
-    """Reads the variables that the processes will read, with ``answers`` also those of processes
-    that answer requests. Raises BadSettings with the name of a wrong one."""
+    """Reads the variables that the processes will read, with ``answers`` also the variables of
+    processes that answer requests. Raises BadSettings with the name of a wrong one."""
     from turnstile.api import console, settings
     from turnstile.api.auth import settings as auth
     from turnstile.api.http.env import BadSetting

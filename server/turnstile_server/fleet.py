@@ -2,7 +2,7 @@
 work once.
 
 A process with a role owns granules of it, and does their work. Every process receives the hints of
-all changes. It works on the changes of three kinds of granules: its own; those that it has just
+all changes. It works on the changes of three kinds of granules: its own; granules that it has just
 handed over, because the new owner learns of it with its next heartbeat; and granules without a
 known owner. It remembers the other changes for a while. When their owner is suspected, or their
 granules come to this process, it works on them, which has no effect on finished work. A process

@@ -26,7 +26,6 @@ from uuid import uuid4
 
 import msgspec
 
-from turnstile.access.core.grants import Principal
 from turnstile.api import apps
 from turnstile.api import settings as variables
 from turnstile.api.auth import settings as auth_settings
@@ -40,6 +39,7 @@ from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.catalog.services import ensure
 from turnstile.delta.core.ratify_writes import Keep
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import (
     InvalidRequest,
     PermissionDenied,

@@ -256,7 +256,7 @@ def _close(home: Home, settings: ServerSettings) -> None:
 
 def _remove_runtime(previous: ServerState | None) -> None:
     """Removes the runtime folder of a server of this home that was killed; never a folder
-    elsewhere, whatever the state says."""
+    elsewhere, also if the state names one."""
     folder = Path(previous.runtime) if previous is not None else Path()
     if folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_RUNTIME):
         shutil.rmtree(folder, ignore_errors=True)

@@ -257,8 +257,8 @@ class SparkCatalog(ViewsOfLake):
             self._loaded(identifier, state)
 
     def _checked(self, properties: JavaObject) -> JavaObject:
-        """A copy of the user's properties with those that Delta needs; throws for demands that a
-        lake cannot meet."""
+        """A copy of the user's properties with the properties that Delta needs; throws for demands
+        that a lake cannot meet."""
         self._refuse(refusals.new_table(self.lake.name, string_dict(properties)))
         if str(self.session.conf().get(_FORCED_SCHEMA, "false")).lower() == "true":
             self._refuse(refusals.forced_schema(self.lake.name, _FORCED_SCHEMA))

@@ -2,7 +2,7 @@
 known.
 
 Delta lets a coordinator be registered once per JVM and catalog name, and never unregistered. So a
-:class:`CoordinatorBuilder` is registered, made once, whose coordinators act for the lake that is
+:class:`CoordinatorBuilder` is registered, made once; its coordinators act for the lake that is
 attached under that name now.
 
 Delta must never get "conflict" or "try again" about a commit that is ratified or may still be: it

@@ -68,8 +68,8 @@ class Credentials:
         return self._built(lambda builder: builder.buildForStagingTable(table_id, "s3" + location.removeprefix("s3a")))
 
     def adopt(self, table_id: str, options: dict[str, str]) -> None:
-        """Makes :meth:`of_table` return ``options``, those of a new table, until :meth:`forget`:
-        the server vends none for a table without a name."""
+        """Makes :meth:`of_table` return ``options``, the options of a new table, until
+        :meth:`forget`: the server vends none for a table without a name."""
         with self._lock:
             self._tables[table_id] = options
 

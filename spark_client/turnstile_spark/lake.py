@@ -130,19 +130,19 @@ class Lake:
         docs/transactions.md.
 
         ``isolation``: "serializable" also demands that the tables which are only read have not
-        changed. ``tables``: names (``namespace.table``) whose cut is taken at the beginning, in one
-        request; others join it when they are used, if those used before have not changed.
-        ``spark``: the session that it is for, if it is not the lake's own. ``journal``: announce it
-        before it is sent, so that it can be finished or undone by its id when this process dies
-        (:meth:`transactions`); one request more. ``group_action``: write the action
-        ``transactionGroup`` into every commit, as an unsettled proposal for Delta's protocol has
-        it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in the
-        same transaction, when it loses; ``replay_deadline_s``: none is begun later than this after
-        the begin. ``slack``: under "serializable", by how many versions tables that are only read
-        may be behind at the commit without a check of their reads: a number for all, or one by name
-        (``{"namespace.table": 3}``). ``reserve``: names of tables that no other writer changes by a
-        version while it lasts; it waits for them in line before it begins, and loses at most its
-        turn when this process stalls.
+        changed. ``tables``: names (``namespace.table``) of the tables that join the cut at the
+        beginning, in one request; others join it when they are used, if the tables used before have
+        not changed. ``spark``: the session that it is for, if it is not the lake's own.
+        ``journal``: announce it before it is sent, so that it can be finished or undone by its id
+        when this process dies (:meth:`transactions`); one request more. ``group_action``: write the
+        action ``transactionGroup`` into every commit, as an unsettled proposal for Delta's protocol
+        has it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in
+        the same transaction, when it loses; ``replay_deadline_s``: none is begun later than this
+        after the begin. ``slack``: under "serializable", by how many versions tables that are only
+        read may be behind at the commit without a check of their reads: a number for all, or one by
+        name (``{"namespace.table": 3}``). ``reserve``: names of tables that no other writer changes
+        by a version while it lasts; it waits for them in line before it begins, and loses at most
+        its turn when this process stalls.
         """
         return Transaction(
             self.context,
@@ -158,7 +158,7 @@ class Lake:
         )
 
     def transactions(self, state: str | None = "open") -> list[AnnouncedTransaction]:
-        """Announced transactions that this client may commit, by id: those that are open,
+        """Announced transactions that this client may commit, by id: transactions that are open,
         "committed" or "aborted", or all (None)."""
         try:
             return [AnnouncedTransaction.read(self.api, entry) for entry in self.api.entries(state)]
@@ -170,8 +170,8 @@ class Lake:
         of this thread inside read them as they were at one moment, and no other tables of the lake.
 
         ``at``: that moment, as a timestamp of Spark's SQL, a datetime, or ms since the epoch; else
-        it is now. Each table is then read at its latest version whose in-commit timestamp is not
-        later.
+        it is now. Each table is then read at its latest version with an in-commit timestamp that is
+        not later.
         """
         return Snapshot(self.context, spark or self.spark, tables, at)
 
@@ -305,7 +305,7 @@ class Table:
         ``where``: a predicate in Spark's SQL, of which the plan uses the supported parts; it is a
         filter of the DataFrame. ``version``: else the latest. On a cluster
         ``spark.turnstile.plans.folder`` has to name a folder that executors can read. At most
-        100,000 files; refused inside of a transaction or snapshot, whose reads are Delta's. See
+        100,000 files; refused inside of a transaction or snapshot, since its reads are Delta's. See
         docs/planning.md.
         """
         if self._context.scopes.current(self._spark._jsparkSession) is not None:
@@ -357,9 +357,9 @@ class Table:
         ``where``: a predicate on partition columns. ``z_order_by``: columns to sort all files by,
         one bin for each partition. ``target_bytes``: smaller files are put together up to this
         size. ``full``: of a clustered table, all files. Each bin is one commit: after an exception
-        the committed bins stay, and a second call does the rest. A bin whose files another commit
-        changed is planned anew, in at most ``attempts`` rounds that lost. ``progress`` is called at
-        every step; its exception ends the run. Raises ``ValueError`` and ``TypeError`` for
+        the committed bins stay, and a second call does the rest. A bin is planned anew if another
+        commit changed its files, in at most ``attempts`` rounds that lost. ``progress`` is called
+        at every step; its exception ends the run. Raises ``ValueError`` and ``TypeError`` for
         arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with unknown
         features. See docs/maintenance.md.
         """

@@ -2,7 +2,7 @@
 Delta.
 
 Files are written through Hadoop, so that ``s3a:`` and any other scheme work with the credentials
-and settings that Spark itself uses; those on the local file system are written from Python, because
+and settings that Spark itself uses; files on the local file system are written from Python, because
 Hadoop without its native library starts processes for it (``chmod``), which takes longer than all
 of the rest of a commit. Delta gets a ``FileStatus`` from the server's answer: one name, one size
 and one modification time for a version for every reader (log segments are compared by them).

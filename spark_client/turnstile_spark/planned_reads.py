@@ -10,7 +10,7 @@ table has.
     5  Delta reads it    as any table: column mapping, deletion vectors and types are Delta's own
                          business; the whole predicate is a filter of the DataFrame
 
-So files that the plan leaves out only save work: rows are those of the table's version. Protocol
+So files that the plan leaves out only save work: rows come from the table's version. Protocol
 and metadata are the table's, without the parts that only its catalog and its writers need.
 """
 
@@ -182,7 +182,7 @@ def _full(path: str, location: str) -> str:
 
 
 def _with_full_path(vector: dict[str, Any], location: str) -> dict[str, Any]:
-    """A deletion vector whose file is named by its full path. Source: Delta protocol, "Deletion
+    """A deletion vector with the full path of its file. Source: Delta protocol, "Deletion
     Vector Descriptor Schema"."""
     if vector["storageType"] == "p":
         return {**vector, "pathOrInlineDv": _full(vector["pathOrInlineDv"], location)}

@@ -119,7 +119,7 @@ def _lacking(running: Any, settings: Mapping[str, str], *, s3: bool) -> str | No
 
 
 def packages_of(pyspark_version: str, *, s3: bool) -> list[str]:
-    """Returns the Maven packages of a session: Delta for that PySpark, and those for S3.
+    """Returns the Maven packages of a session: Delta for that PySpark, and the packages for S3.
 
     Raises ``ValueError`` for a PySpark that is none of ``HADOOP``.
     """

@@ -50,7 +50,7 @@ _ACTIONS: Final = (
 @dataclass(frozen=True, slots=True)
 class VacuumStep:
     """A step of a vacuum: ``marked`` (the server has recorded which versions are left), ``listed``
-    (files that are old enough), ``compared`` (those that no version needs), ``removed``."""
+    (files that are old enough), ``compared`` (files that no version needs), ``removed``."""
 
     step: Literal["marked", "listed", "compared", "removed"]
     files: int = 0

@@ -57,7 +57,7 @@ def test_the_java_client_gets_a_token_keeps_it_and_is_let_in(jvm: JavaGateway, g
     assert client.getMetastoreId()
 
 
-def test_i12_the_java_client_with_a_wrong_secret_is_told_what_is_wrong(jvm: JavaGateway, guarded: Server) -> None:
+def test_i12_the_java_client_with_a_wrong_secret_gets_the_reason(jvm: JavaGateway, guarded: Server) -> None:
     tokens = provider(jvm, guarded.url, {**register(guarded), "client_secret": "wrong"})
     with pytest.raises(Py4JJavaError, match="invalid_client"):
         tokens.accessToken()

@@ -59,7 +59,7 @@ def test_the_catalog_shows_schemas_tables_and_columns(attached: Attach, server: 
     assert {("default",), (schema,)} <= set(schemas)
 
 
-def test_i6_commits_that_nobody_published_are_read(attached: Attach, held_server: Server) -> None:
+def test_i6_unpublished_commits_are_read(attached: Attach, held_server: Server) -> None:
     """Staged by one engine and inline by another."""
     table = Engine(held_server).create().append(range(3), range(3, 5)).append_inline(range(5, 6))
     assert duck.ids(attached(held_server, ", READ_ONLY"), table.name) == [0, 1, 2, 3, 4, 5]
@@ -105,9 +105,7 @@ def test_a_transaction_that_is_rolled_back_leaves_no_version(attached: Attach, s
     assert (table.latest, table.ids()) == (0, [])
 
 
-def test_i2_of_two_transactions_on_one_version_the_second_is_told_of_the_conflict(
-    attached: Attach, server: Server
-) -> None:
+def test_i2_of_two_transactions_on_one_version_the_second_gets_the_conflict(attached: Attach, server: Server) -> None:
     table = Engine(server).create().append(range(3))
     one, two = attached(server), attached(server)
     for db, id in ((one, 60), (two, 61)):

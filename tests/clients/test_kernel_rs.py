@@ -42,7 +42,7 @@ def test_a_table_made_by_the_kernel_takes_its_appends(kernel: Callable[..., Kern
     assert table.load()["metadata"]["table-uuid"] == made["id"]
 
 
-def test_i6_commits_that_nobody_published_are_read(kernel: Callable[..., Kernel], held_server: Server) -> None:
+def test_i6_unpublished_commits_are_read(kernel: Callable[..., Kernel], held_server: Server) -> None:
     table = Engine(held_server).create().append(range(3), range(3, 5)).append_inline(range(5, 6))
     assert kernel(held_server, table.name)("read") == {"version": 3, "ids": [0, 1, 2, 3, 4, 5]}
     assert table.files.published() == [0]

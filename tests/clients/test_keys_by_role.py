@@ -96,7 +96,7 @@ ASKS: dict[str, Callable[[httpx.Client, str], httpx.Response]] = {"delta": new_p
 
 
 @pytest.mark.parametrize("asks", ASKS)
-def test_i12_no_keys_come_from_a_role_that_is_not_there_or_trusts_somebody_else(
+def test_i12_no_keys_come_from_a_role_that_is_not_there_or_trusts_another_account(
     bare_stack: Stack, http: httpx.Client, asks: str
 ) -> None:
     def refused(name: str) -> None:

@@ -84,7 +84,7 @@ def test_i12_the_rust_kernel_reads_and_cannot_write(reader: Any, table: Engine, 
     assert table.latest == 1
 
 
-def test_i12_deltas_client_is_not_told_to_rebase(jvm: Any, reader: Any, guarded_server: Server) -> None:
+def test_i12_deltas_client_is_not_asked_to_rebase(jvm: Any, reader: Any, guarded_server: Server) -> None:
     """Delta tries again what is neither refused for good nor a conflict: 403 is an IOException to its client."""
     made = Table(delta_jvm.client(jvm, guarded_server), fresh())
     allow(Engine(guarded_server), "table", f"main.default.{made.name}", "SELECT")

@@ -73,7 +73,7 @@ def test_a_client_gets_a_token_that_the_authorizer_accepts(stack: Deployment) ->
     assert told["context"] and not untold["context"]
 
 
-def test_commits_are_published_from_the_stream_and_told_as_events(stack: Deployment) -> None:
+def test_commits_are_published_from_the_stream_and_become_events(stack: Deployment) -> None:
     table = Table(stack)  # type: ignore[arg-type]
     assert table.append(1)["commit"]["kind"] == "inline"
     assert table.stage(2)["commit"]["kind"] == "staged"

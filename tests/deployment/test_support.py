@@ -40,13 +40,13 @@ def test_a_cold_start_is_the_process_and_its_first_call(tmp_path: Path) -> None:
     assert longest_start_s(tmp_path / "figures") == 1.5
 
 
-def test_a_user_who_may_not_mount_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_that_may_not_mount_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Missing, match="run it as root"):
         root.make()
 
 
-def test_a_machine_without_mounts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_mounts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(Missing, match="no mounts"):

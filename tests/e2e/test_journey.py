@@ -47,7 +47,7 @@ def test_commits_are_ratified_and_published_by_themselves(lake: Server | Stack) 
     assert head["latest"] == 3
 
 
-def test_a_lost_race_is_told_with_its_winners(lake: Server | Stack) -> None:
+def test_a_lost_race_is_reported_with_its_winners(lake: Server | Stack) -> None:
     table = Table(lake)
     table.append(1, txn="first")
     lost = table.propose(1, txn="second")

@@ -113,7 +113,7 @@ def test_i12_a_preflight_is_refused_and_no_answer_allows_an_origin(guarded: Stac
 
 
 @pytest.mark.parametrize("path", ["/_ministack/reset", "/_turnstile/save", "/_turnstile/open"])
-def test_i12_nobody_without_a_key_resets_or_opens_the_stack(guarded: Stack, path: str) -> None:
+def test_i12_the_stack_is_not_reset_or_opened_without_a_key(guarded: Stack, path: str) -> None:
     before = guarded.aws("dynamodb").list_tables()["TableNames"]
     assert error(send(guarded, "POST", path)) == "NotSigned"
     assert guarded.aws("dynamodb").list_tables()["TableNames"] == before
@@ -134,7 +134,7 @@ def test_i12_rows_and_objects_are_out_of_reach_without_a_key(guarded: Stack) -> 
         call(guarded.aws(service))
 
 
-def test_a_presigned_address_works_for_whoever_was_given_it(guarded: Stack) -> None:
+def test_a_presigned_address_works_for_every_holder_of_it(guarded: Stack) -> None:
     s3 = guarded.aws("s3")
     s3.put_object(Bucket="lake", Key="given", Body=b"away")
     url = s3.generate_presigned_url("get_object", {"Bucket": "lake", "Key": "given"})

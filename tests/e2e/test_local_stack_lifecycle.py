@@ -120,7 +120,7 @@ def test_a_lake_in_s3_outlives_a_restart(tmp_path: Path) -> None:
             Stack.start(stack.home, lake="s3://other/place")
 
 
-def test_a_taken_port_is_told_at_once(cli: Program) -> None:
+def test_a_taken_port_is_reported_at_once(cli: Program) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -147,7 +147,7 @@ def test_a_stale_state_file_is_not_taken_for_a_stack(cli: Program) -> None:
     assert cli.run("status").returncode == 5
 
 
-def test_a_function_that_cannot_start_is_told_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_a_function_that_cannot_start_is_reported_and_leaves_nothing_running(tmp_path: Path) -> None:
     for name in ("commit", "catalog", "publish", "gc"):
         (tmp_path / "functions" / name).mkdir(parents=True)
         (tmp_path / "functions" / name / "app.py").write_text(

@@ -86,7 +86,7 @@ def test_down_finds_what_a_program_started_and_attach_what_up_started(cli: Progr
     assert cli.json("down")["stopped"] is False
 
 
-def test_a_taken_port_is_told_at_once(cli: Program) -> None:
+def test_a_taken_port_is_reported_at_once(cli: Program) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -222,7 +222,7 @@ def test_a_server_whose_home_is_deleted_stops(tmp_path: Path) -> None:
         httpx.get(f"{server.url}/healthz", trust_env=False, timeout=60)
 
 
-def test_a_store_that_cannot_be_opened_is_told_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_is_reported_and_leaves_nothing_running(tmp_path: Path) -> None:
     home = Home.at(tmp_path / "home")
     home.create()
     (home.path / "turnstile.db").write_text("this is no database " * 100)
@@ -300,7 +300,7 @@ def test_i12_serve_where_others_reach_it_works_with_a_token(cli: Program) -> Non
     assert (code, "Traceback" in errors) == (0, False), errors
 
 
-def test_a_wrong_variable_is_told_by_name(cli: Program) -> None:
+def test_a_wrong_variable_is_reported_by_name(cli: Program) -> None:
     done = subprocess.run(
         [TURNSTILE, "serve", "--port", "0"],
         env={**cli.environment, "TURNSTILE_STAGED_GRACE_HOURS": "soon"}, capture_output=True, text=True, check=False,
@@ -309,7 +309,7 @@ def test_a_wrong_variable_is_told_by_name(cli: Program) -> None:
     assert "TURNSTILE_STAGED_GRACE_HOURS" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_request_under_way_is_answered_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
+def test_a_request_under_way_is_answered_when_the_server_is_stopped(tmp_path: Path) -> None:
     server = Server.start(tmp_path / "home", 0, workers=1)
     body = json.dumps({"name": "late"}).encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as wire:

@@ -76,7 +76,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_i12_more_than_a_thousand_idle_connections_harm_nobody(guarded: Server, kind: str) -> None:
+def test_i12_more_than_a_thousand_idle_connections_do_no_harm(guarded: Server, kind: str) -> None:
     with ExitStack() as wires:
         idle = [wires.enter_context(closing(connect(guarded))) for _ in range(IDLE)]
         for wire in idle:
@@ -89,7 +89,7 @@ def test_i12_more_than_a_thousand_idle_connections_harm_nobody(guarded: Server, 
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 100000\r\n", b"Transfer-Encoding: chunked\r\n"])
-def test_i12_bodies_of_a_principal_that_never_come_leave_the_server_to_everybody_else(
+def test_i12_bodies_of_a_principal_that_never_come_leave_the_server_to_all_others(
     guarded: Server, length: bytes
 ) -> None:
     head = b"POST /v1/transactions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -103,7 +103,7 @@ def test_i12_bodies_of_a_principal_that_never_come_leave_the_server_to_everybody
         assert ask(guarded, "GET", "/v1/catalogs", READER)[0] == 200
 
 
-def test_i12_waits_for_events_of_a_principal_leave_the_server_to_everybody_else(guarded: Server) -> None:
+def test_i12_waits_for_events_of_a_principal_leave_the_server_to_all_others(guarded: Server) -> None:
     _, first = ask(guarded, "GET", "/v1/events?catalog=main&after=now", OPERATOR)
     assert isinstance(first, dict)
     request = f"GET /v1/events?catalog=main&wait_s=20&after={first['cursor']} HTTP/1.1\r\nHost: localhost\r\n"

@@ -207,7 +207,7 @@ def test_a_body_over_the_limit_is_refused_before_all_of_it_has_come(server: Serv
         assert api.get("/v1/catalogs").status_code == 200
 
 
-def test_i12_bodies_of_strangers_that_never_come_leave_the_server_to_everybody_else(tmp_path: Path) -> None:
+def test_i12_bodies_of_strangers_that_never_come_leave_the_server_to_all_others(tmp_path: Path) -> None:
     threads = 8
     settings, begun = ServerSettings(str(tmp_path / "home"), threads=threads), b"grant_type="
     head = b"POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
@@ -224,7 +224,7 @@ def test_i12_bodies_of_strangers_that_never_come_leave_the_server_to_everybody_e
         assert headers["Retry-After"] == "1"
 
 
-def test_i12_a_body_is_not_read_before_it_is_known_who_sends_it(guarded: Server) -> None:
+def test_i12_a_body_is_not_read_before_its_sender_is_known(guarded: Server) -> None:
     head = b"POST /v1/catalogs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     assert raw(guarded, head).startswith(b"HTTP/1.1 401")
 
@@ -325,7 +325,7 @@ def test_published_versions_are_counted(server: Server) -> None:
     assert figures(server)["turnstile_publish_lag_seconds_count", ()] > 0
 
 
-def test_it_tells_who_lost_a_version_and_to_whom(server: Server) -> None:
+def test_it_shows_the_loser_of_a_version_and_the_winner(server: Server) -> None:
     table, other = Table(server), Table(server)
     table.append(1, "the-winner")
     assert table.propose(1, "the-loser").status_code == 409

@@ -110,7 +110,7 @@ def test_i3_i21_a_log_that_disagrees_with_the_answers_is_found(names: str, probl
     assert problems[:1] == ([] if problem is None else [problem])
 
 
-def test_i21_a_gap_of_the_log_and_an_answer_that_nobody_should_get_are_found() -> None:
+def test_i21_a_gap_of_the_log_and_an_answer_that_no_client_should_get_are_found() -> None:
     server: Any = Server(*created("a", "b"))
     server._commits[0]["seq"] = 7
     problems = check_log(server, Answers(acknowledged=["a"], others=["500 oops"]))

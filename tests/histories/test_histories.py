@@ -42,14 +42,14 @@ def spoilt(history: History) -> list[Operation]:
     return [*history.operations, extra]
 
 
-def test_i1_i2_i3_i6_racing_clients_are_told_one_history(server: Server) -> None:
+def test_i1_i2_i3_i6_racing_clients_see_one_history(server: Server) -> None:
     history = run(server.client, tables(server, 2), Load(answers=ENOUGH, clients=5, seconds=SECONDS))
     accepted(history)
     assert not judge(spoilt(history)).linearizable
 
 
 @pytest.mark.slow
-def test_i1_i2_i3_i6_clients_that_hang_up_before_the_answer_are_told_one_history(server: Server) -> None:
+def test_i1_i2_i3_i6_clients_that_hang_up_before_the_answer_see_one_history(server: Server) -> None:
     history = run(
         server.client, tables(server, 3), Load(answers=ENOUGH, clients=5, seconds=SECONDS, impatient=0.1, seed=2)
     )

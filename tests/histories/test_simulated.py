@@ -32,13 +32,13 @@ def check(start: int, seeds: int, store: str = "fake") -> None:
 
 
 @pytest.mark.parametrize(("store", "seeds"), [("fake", 100), ("sqlite", 40)])
-def test_i1_i2_i3_i6_simulated_clients_are_told_one_history(store: str, seeds: int) -> None:
+def test_i1_i2_i3_i6_simulated_clients_see_one_history(store: str, seeds: int) -> None:
     check(0, seeds, store)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_i1_i2_i3_i6_many_simulated_clients_are_told_one_history() -> None:
+def test_i1_i2_i3_i6_many_simulated_clients_see_one_history() -> None:
     check(10_000, int(os.environ.get("TURNSTILE_SEEDS", "1000")))
 
 

@@ -86,7 +86,7 @@ def test_a_client_of_the_past_writes_nothing(server: Server, connect: Connect, n
     assert contents(connect(), namespace) == {"t": [1]}
 
 
-def test_a_moment_that_never_was_is_told_when_the_client_connects(server: Server) -> None:
+def test_a_moment_that_never_was_is_refused_when_the_client_connects(server: Server) -> None:
     for moment, said in (("snapshot:never", "never"), ("time:5", "does not exist"), ("yesterday:1", "names no moment")):
         with pytest.raises(RESTError, match=said):
             connect_at(server, moment)

@@ -42,13 +42,13 @@ def connect(server: ServerOnS3 | Stack, **more: Any) -> RestCatalog:
     return RestCatalog("main", uri=f"{server.url}/iceberg", warehouse="main", **endpoint, **more)
 
 
-def test_i12_without_a_token_or_with_a_wrong_one_nothing_is_told(guarded: ServerOnS3) -> None:
+def test_i12_without_a_token_or_with_a_wrong_one_nothing_is_shown(guarded: ServerOnS3) -> None:
     for wrong in ({}, {"token": "wrong"}):
         with pytest.raises(UnauthorizedError):
             connect(guarded, **wrong)
 
 
-def test_i12_who_may_not_use_the_catalog_is_refused(guarded: ServerOnS3) -> None:
+def test_i12_a_principal_that_may_not_use_the_catalog_is_refused(guarded: ServerOnS3) -> None:
     with pytest.raises(ForbiddenError):
         connect(guarded, token=READER)
 

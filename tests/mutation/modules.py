@@ -138,7 +138,7 @@ MODULES: Final = {
     "turnstile.catalog.core.grouping": Mutated(
         ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True
     ),
-    "turnstile.catalog.group_commit": Mutated(
+    "turnstile.catalog.changes.group_commit": Mutated(
         ("unit/change_groups/test_group_commit.py", "unit/catalog/test_turns.py"),
         writes=False,
         decides=True,
@@ -259,7 +259,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.delta.group_reads": Mutated(
+    "turnstile.delta.transactions.group_reads": Mutated(
         (
             "unit/transactions/test_judged_reads.py",
             "unit/transactions/test_groups.py",
@@ -413,7 +413,7 @@ MODULES: Final = {
         writes=False,
         guards=True,
     ),
-    "turnstile.delta.groups": Mutated(
+    "turnstile.delta.transactions.groups": Mutated(
         (
             "unit/transactions/test_groups.py",
             "unit/transactions/test_large_groups.py",
@@ -432,11 +432,11 @@ MODULES: Final = {
     "turnstile.delta.core.reservations": Mutated(
         ("unit/transactions/test_reserv*.py", "simulation/test_reservations.py"), decides=True, guards=True
     ),
-    "turnstile.delta.reservations": Mutated(
+    "turnstile.delta.transactions.reservations": Mutated(
         ("unit/transactions/test_reserving.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.delta.core.journal_rows": Mutated(("unit/transactions/test_journal.py", "unit/gc/test_transactions.py")),
-    "turnstile.catalog.transactions": Mutated(
+    "turnstile.catalog.changes.transactions": Mutated(
         (
             "unit/transactions/test_catalog_transactions.py",
             "unit/transactions/test_catalog_reads.py",
@@ -447,7 +447,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.catalog.announced": Mutated(
+    "turnstile.catalog.changes.announced": Mutated(
         ("functional/catalog/test_catalog_journal.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.catalog.query.core.differences": Mutated(
@@ -459,13 +459,13 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.catalog.composed": Mutated(
+    "turnstile.catalog.changes.composed": Mutated(
         ("unit/transactions/test_catalog_transactions.py", "functional/v1/test_catalog_transactions.py"),
         writes=False,
         decides=True,
         guards=True,
     ),
-    "turnstile.delta.large_groups": Mutated(
+    "turnstile.delta.transactions.large_groups": Mutated(
         ("unit/transactions/test_large_groups.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.api.unity.credentials": Mutated(
@@ -562,7 +562,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
-    "turnstile.delta.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
+    "turnstile.delta.transactions.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
     **{
         f"turnstile.planning.index: {name}": "how many leaves are rewritten, and when: plans show the same"
         for name in (
@@ -641,16 +641,16 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.maintenance.core.retention: allowed_maintenance: operand 0": "False counts as 0 in a comparison",
     "turnstile.maintenance.runs: after_run: member again_ms=0": "a time that is over holds nothing up",
-    "turnstile.catalog.group_commit: _attempt: operand not all((change.settled for change in group))": (
+    "turnstile.catalog.changes.group_commit: _attempt: operand not all((change.settled for change in group))": (
         "where nobody has to be judged again the next leader reads the row once more: it saves a read"
     ),
     **{
-        f"turnstile.catalog.group_commit: run: {name} rounds > FREE_ROUNDS": (
+        f"turnstile.catalog.changes.group_commit: run: {name} rounds > FREE_ROUNDS": (
             "after its second attempt nothing but a lost swap leaves the leader's own change without an outcome: it bounds what nobody foresaw"
         )
         for name in ("edge", "operand")
     },
-    "turnstile.catalog.group_commit: __init__: operand not self._knows_row": (
+    "turnstile.catalog.changes.group_commit: __init__: operand not self._knows_row": (
         "the row that the own change has read was the catalog's after it was asked for: where it is older than the line's, the swap loses"
     ),
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",

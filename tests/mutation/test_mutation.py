@@ -42,7 +42,7 @@ def test_every_clause_action_and_branch_is_on_the_list_once() -> None:
         "turnstile.iceberg.append_merger: _added: check _require(entry[manifests.SEQUENCE] == ",
     ],
 )
-def test_what_nobody_noticed_once_is_on_the_list(mutant: str) -> None:
+def test_a_table_that_was_overlooked_once_is_on_the_list(mutant: str) -> None:
     """Mistakes that a reviewer planted, and no test found."""
     assert any(str(one).startswith(mutant) for one in ALL)
 

@@ -1,10 +1,13 @@
-"""The shape of the product: imports at module level form no circle, and no folder of the layer grows too large."""
+"""The shape of the product: imports at module level form no circle, and no folder of the layer and no module grows too
+large."""
 
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,9 @@ from tests.support.repository import ROOT
 ROOTS = ("layers", "server", "http_client", "spark_client", "python_client", "infra", "cli", "benchmarks")
 MOST_MODULES = 22
 """In one folder."""
+MOST_LINES = 500
+"""Of one module of the product."""
+PRODUCT = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "infra", "cli")
 
 
 def modules(root: str) -> dict[str, ast.Module]:
@@ -58,3 +64,22 @@ def test_a_circle_would_be_noticed() -> None:
 def test_no_folder_of_the_layer_holds_too_many_modules() -> None:
     folders = Counter(path.parent for path in (ROOT / "layers").rglob("*.py") if path.name != "__init__.py")
     assert {str(folder): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize("root", PRODUCT)
+def test_no_module_of_the_product_is_too_long(root: str) -> None:
+    lines = {str(path.relative_to(ROOT)): count_of_lines(path) for path in (ROOT / root).rglob("*.py")}
+    too_long = {path: count for path, count in lines.items() if count > MOST_LINES}
+    assert not too_long, f"more than {MOST_LINES} lines, give a part with a name of its own a module: {too_long}"
+
+
+def count_of_lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def test_every_subject_has_a_place_in_the_import_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    places = next(each["layers"] for each in settings["contracts"] if each["type"] == "layers")
+    named = {name.strip().rpartition(".")[2] for place in places for name in place.split("|")}
+    folders = {path.parent.name for path in (ROOT / "layers" / "turnstile").glob("*/__init__.py")}
+    assert folders - named == set(), "give each a floor in pyproject.toml, 'Arrows point down between subjects'"

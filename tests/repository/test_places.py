@@ -29,7 +29,7 @@ def _here(text):
     return {place for place in found if os.path.exists(place)}
 
 
-def test_no_file_names_somebodys_home():
+def test_no_file_names_the_home_of_a_user():
     assert [name for name, text in _texts() if _HOME.search(text)] == []
 
 

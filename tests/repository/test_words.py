@@ -18,7 +18,7 @@ PRONOUNS: Final = frozenset(
 RELATIVE: Final = frozenset(("whose", "those"))
 """Good in ``a table whose log is gone``, dark as a subject."""
 BOUND: Final = 0.15
-BOUND_WITH_RELATIVE: Final = 0.45
+BOUND_WITH_RELATIVE: Final = 0.3
 """Of a hundred words. Lower them when the figures fall."""
 FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
 

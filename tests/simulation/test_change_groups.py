@@ -14,7 +14,7 @@ QUICK = int(os.environ.get("TURNSTILE_SEEDS", "40"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "1000"))
 
 
-def test_i21_changes_of_a_group_are_told_what_each_would_be_told_alone() -> None:
+def test_i21_changes_of_a_group_get_the_answer_that_each_would_get_alone() -> None:
     seen = run_seeds(0, QUICK, ChangeGroups())
     met = {
         "change create True", "change create AlreadyExists", "change drop NotFound", "change ensure False",

@@ -15,7 +15,7 @@ QUICK = int(os.environ.get("TURNSTILE_SEEDS", "20"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "300"))
 
 
-def test_i13_each_version_has_its_event_and_who_follows_misses_none_whatever_fails() -> None:
+def test_i13_each_version_has_its_event_and_a_follower_misses_none_whatever_fails() -> None:
     seen = run_seeds(0, QUICK, Followed())
     assert {"appended", "followed", "whole", "ratified"} <= seen.keys(), "the simulation must not be vacuous"
 

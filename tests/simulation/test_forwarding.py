@@ -21,7 +21,7 @@ BREAKS = {
 }  # fmt: skip
 
 
-def test_i3_i21_forwarded_changes_are_told_what_each_would_be_told_alone() -> None:
+def test_i3_i21_forwarded_changes_get_the_answer_that_each_would_get_alone() -> None:
     seen = run_seeds(0, QUICK, Forwarded())
     met = {
         "forwarded 201",

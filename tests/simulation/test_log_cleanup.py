@@ -14,7 +14,7 @@ QUICK = int(os.environ.get("TURNSTILE_SEEDS", "8"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "300"))
 
 
-def test_i10_i15_every_version_that_somebody_has_can_be_read_from_what_is_left_of_the_log() -> None:
+def test_i10_i15_every_version_that_a_reader_has_can_be_read_from_what_is_left_of_the_log() -> None:
     seen = run_seeds(0, QUICK, CleanedUp())
     assert {"clean-up", "cleaned file", "cleaned sidecar", "checkpoint", "held", "cloned"} <= seen.keys(), (
         "the simulation must not be vacuous"

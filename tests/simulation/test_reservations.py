@@ -24,7 +24,7 @@ MET = {
 }
 
 
-def test_i18_a_reserved_table_is_its_holders_and_nobody_waits_for_ever() -> None:
+def test_i18_a_reserved_table_is_its_holders_and_no_transaction_waits_for_ever() -> None:
     seen = run_seeds(0, QUICK, Reserved())
     assert seen.keys() >= MET, f"it must not be vacuous: {MET - seen.keys()}"
 

@@ -65,7 +65,7 @@ def test_i3_i9_i10_a_table_comes_back_as_it_was_or_is_refused_whatever_fails() -
     )
 
 
-def test_i2_i3_i6_i10_owners_and_shared_values_are_as_they_were_told_whatever_fails() -> None:
+def test_i2_i3_i6_i10_owners_and_shared_values_are_as_they_were_answered_whatever_fails() -> None:
     seen = run_seeds(0, 30, Owners())
     assert {"id", "task begun", "added", "ref applied"} <= seen.keys(), "the simulation must not be vacuous"
 

@@ -15,13 +15,13 @@ SEARCHED = 2_000
 """Seeds in which every mistake is found."""
 
 
-def test_i23_commits_that_share_writes_are_told_what_is_true() -> None:
+def test_i23_commits_that_share_writes_get_true_answers() -> None:
     seen = run_seeds(0, QUICK, Shared())
     assert {"ratified", "conflict version", "shared"} <= seen.keys(), "it must not be vacuous"
 
 
 @pytest.mark.slow
-def test_i23_commits_that_share_writes_are_told_what_is_true_over_many_seeds() -> None:
+def test_i23_commits_that_share_writes_get_true_answers_over_many_seeds() -> None:
     run_seeds(10_000, SEEDS, Shared())
 
 

@@ -68,7 +68,7 @@ def test_a_seed_is_the_same_run_every_time() -> None:
         assert run(plan(seed), tracing=True) == run(plan(seed), tracing=True)
 
 
-def test_a_failing_run_is_made_smaller_and_told_with_its_seed_and_trace() -> None:
+def test_a_failing_run_is_made_smaller_and_printed_with_its_seed_and_trace() -> None:
     with MISTAKES["named: without 'next'"][0]():
         failed = first_failure(MISTAKES["named: without 'next'"][0], 50)
         assert failed is not None

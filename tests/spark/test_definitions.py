@@ -101,7 +101,7 @@ def test_create_table_like_copies_the_definition_and_no_data(lake: Any, sql: Any
     assert sql.ids(f"lake.{name}l") == []
 
 
-def test_the_builder_makes_what_it_is_told(lake: Any, sql: Any, name: str) -> None:
+def test_the_builder_makes_the_files_that_it_is_given(lake: Any, sql: Any, name: str) -> None:
     builder = lake.create(name).addColumn("id", "BIGINT", identity=(10, 5)).addColumn("d", "DATE", nullable=False)
     builder.addColumn("y", "INT", generatedAlwaysAs="year(d)").addColumn("x", "INT", default="5", comment="it's five")
     table = builder.partitionedBy("y").comment("built").property("team", "x").execute()

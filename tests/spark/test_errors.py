@@ -119,7 +119,9 @@ def test_a_server_that_goes_away_is_named_too(lake: Any, shaky: Any, flaky: Any,
     assert caught.value.condition == "TURNSTILE_UNREACHABLE"
 
 
-def test_a_refusal_is_told_with_its_reason_and_remedy(lake: Any, shaky: Any, flaky: Any, sql: Any, name: str) -> None:
+def test_a_refusal_is_reported_with_its_reason_and_remedy(
+    lake: Any, shaky: Any, flaky: Any, sql: Any, name: str
+) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")
     flaky.fail("POST /v1/tables", 400, "InvalidCommit", remedy="write it differently")
     with pytest.raises(TurnstileError, match=r"InvalidCommit.*write it differently") as caught:

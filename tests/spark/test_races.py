@@ -43,7 +43,7 @@ def test_an_insert_that_loses_the_race_rebases(lake: Any, shaky: Any, flaky: Any
         ("ALTER TABLE lake.{0} ADD COLUMN more INT", "INSERT INTO shaky.{0} VALUES (9)", MetadataChangedException),
     ],
 )
-def test_a_writer_whose_work_the_winner_undid_is_told_in_deltas_words(
+def test_a_writer_whose_work_the_winner_undid_gets_deltas_error(
     lake: Any, shaky: Any, flaky: Any, *, sql: Any, name: str, winner: str, loser: str, error: type[Exception] | None
 ) -> None:
     sql(f"CREATE TABLE lake.{name} AS SELECT id FROM range(3)")

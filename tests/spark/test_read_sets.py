@@ -166,7 +166,7 @@ def test_views_are_reads_of_their_tables(reads: Reads, spark: Any) -> None:
     assert reads.predicates("SELECT key FROM reads_view WHERE key = 4") == {"a": ["(NOT id IS NULL AND NOT p IS NULL AND id = 4 AND p = 1)"]}  # fmt: skip
 
 
-def test_time_travel_is_told_apart(reads: Reads) -> None:
+def test_time_travel_is_distinguished(reads: Reads) -> None:
     (read,) = reads.of("SELECT * FROM {a} VERSION AS OF 1 WHERE p = 1")["a"]
     assert (read.version, read.is_time_travel) == (1, True)
 

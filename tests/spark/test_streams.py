@@ -77,7 +77,7 @@ def test_a_name_without_a_catalog_is_in_a_batch_what_it_is_in_the_session(
     assert lake.tables(schema) == ["sink", "source"]
 
 
-def test_a_stream_in_another_format_is_told_to_say_delta(
+def test_a_stream_in_another_format_gets_the_remedy_to_name_delta(
     lake: Any, sql: Any, spark: Any, name: str, tmp_path: Path
 ) -> None:
     sql(f"CREATE TABLE lake.{name} AS SELECT 1L AS id")

@@ -64,7 +64,7 @@ def test_a_lost_answer_to_a_lost_race_rebases_once(lake: Any, flaky: Any, sql: A
     assert lake.table(table).head().latest == 3
 
 
-def test_when_nobody_can_say_the_writer_is_told_and_delta_does_not_retry(
+def test_the_writer_gets_an_unknown_outcome_and_delta_does_not_retry(
     lake: Any, flaky: Any, sql: Any, table: str
 ) -> None:
     """I2: no second version of the same data; the message says how to find out."""

@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, Table, decode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.location_rows import Location
@@ -25,6 +24,7 @@ from turnstile.catalog.history.undrop import Undropper
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.head import PINNED, TableHead, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.core.locations import ancestors

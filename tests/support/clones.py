@@ -10,7 +10,6 @@ import msgspec
 from tests.support.catalog import head_of
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.clone.cloner import CloneAuthorizer, Cloner, CloneResult
 from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE, IcebergTable
@@ -26,6 +25,7 @@ from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import CreateTable, Tables
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.names import published_path
 
 SCHEMA = {

@@ -9,11 +9,11 @@ from typing import Any
 from tests.support.delta_table import Table, inline_request
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import Conflict
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
-from turnstile.delta.journal import Journal
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
+from turnstile.delta.transactions.journal import Journal
 from turnstile.store.ports import World
 
 

@@ -48,7 +48,7 @@ LONG: Final = (
     "tests/simulation/test_on_sqlite.py",
     "tests/simulation/test_reused.py",
     "tests/simulation/test_scenarios.py",
-    "tests/simulation/test_simulation.py::test_a_failing_run_is_made_smaller_and_told_with_its_seed_and_trace",
+    "tests/simulation/test_simulation.py::test_a_failing_run_is_made_smaller_and_printed_with_its_seed_and_trace",
     "tests/simulation/test_simulation.py::test_i1_to_i11_a_planted_mistake_is_found",
     # The largest of gc's planted mistakes and crashes.
     "tests/unit/gc/test_iceberg_files.py::test_a_planted_mistake_is_found",

@@ -18,7 +18,8 @@ from turnstile_cli.output import Format
 
 
 class Side(StrEnum):
-    """The side to keep: the commits that the HEAD ratified, or those published in ``_delta_log``."""
+    """The side to keep: the commits that the HEAD ratified, or the commits published in
+    ``_delta_log``."""
 
     HEAD = "head"
     LOG = "log"

@@ -13,8 +13,15 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access, Principal
-from turnstile.access.core.rules import (
+from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Catalog, Entity, is_same
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.rows import CatalogHead
+from turnstile.catalog.core.tree import REALM_TREE, Tree
+from turnstile.catalog.history.core import NamedSnapshot
+from turnstile.catalog.reader import CatalogReader, View
+from turnstile.rights.grants import NO_ACCESS, Access, Principal
+from turnstile.rights.rules import (
     TABLE_RULES,
     Chain,
     Rule,
@@ -26,13 +33,6 @@ from turnstile.access.core.rules import (
     see_schema,
     see_table,
 )
-from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Catalog, Entity, is_same
-from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.paths import Path, dotted, fold
-from turnstile.catalog.core.rows import CatalogHead
-from turnstile.catalog.core.tree import REALM_TREE, Tree
-from turnstile.catalog.history.core import NamedSnapshot
-from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import PermissionDenied
 from turnstile.store.ports import BATCH_GET_MAX, World
 

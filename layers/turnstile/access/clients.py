@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from turnstile.access.core.client_rows import MAX_KEEP_S, Client, delete_client, new_client, rotate_secret
-from turnstile.access.core.grants import CLIENT_PREFIX, Principal, reserved
+from turnstile.rights.grants import CLIENT_PREFIX, Principal, reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.ports import Rejected, World
 

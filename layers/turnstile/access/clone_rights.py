@@ -10,8 +10,13 @@ from __future__ import annotations
 from functools import partial
 
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import Principal
-from turnstile.access.core.rules import (
+from turnstile.catalog.core.entities import ICEBERG_TABLE, NAMESPACE, IcebergTable
+from turnstile.catalog.core.location_rows import HeldLocation
+from turnstile.catalog.core.paths import Path, dotted, path_of
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
+from turnstile.rights.grants import Principal
+from turnstile.rights.rules import (
     allowed,
     create_schema,
     create_table,
@@ -20,11 +25,6 @@ from turnstile.access.core.rules import (
     read_schema,
     read_table,
 )
-from turnstile.catalog.core.entities import ICEBERG_TABLE, NAMESPACE, IcebergTable
-from turnstile.catalog.core.location_rows import HeldLocation
-from turnstile.catalog.core.paths import Path, dotted, path_of
-from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import PermissionDenied
 from turnstile.store.ports import World
 

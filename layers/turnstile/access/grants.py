@@ -9,13 +9,13 @@ from typing import Final
 import msgspec
 
 from turnstile.access.authorizer import METASTORE, TABLES, Authorizer, Target, access_of
-from turnstile.access.core.grants import Access, GrantChange, Principal, Securable, changed
-from turnstile.access.core.rules import Rule, admin_only, allowed, edit_catalog, edit_schema, edit_table, permitted
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import Access, GrantChange, Principal, Securable, changed
+from turnstile.rights.rules import Rule, admin_only, allowed, edit_catalog, edit_schema, edit_table, permitted
 from turnstile.store.core.errors import InvalidRequest, NotFound
 
 EDIT: Final[dict[Securable, Rule]] = {

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import Principal
-from turnstile.access.core.rules import Chain, Rule, permitted, see_table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
+from turnstile.rights.grants import Principal
+from turnstile.rights.rules import Chain, Rule, permitted, see_table
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, PermissionDenied
 from turnstile.store.ports import World

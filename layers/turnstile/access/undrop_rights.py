@@ -1,19 +1,20 @@
-"""Rights to bring a dropped table back (I12): those that dropping it took, on the table as it was.
+"""Rights to bring a dropped table back (I12): the rights that dropping it took, on the table as it
+was.
 
 Rights on the entities around the table are the present ones, as long as these entities exist. For a
-namespace that is gone, or was replaced by another one of the same name, they are those of the past.
-The right to give the name is checked as for a new table.
+namespace that is gone, or was replaced by another one of the same name, its past rights count. The
+right to give the name is checked as for a new table.
 """
 
 from __future__ import annotations
 
 from turnstile.access.authorizer import Authorizer, Target, access_of
-from turnstile.access.core.grants import Access, Principal
-from turnstile.access.core.rules import Chain, edit_schema, edit_table, permitted
 from turnstile.catalog.core.entities import is_same
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.dropped import PastTable
+from turnstile.rights.grants import Access, Principal
+from turnstile.rights.rules import Chain, edit_schema, edit_table, permitted
 from turnstile.store.core.errors import PermissionDenied
 
 

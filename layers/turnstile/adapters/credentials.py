@@ -34,7 +34,7 @@ _POLICY_TOO_LARGE: Final = "PackedPolicyTooLarge"
 
 _RENEWED: Final = 4
 """A cached session is not used in the last quarter of its life: clients need time to use
-credentials, and those that ask again before the end (Java's do five minutes before) must get new
+credentials, and clients that ask again before the end (Java's do five minutes before) must get new
 ones.
 """
 _KEPT_MS: Final = 5 * 60_000

@@ -281,8 +281,8 @@ def _remove_tree(root: str) -> None:
 
 
 def _remove_parents(root: str) -> None:
-    """Removes the folders of a managed table's namespace and catalog, if they are empty; never
-    those above."""
+    """Removes the folders of a managed table's namespace and catalog, if they are empty; never the
+    folders above."""
     if os.path.exists(root) or not _UUID.fullmatch(os.path.basename(root)):
         return
     namespace = os.path.dirname(root)

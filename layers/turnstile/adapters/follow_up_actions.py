@@ -1,7 +1,7 @@
 """Actions of follow-ups: a deployment names them, and the rules of tables may request them
 (``turnstile.events.follow_ups``).
 
-Each is a target that takes one event at once. Webhooks and buses are those of ``event_targets``;
+Each is a target that takes one event at once. Webhooks and buses come from ``event_targets``;
 functions and Spark jobs are here.
 """
 

@@ -149,7 +149,7 @@ class RandomIds:
 
     def obj_id(self) -> str:
         """32 hex digits: 48 bits of milliseconds, then 80 random bits, as in a version 7 uuid
-        without its tag bits. Those of one process strictly increase, also within a millisecond, so
+        without its tag bits. Ids of one process strictly increase, also within a millisecond, so
         ``Objs.newest`` is the latest one.
         """
         fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)

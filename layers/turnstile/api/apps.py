@@ -107,7 +107,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
 
 
 def _elsewhere() -> Iterable[Routes]:
-    """The routes of the other apps whose paths are among ours."""
+    """The routes of the other apps with paths among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
     from turnstile.api.v1 import commits, journal, load, maintenance, planning, snapshots, transactions
@@ -192,7 +192,7 @@ def _at_once(services: Services | None, later: Iterable[Later]) -> Iterable[Blue
 
 def _opener(services: Services | None, read: Callable[[], Settings], *parts: str) -> Callable[[], Services]:
     """Returns a function that opens an app's services, with ``parts`` built: existing services, or
-    those of the settings."""
+    services by the settings."""
 
     def opened() -> Services:
         here = services or Services.open(read())

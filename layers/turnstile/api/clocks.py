@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.client_rows import MAX_KEEP_S
+from turnstile.catalog.changes.retry import HOLD_MS as TURN_MS
 from turnstile.catalog.core.location_rows import Location
-from turnstile.catalog.retry import HOLD_MS as TURN_MS
 from turnstile.coordination.core.rows import TERM_MOST_MS, Task
 from turnstile.delta.core import journal_rows
 from turnstile.delta.core.reservations import LEASE_MOST_MS, Register

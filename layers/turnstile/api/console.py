@@ -216,7 +216,7 @@ def _accepts_gzip(accepted: str) -> bool:
 
 
 def _files(folder: Path) -> dict[str, _File]:
-    """The files with unlimited caching, by their path below the folder: those with a hash in their
+    """The files with unlimited caching, by their path below the folder: files with a hash in their
     name."""
     return {
         f"assets/{path.name}": _open(path)

@@ -1,7 +1,7 @@
 """Figures of runs as metrics of CloudWatch, in lines of the log (embedded metric format).
 ``TURNSTILE_METRICS`` chooses them:
 
-    alarms   those that infra/alarms.yaml reads, of a run in which one of them is not 0; nothing
+    alarms figures that infra/alarms.yaml reads, of a run in which one of them is not 0; nothing
              while all is well (default)
     all      every figure of every run, and of each operation of the API its duration, refusals and
              failures
@@ -33,8 +33,8 @@ WATCHED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "maintenance": {"": ("failures",)},
     "delivery": {"": ("failures",)},
 }
-"""Figures that alarms read, by service and run. Those of a run are sent together: an alarm computes
-with several."""
+"""Figures that alarms read, by service and run. Figures of a run are sent together: an alarm
+computes with several."""
 
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
@@ -62,7 +62,7 @@ def sent(wanted: Detail, service: str, run: str, figures: Mapping[str, int]) -> 
 
 
 def count(service: str, figures: Mapping[str, int], *, run: str = "") -> None:
-    """Writes the figures of a run as metrics. Those of scheduled runs have the function as a
+    """Writes the figures of a run as metrics. Figures of scheduled runs have the function as a
     dimension: a second stack of the account has another one."""
     chosen = sent(detail(), service, run, figures)
     if not chosen:

@@ -27,8 +27,8 @@ class HalfImported(msgspec.Struct, frozen=True):
 
 
 def half_imported(world: World) -> Iterator[HalfImported]:
-    """Yields the locations whose import neither runs any more nor has made its table. One pass over
-    the rows of locations."""
+    """Yields the locations with an import that neither runs any more nor has made its table. One
+    pass over the rows of locations."""
     after = ""
     prefix = world.space.location("")
     now_ms = world.clock.now_ms()

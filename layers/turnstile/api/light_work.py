@@ -55,9 +55,9 @@ class LightWorkHandler:
         return services
 
     def maintain(self, event: Mapping[str, Any], context: Any) -> dict[str, int]:
-        """Maintains the tables that earlier runs left (``LEFT``), and those with publications since
-        the last run. On the event ``ALL``: tables that were left, and those of the next rows with
-        due work. On ``EVERY`` also all others, in as many runs as that takes.
+        """Maintains the tables that earlier runs left (``LEFT``), and tables with publications
+        since the last run. On the event ``ALL``: tables that were left, and tables of the next rows
+        with due work. On ``EVERY`` also all others, in as many runs as that takes.
         """
         here, figures, left_over = self.services, Counter[str](), list[str]()
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
 from turnstile.api.settings import Settings
@@ -22,6 +21,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
+from turnstile.rights.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
 from turnstile_release import version
@@ -29,7 +29,6 @@ from turnstile_release import version
 if TYPE_CHECKING:
     from turnstile.access.clients import Clients
     from turnstile.access.clone_rights import SourceRights
-    from turnstile.access.core.grants import Access
     from turnstile.access.grants import Grants
     from turnstile.adapters.credentials import Operation
     from turnstile.api.auth.settings import AuthSettings
@@ -42,14 +41,14 @@ if TYPE_CHECKING:
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.core.head import TableHead
-    from turnstile.delta.cuts import Cuts
-    from turnstile.delta.groups import GroupRatifier
     from turnstile.delta.identity import Outcomes
-    from turnstile.delta.journal import Journal
     from turnstile.delta.publish import Publisher
     from turnstile.delta.ratify import Ratifier
-    from turnstile.delta.reservations import Reservations
     from turnstile.delta.sweep import Sweeper
+    from turnstile.delta.transactions.cuts import Cuts
+    from turnstile.delta.transactions.groups import GroupRatifier
+    from turnstile.delta.transactions.journal import Journal
+    from turnstile.delta.transactions.reservations import Reservations
     from turnstile.events.append import Appender
     from turnstile.events.deliver import Deliverer
     from turnstile.events.follow_ups import FollowUps
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from turnstile.maintenance.work import Maintainer
     from turnstile.planning.planner import Planner
     from turnstile.planning.reads import CommitJudge, ReadInCommits
+    from turnstile.rights.grants import Access
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 
@@ -123,7 +123,7 @@ class Services:
     @cached_property
     def cuts(self) -> Cuts:
         """Latest versions of several tables as of one moment."""
-        from turnstile.delta.cuts import Cuts
+        from turnstile.delta.transactions.cuts import Cuts
 
         return Cuts(self.world)
 
@@ -136,7 +136,7 @@ class Services:
     @cached_property
     def groups(self) -> GroupRatifier:
         """Commits of several tables at once."""
-        from turnstile.delta.groups import GroupRatifier
+        from turnstile.delta.transactions.groups import GroupRatifier
 
         def judge(predicate: str, after: int) -> ReadInCommits:
             return self.commit_judge(predicate, after)
@@ -154,14 +154,14 @@ class Services:
     @cached_property
     def journal(self) -> Journal:
         """Announced transactions."""
-        from turnstile.delta.journal import Journal
+        from turnstile.delta.transactions.journal import Journal
 
         return Journal(self.world, self.groups)
 
     @cached_property
     def reservations(self) -> Reservations:
         """Tables that transactions keep others from writing."""
-        from turnstile.delta.reservations import Reservations
+        from turnstile.delta.transactions.reservations import Reservations
 
         return Reservations(self.world)
 
@@ -323,7 +323,7 @@ class Services:
     @property
     def externals(self) -> Externals:
         """Tables that are registered only, for the request being answered."""
-        from turnstile.catalog.commit import Committer
+        from turnstile.catalog.changes.commit import Committer
         from turnstile.catalog.external import Externals
 
         reader = self.reader
@@ -482,5 +482,5 @@ def services() -> Services:
 
 
 def open_services() -> Services:
-    """Returns the services of the app that is answering, whatever its view declares."""
+    """Returns the services of the app that is answering, for any declaration of its view."""
     return cast("Services", current().services)

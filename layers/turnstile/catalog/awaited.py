@@ -20,8 +20,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from turnstile.access.core.grants import Access, Principal, owner_for
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, is_awaited, require_size
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted
@@ -40,6 +39,7 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
+from turnstile.rights.grants import Access, Principal, owner_for
 from turnstile.store.core.errors import ErrorType, InvalidCommit, NotFound, StateConflict
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_comment, check_identifier, check_uuid

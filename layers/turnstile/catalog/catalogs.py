@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of
@@ -20,6 +19,7 @@ from turnstile.catalog.core.tree import REALM_TREE, CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.namespaces import check_properties
 from turnstile.catalog.reader import CatalogReader, View
+from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
@@ -107,7 +107,7 @@ class Catalogs:
         return _entity(View(tree, self._reader.store), name)
 
     def _same_rights(self, name: str) -> tuple[Write, ...]:
-        """The catalog's rights must still be those by which the request was authorized: they are in
+        """The catalog's rights must still equal the rights that authorized the request: they are in
         its own tree, while this change is one of the realm's (I12)."""
         if self._reader.authorizer is None:
             return ()

@@ -18,8 +18,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
-from turnstile.catalog.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location, stored_name
@@ -32,6 +31,7 @@ from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import timestamp_ahead
+from turnstile.rights.grants import OPERATOR, Access, Principal, owner_for
 from turnstile.store.core.errors import (
     ErrorType,
     InvalidCommit,
@@ -128,7 +128,7 @@ class Staging:
 
 def _written_if_there(view: View, namespace: Path) -> Path:
     """Returns the levels of a new namespace: existing ones as they were written. Raises NotFound if
-    one of those above it is something else."""
+    an entity above it is something else."""
     depth = 0
     while depth < len(namespace) and view.tree.find(namespace[: depth + 1]) is not None:
         depth += 1
@@ -170,7 +170,8 @@ def first_row_hwm(content: Content) -> int | None:
 
 
 def first_head(space: Space, view: View, path: Path, *, table: Table, metadata: str, zero: Content) -> Row:
-    """Returns the HEAD of a managed table that has version 0, whose metadata is the obj ``metadata``."""
+    """Returns the HEAD of a managed table that has version 0 and the metadata in obj
+    ``metadata``."""
     return new_head_row(
         key=space.table(table.table_id),
         table_id=table.table_id,

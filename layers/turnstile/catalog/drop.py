@@ -2,10 +2,10 @@
 (I9). Nothing is deleted.
 
 The name can be used again at once, by another table with another uuid. gc purges the files of a
-managed table after a grace period, if the location still belongs to the dropped uuid; those of an
-imported table it leaves alone. The log of an imported table stays in use elsewhere, so everything
-ratified is published before the drop (I11). A clone has no files; its drop releases those of its
-source.
+managed table after a grace period, if the location still belongs to the dropped uuid; the files of
+an imported table it leaves alone. The log of an imported table stays in use elsewhere, so
+everything ratified is published before the drop (I11). A clone has no files; its drop releases the
+files of its source.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from turnstile.catalog.awaited import AwaitedDrops
+from turnstile.catalog.changes.commit import MAX_ROWS, CatalogChange, Committer, Edit
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.commit import MAX_ROWS, CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, path_of
@@ -37,7 +37,7 @@ _Item = tuple[Path, IndexEntry]
 
 
 class Dropper:
-    """Drops tables, including those without a HEAD."""
+    """Drops tables, including tables without a HEAD."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, publisher: Publisher) -> None:
         self._world = world

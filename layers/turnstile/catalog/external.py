@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, require_size
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
 from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.core.rows import new_external
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.names import check_identifier

@@ -76,7 +76,7 @@ class Listings:
         max_results: int | None = None,
     ) -> Page[NamedNamespace]:
         """Returns child namespaces of ``parent``; with ``deep`` all below it. One request warm, and
-        one for every hundred entities that are not cached; for a moment of the past those of
+        one for every hundred entities that are not cached; for a moment of the past the members of
         ``AsOfReader``. Raises NotFound (catalog, parent, moment); InvalidRequest for a token that
         is damaged, expired or of another listing.
         """
@@ -112,7 +112,7 @@ class Listings:
         self, catalog: str, *, page_token: str | None = None, max_results: int | None = None
     ) -> Page[NamedSnapshot]:
         """Returns named snapshots of a catalog. Responses must leave out their ``versions``, which
-        do not count here. One request warm, and one for those that are not cached. Raises as
+        do not count here. One request warm, and one for entities that are not cached. Raises as
         ``namespaces``.
         """
         size = min(page_size(max_results), SNAPSHOTS)
@@ -178,7 +178,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Entries:
-    """Looks full names up, now or as of a moment; rights are those of the present tree (I12)."""
+    """Looks full names up, now or as of a moment; rights come from the present tree (I12)."""
 
     def __init__(self, reader: CatalogReader, as_of_reader: AsOfReader) -> None:
         self._reader = reader
@@ -210,7 +210,7 @@ class Entries:
 
 
 def version_in(versions: Mapping[str, int], entity: Entity) -> int | None:
-    """Returns the version of a Delta table in a tree whose snapshot has these ``versions``; a
+    """Returns the version of a Delta table in a tree with a snapshot of these ``versions``; a
     clone's never changes."""
     if isinstance(entity, Table) and entity.clone is not None:
         return entity.clone.version

@@ -16,20 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import msgspec
 
-from turnstile.access.authorizer import Guard
-from turnstile.access.core.rules import read_table
 from turnstile.catalog.core.entities import Table, is_awaited, without_head
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.reader import CatalogReader, ResolvedTable
+from turnstile.catalog.reader import CatalogReader, ResolvedTable, TreeAuthorizer
 from turnstile.delta.commits import Commits, Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.undecided import seen_one
+from turnstile.rights.rules import Rule, read_table
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.names import MAX_VERSION
@@ -38,7 +38,7 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
 _LOCATIONS = 10_000
-"""Tables whose locations are cached."""
+"""The number of tables with cached locations."""
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -66,6 +66,13 @@ class Found(msgspec.Struct, frozen=True):
     owner: Row | None = None
 
 
+class LoadGuard(TreeAuthorizer, Protocol):
+    """Authorizes one request, and says whether it may also do more; see ``access.authorizer.Guard``."""
+
+    def may(self, rule: Rule) -> bool:
+        """Whether the request, once authorized, also passes ``rule`` on its table."""
+
+
 class _Beside(msgspec.Struct, frozen=True):
     tree: Tree
     owner: Row | None = None
@@ -84,7 +91,7 @@ class Loader:
         metadata: MetadataStore,
         commits: Commits,
         *,
-        guard: Guard | None = None,
+        guard: LoadGuard | None = None,
         threads: ThreadPoolExecutor | None = None,
         locations: Lru[str, str] | None = None,
         adopt: Callable[[str, Path, Table], bool] | None = None,
@@ -98,7 +105,7 @@ class Loader:
         self._locations = locations or Lru[str, str](_LOCATIONS)
         self._adopt = adopt
 
-    def authorized_by(self, guard: Guard) -> Loader:
+    def authorized_by(self, guard: LoadGuard) -> Loader:
         reader = self.reader.authorized_by(guard)
         return Loader(
             self._world,

@@ -20,8 +20,8 @@ _ATTEMPTS: Final = 8
 def require_served(location: str, lake_root: str, *, only_registered: bool = False) -> str:
     """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its
     scheme: S3's, and that of ``lake_root``. So ``file:`` leads to the server's own disk only where
-    the lake is there; the refusal is about the scheme, the same whatever files the disk holds
-    (I12). ``only_registered``: nothing is read there, so other object stores may be named.
+    the lake is there; the refusal is about the scheme, the same for all files that the disk may
+    hold (I12). ``only_registered``: nothing is read there, so other object stores may be named.
     """
     location = normalise(location)
     scheme = location.partition(":")[0]

@@ -7,14 +7,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Catalog, Entity, Namespace, require_size
 from turnstile.catalog.core.merges import Merge, apply_merges
 from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.core.policies import check_policies
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest
 from turnstile.store.ports import World
 

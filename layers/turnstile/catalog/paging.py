@@ -45,7 +45,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(PageToken)
 
 
 def place_of(key: str) -> str:
-    """Returns a token's ``parent`` for the index key whose children are listed: a digest, enough to
+    """Returns a token's ``parent`` for the index key of the listed parent: a digest, enough to
     tell listings apart. With the key itself a token could exceed the 8 KiB of a query: names have
     up to 255 characters a level.
     """

@@ -11,7 +11,7 @@ absence is never cached. So loading by name is one batch read when warm:
     table.table_id == guess.table_id: the batch already holds the table's HEAD; otherwise read it
 
 and when cold at most: catalog row; commit obj and index segment in one request; table HEAD. (A
-catalog whose segment directory is too large for its row, beyond some hundred thousand tables, takes
+catalog with a segment directory too large for its row, beyond some hundred thousand tables, takes
 one request more.)
 """
 
@@ -127,8 +127,8 @@ class CatalogReader:
         return self.at(catalog, self._world.refs.read(self.key(catalog)))
 
     def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
-        """Returns the tree of a catalog row, authorized: at most one request, and those of the
-        authorizer. The segment for the look-up of ``path`` is read in the same request. Raises
+        """Returns the tree of a catalog row, authorized: at most one request, and the requests of
+        the authorizer. The segment for the look-up of ``path`` is read in the same request. Raises
         PermissionDenied, before anything else; NotFound if ``row`` is None.
         """
         tree = self.unauthorized_at(catalog, row, path)

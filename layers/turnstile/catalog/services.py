@@ -8,7 +8,7 @@ from functools import cached_property
 
 from turnstile.catalog.awaited import Awaiting
 from turnstile.catalog.catalogs import Catalogs
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.create import Registrar, Staging
 from turnstile.catalog.drop import Dropper, NamespaceDropper
 from turnstile.catalog.external import Externals

@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.access.core.grants import OPERATOR, Access, GrantChange, Principal, owner_for
 from turnstile.coordination.core import named_ref, ref_rights
 from turnstile.coordination.core.named_ref import DELETED, Entry, NamedRef, check_ref, check_request, check_value
 from turnstile.coordination.core.ref_rights import OWN, READ, SWAP, access_of, denied, permits
+from turnstile.rights.grants import OPERATOR, Access, GrantChange, Principal, owner_for
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Clause, Write
 from turnstile.store.ports import Accepted, World
@@ -106,8 +106,8 @@ class NamedRefs:
 
     def rights(self, name: str) -> Access:
         """Owner and grants: all of them for the owner; for others their own and their roles', also
-        if there is no such reference. Raises NotFound if there is none, for those who may create
-        it.
+        if there is no such reference. Raises NotFound if there is none, for a caller that may
+        create it.
         """
         ref = self._read(name)
         principal = self._principal

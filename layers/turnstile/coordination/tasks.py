@@ -173,7 +173,7 @@ class Tasks:
         return _task_of(self._objects.read(TASK.name, name))
 
     def last_of(self, names: Sequence[str]) -> dict[str, Task]:
-        """The present tasks, by name; those that were never begun are left out. One request for
+        """The present tasks, by name; names that were never begun are left out. One request for
         every 100."""
         objects = self._objects.read_many(TASK.name, names)
         return {name: Task.unpack(each.payload) for name, each in objects.items()}
@@ -200,8 +200,8 @@ class Tasks:
 
     def held(self, name: str, attempt: int) -> Attempt | None:
         """The running attempt of that number, for a process that knows no more of it: one read.
-        None when it has ended, or another attempt was begun. One whose lease is over is still
-        there, until it is taken over.
+        None when it has ended, or another attempt was begun. A task is still there after its lease
+        is over, until it is taken over.
         """
         row = self._objects.read(TASK.name, name)
         task = _task_of(row)
@@ -214,8 +214,8 @@ class Tasks:
         return self._update(attempt, attempt.task.renew(self._clock.now_ms() + term_ms))
 
     def finish(self, attempt: Attempt, result: bytes = b"") -> bool:
-        """The task is done with ``result``; False when another process took it over, whose result
-        counts."""
+        """The task is done with ``result``; False when another process took it over: then that
+        one's result counts."""
         return self._update(attempt, attempt.task.finish(result, self._clock.now_ms())) is not None
 
     def fail(self, attempt: Attempt, reason: str) -> bool:

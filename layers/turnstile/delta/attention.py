@@ -85,7 +85,7 @@ class Rounds:
                 so it must do no harm twice.
             go_on: whether there is time for more.
             retry: is given the ids of the tables that earlier runs left, before anything else;
-                returns those that are left again.
+                returns the rest again.
         """
         before = self.attention.read()
         part = next_part(before, None)

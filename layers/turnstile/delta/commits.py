@@ -3,8 +3,7 @@ that readers are promised.
 
 A commit's bytes (I2, I4) are in one of four places:
 
-    staged, not yet published      the staged file, whole, if its bytes are those that were
-                                   validated
+    staged, not yet published      the staged file, whole, if its bytes are the validated ones
     inline in the row              the entry's bytes, made final for their position
     inline in an obj               the same, from the obj
     published                      ``_delta_log/<v>.json``
@@ -15,7 +14,7 @@ transaction: an engine may have published it and removed the staged file.
 Inline commits get their files by ``materialise`` (design 2.3). Name and bytes were fixed when the
 commit was ratified, so any process may write the file, in any order, any number of times; clients
 write their own copy in parallel with the request. If the file exists with other bytes, its name is
-not given out, since a reader who follows the name must find the ratified bytes: the error is "try
+not given out, since a reader that follows the name must find the ratified bytes: the error is "try
 again", until the version is published, which needs no staged file. Replacing the file would need
 the right to delete in the lake, which the commit function does not have, and would race with the
 file's writer.
@@ -71,7 +70,7 @@ class ContentChanged(StorageFault):
 
 
 def read_head(world: World, table_id: str) -> TableHead:
-    """Returns the HEAD as a reader sees it (``undecided.seen``), in whatever state, also a dropped
+    """Returns the HEAD as a reader sees it (``undecided.seen``), in any state, also a dropped
     table's tombstone: one strongly consistent read, and one more while a large group is decided.
     Raises NotFound.
     """

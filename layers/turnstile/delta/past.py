@@ -31,7 +31,7 @@ class AtMoment(msgspec.Struct, frozen=True):
 
 
 def version_at(world: World, head: TableHead, at_ms: int) -> AtMoment:
-    """Returns the latest version of a table whose in-commit timestamp is ``at_ms`` or less. About
+    """Returns the latest version of a table with an in-commit timestamp of ``at_ms`` or less. About
     log2 of its versions in sequential reads of storage; none for a version in the tail of the HEAD.
 
     A later commit may still get such a timestamp while the table's latest has one: an engine

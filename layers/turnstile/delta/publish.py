@@ -190,10 +190,10 @@ class Publisher:
     Args:
         step: versions between two floor writes.
         patience_ms: how long missing content counts as late.
-        keep: how many published entries stay; by default as few as suit a store whose writes are
-            charged by size.
+        keep: how many published entries stay; by default as few as suit a store that charges writes
+            by size.
         looks: whether the file of the floor is looked for before anything is copied behind it: one
-            request a batch. A table whose floor's file is gone, since its folder or its log was
+            request a batch. A table without its floor's file, since its folder or its log was
             removed, becomes stuck instead of continuing in a log that cannot be read.
     """
 
@@ -307,8 +307,8 @@ class Publisher:
 
     def _copy_carried(self, head: TableHead, due: list[Positioned], run: _Run) -> int:
         """Copies the first versions, if the HEAD carries the bytes of several, by one call of the
-        storage; returns how many. A version whose name is taken, and one after a fault, is left for
-        a copy of its own.
+        storage; returns how many. A version with a taken name, and one after a fault, is left for a
+        copy of its own.
         """
         now = self._clock.now_ms()
         carried = list(takewhile(lambda place: bool(place.entry.data), due))

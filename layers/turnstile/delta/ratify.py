@@ -143,7 +143,7 @@ class Ratifier:
         prepared = self.prepare(request, group)
         return self._queue.commit(self, prepared) if isinstance(prepared, Prepared) else prepared
 
-    # -- for groups (``delta.groups``) ------------------------------------------------------------------------------
+    # -- for groups (``delta.transactions.groups``) ------------------------------------------------------------------------------
 
     def prepare(self, request: CommitRequest, group: str = "") -> Prepared | Ratified | Conflict | Refused:
         """Steps 1 to 3: the proposal as a member of ``group``, to be written; or the decision,
@@ -304,7 +304,7 @@ class Ratifier:
         """The proposal of a commit that changes no metadata, with the metadata that it was
         validated by: the write asserts that it is still current (I2). Without a request if this
         sandbox has cached the table's metadata and the commit fits it. Otherwise from the HEAD: a
-        replay, or a conflict, is answered whatever the metadata is by now (I3).
+        replay, or a conflict, is answered for any present metadata (I3).
 
         Raises InvalidCommit if the commit does not fit the table.
         """

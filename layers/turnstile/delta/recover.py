@@ -1,5 +1,5 @@
-"""Recovery: a table whose HEAD was restored from a backup behind its own log adopts the published
-versions (design 2.7).
+"""Recovery: a table adopts the published versions after its HEAD was restored from a backup behind
+its own log (design 2.7).
 
     1  publish    the restored HEAD's commits; from here on the log agrees with it up to ``latest``
     2  begin      one conditional write, if the log has versions after ``latest``: no commits any
@@ -10,10 +10,10 @@ versions (design 2.7).
     4  end        nothing more is published: commits again. Or stuck, at the version that cannot be
                   adopted
 
-1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); an operator, who knows
-of the restore, asks for 2. After a restore of all rows an operator may do 2 first for every table,
-without a look at its log (``mark_all_restored``): then nothing can be ratified in between. A crash
-after any step leaves nothing to undo: the next publisher continues from the row.
+1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); an operator asks for 2
+after a restore. After a restore of all rows an operator may do 2 first for every table, without a
+look at its log (``mark_all_restored``): then nothing can be ratified in between. A crash after any
+step leaves nothing to undo: the next publisher continues from the row.
 
 A commit that was ratified after the restore has a later in-commit timestamp than everything before
 it, so the rule that timestamps increase (I7) also keeps two histories from being mixed: versions

@@ -106,8 +106,8 @@ class Diagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A choice between the sides of a diagnosis: ``side`` stays; ``version`` and ``digest`` are
-    those of the log's side (None if it had no such file)."""
+    """A choice between the sides of a diagnosis: ``side`` stays; ``version`` and ``digest``
+    describe the log's side (None if it had no such file)."""
 
     side: Side
     version: int
@@ -116,7 +116,9 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Adopted(msgspec.Struct, frozen=True):
     """The result of a choice: ``set_aside`` copies that were made or were there; ``to_remove``
-    files that an operator who chose the HEAD has to remove, in this order; then as a repair's."""
+    files that an operator has to remove after choosing the HEAD, in this order; then as a
+    repair's.
+    """
 
     set_aside: tuple[str, ...]
     to_remove: tuple[str, ...]
@@ -134,8 +136,8 @@ class Repairer:
         self._unknowns = Unknowns(world)
 
     def repair(self, table_id: str, *, until_ms: int | None = None) -> tuple[Published, Diagnosis]:
-        """Publishes all commits without a conflict, which also ends a stuck state whose cause is
-        gone; adopts published versions that the HEAD does not know (``delta.recover``); then
+        """Publishes all commits without a conflict, which also ends a stuck state after its cause
+        is gone; adopts published versions that the HEAD does not know (``delta.recover``); then
         diagnoses. Raises NotFound, TableUnread and StorageFault.
         """
         first = self._publisher.publish(table_id, until_ms=until_ms)
@@ -151,7 +153,7 @@ class Repairer:
         """Repairs a table by keeping one side. Repeatable: if there is no choice any more, as
         ``repair``.
 
-        Raises StateConflict ``ConcurrentChange`` if the sides are not those that were chosen from,
+        Raises StateConflict ``ConcurrentChange`` if the sides have changed since the choice,
         ``TableNotActive`` if this side cannot be kept, UnsupportedTable, NotFound, TableUnread and
         StorageFault. Commits that were not set aside are as they were then.
         """

@@ -5,7 +5,7 @@
                           (``store.queue``)
                        2  the first of the line leads; the others wait
     the leader         1  takes the commits that wait, up to a limit
-                       2  chooses those that fit together on the row which its last write left
+                       2  chooses the ones that fit together on the row which its last write left
                           (``core.shared_writes``); the first row is unknown, so the first commit is
                           written alone, as if there were no line
                        3  one conditional write
@@ -190,7 +190,7 @@ class CommitTurn:
         return share(row, [waiting.prepared.proposal for waiting in group], self._world.clock.now_ms())
 
     def _judge(self, group: Sequence[WaitingCommit], tried: Sequence[WaitingCommit], head: TableHead) -> None:
-        """Answers commits from a row that was read or written after they joined; those that it
+        """Answers commits from a row that was read or written after they joined; commits that it
         would accept stay in the line."""
         for waiting in group:
             waiting.tries += waiting in tried

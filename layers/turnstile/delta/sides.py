@@ -1,5 +1,5 @@
-"""The two sides of a table whose HEAD and log contradict each other, and copies of the side that is
-not kept (``delta.repair``)."""
+"""The two sides of a table with a HEAD and a log that contradict each other, and copies of the side
+that is not kept (``delta.repair``)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Publishing many tables: the tables of a stream record, and in a sweep those with unpublished
+"""Publishing many tables: the tables of a stream record, and in a sweep all tables with unpublished
 commits (I11).
 
 A table that cannot be published does not delay the others. The sweep covers lost stream records,
-and it retries: missing content that was late, a stuck table whose cause is gone, a publisher that
-died at any step. It looks at all HEADs, where that costs little, or at the noted ones and a bounded
-number of others (``delta.core.attention``, decision 53).
+and it retries: missing content that was late, a stuck table after its cause is gone, a publisher
+that died at any step. It looks at all HEADs, where that costs little, or at the noted ones and a
+bounded number of others (``delta.core.attention``, decision 53).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEEP_EVERY: Final = 10
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """A table whose turn an error ended; ``unread``: its HEAD could not even be read."""
+    """A table that failed in its turn; ``unread``: its HEAD could not even be read."""
 
     table_id: str
     type: str
@@ -209,14 +209,14 @@ class Sweeper:
         self._parts = 0
 
     def sweep(self, *, until_ms: int, each_ms: int, workers: int = 8) -> Swept:
-        """Looks at all HEADs. Stuck tables come last, and those that failed in the pass before:
+        """Looks at all HEADs. Stuck tables come last, and tables that failed in the pass before:
         they have had their turn. Tables with large commits have a quarter of the workers of their
         own, and the others the rest: neither waits for the other, and few large commits are copied
         at once.
 
         The scan takes half of the time at most, the rest is for publishing. It may see rows as they
-        were some seconds ago: it only chooses tables, whose HEADs are read again, and tables that
-        it misses wait a minute.
+        were some seconds ago: it only chooses tables, and reads their HEADs again; tables that it
+        misses wait a minute.
         """
         self._record_release()
         look = _Look(self._failed)

@@ -230,8 +230,8 @@ class _Stretch:
                 self._add(version, "transaction", f"its transaction {txn} was ratified as version {versions[txn]}")
 
     def _compare_before(self, commit: Commit, *, ratified: bool) -> None:
-        """Compares a commit with those before it; some commits that were not ratified here have no
-        timestamp or transaction id."""
+        """Compares a commit with the commits before it; some commits that were not ratified here
+        have no timestamp or transaction id."""
         version = commit.version
         timestamp = commit.in_commit_timestamp
         txn = commit.txn_id

@@ -13,8 +13,8 @@ A table's runs of maintenance have events in the same way, from the row of their
 
 The key of a HEAD is a hint, as for the publisher. A crash after any step leaves nothing but the obj
 of step 4, which the next append needs. Any number may append at once: each transaction is decided
-by the rows, and an appender that lost begins at 1. So does one whose answer was lost; if its append
-arrives later, its marks have changed.
+by the rows, and an appender that lost begins at 1. So does an appender that lost its answer; if its
+append arrives later, its marks have changed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Sights = Mapping[str, Mapping[int, Detail]]
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A HEAD without events, since they could not be made, and the reason; those of other HEADs
+    """A HEAD without events, since they could not be made, and the reason; events of other HEADs
     were made."""
 
     key: str
@@ -73,7 +73,7 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 class Appended(msgspec.Struct, frozen=True):
     """The result of one call: ``events`` it appended to the logs of ``catalogs``, by ``writes``
-    transactions; ``left`` HEADs whose turn time ended."""
+    transactions; ``left`` HEADs that the time did not suffice for."""
 
     events: int = 0
     writes: int = 0
@@ -246,7 +246,7 @@ class Appender:
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """The missing events of the HEAD under ``key``, whose mark was read as ``mark``."""
+    """The missing events of the HEAD under ``key``; ``mark`` is its mark as it was read."""
 
     key: str
     catalog: str
@@ -326,7 +326,7 @@ def _source_of(space: Space, mark: Row) -> str:
 
 
 def enlisted(world: World) -> Iterator[str]:
-    """Yields the catalogs whose logs are on the list: it costs by their number."""
+    """Yields the catalogs with logs on the list: it costs by their number."""
     logs = world.objs.list(world.space.objs(REALM_TREE), EVENT_LOG.prefix)
     return (obj.id.removeprefix(EVENT_LOG.prefix) for obj in logs)
 

@@ -12,7 +12,7 @@ were sent and not acknowledged, or acknowledged and not recorded, are sent again
 A deliverer that was frozen sends duplicates at most: it can move no place that another one has
 moved.
 
-A target that has failed is left alone for a while, and one whose deliverer has died until its hold
+A target that has failed is left alone for a while, and a target of a dead deliverer until its hold
 ends. ``Delivered`` says until when: the caller comes back then. A pass over all logs
 (``append.enlisted``) finds targets without such a caller.
 """

@@ -1,5 +1,5 @@
-"""The log of the fleet's events: a log like those of catalogs, which is read and sent to targets in
-the same way (I13, I14).
+"""The log of the fleet's events: a log like the logs of catalogs, which is read and sent to targets
+in the same way (I13, I14).
 
 The writer of a transaction of the fleet appends its event after it. A crash between the two, or a
 lost answer of the transaction, leaves out that event; the rows of the fleet are right without it.
@@ -41,7 +41,7 @@ def fleet_event(id: str, happening: Happening, by: str, names: Mapping[str, str]
 
     Args:
         id: of the event, never used again.
-        by: the id of the member whose process wrote the transaction.
+        by: the id of the member that wrote the transaction.
         names: of members, by id, as far as it knows them.
         now: server clock (ms).
     """

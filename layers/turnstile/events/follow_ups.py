@@ -151,7 +151,7 @@ class FollowUps:
         return written if isinstance(written, Updateable) else None
 
     def _note(self, table_id: str, *, failing: bool) -> None:
-        """Adds the table to those that have a failing action, or removes it. If all tries lose, the
+        """Adds the table to the tables with a failing action, or removes it. If all tries lose, the
         table's next publication comes back to it."""
         for _ in range(_TRIES):
             row = self._objects.read(TASK.name, _FAILING)
@@ -178,7 +178,7 @@ def _row(table_id: str) -> str:
 
 class FollowUpTarget:
     """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is
-    stored like those of targets. It acknowledges done and failed actions: a failed action is
+    stored like the places of targets. It acknowledges done and failed actions: a failed action is
     requested again later (``FollowUps.failing``), and does not delay the others.
     """
 

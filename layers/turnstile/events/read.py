@@ -19,8 +19,8 @@ from turnstile.store.core.rows import EVENTS
 from turnstile.store.ports import Obj, World
 
 CHUNKS: Final = 256
-"""Full chunks that one call reads: a caller who may see few of the events gets a cursor further on,
-and asks again."""
+"""Full chunks that one call reads: a caller that may see few of the events gets a cursor further
+on, and asks again."""
 
 _AT_ONCE: Final = 64
 
@@ -116,7 +116,7 @@ def _from(place: Place, number: int, events: list[Event]) -> Iterator[tuple[Even
 
 
 def expired() -> StateConflict:
-    """The refusal of a cursor whose next event is gone, or of a log that was begun anew."""
+    """The refusal of a cursor before an event that is gone, or of a log that was begun anew."""
     days = RETENTION_MS // 86_400_000
     return StateConflict(
         ErrorType.CURSOR_EXPIRED,

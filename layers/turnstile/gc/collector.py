@@ -34,7 +34,7 @@ IDLE_KIND: Final[Kind] = "staged"
 """Garbage of tables that do not change: files of writers that died before they proposed them."""
 
 AHEAD_MS: Final = 5 * 60_000
-"""A run whose clock is further ahead removes nothing (ADR 64)."""
+"""A run removes nothing if its clock is further ahead (ADR 64)."""
 
 _PAGE: Final = 512
 
@@ -78,8 +78,8 @@ def totals(report: Report) -> dict[str, int]:
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """The position at which a run was cut off: behind the row with the key ``after`` (empty: at the
-    first) of those that ``kind`` scans."""
+    """The position at which a run was cut off: among the rows that ``kind`` scans, behind the row
+    with the key ``after`` (empty: at the first)."""
 
     kind: Kind
     after: str = ""
@@ -135,7 +135,7 @@ class Collector:
         Args:
             cursor: where an earlier run was cut off; ignored if its kind is not among ``kinds``.
             until_ms: nothing more is begun after that time, or after ``most`` items.
-            imported: ids of imported tables whose files are to be purged like those of managed
+            imported: ids of imported tables that are to be purged with their files, like managed
                 ones.
             beat: called wherever the run may end; if it returns False, the run ends.
         """
@@ -171,9 +171,9 @@ class Collector:
     ) -> tuple[Report, Place]:
         """One run over a part of the rows, of all kinds at once, so that the cost of a day does not
         grow with the number of tables (decision 60): ``ROWS_MAX`` rows behind ``place``, without
-        tables that are idle (``core.idle_since``), and of those the next few. Other arguments as
-        for ``go_on``. Also returns where the next run begins; that is another place if one row was
-        done.
+        tables that are idle (``core.idle_since``), and of idle tables the next few. Other arguments
+        as for ``go_on``. Also returns where the next run begins; that is another place if one row
+        was done.
         """
         clock, place = self._world.clock, place.begun(self._world.clock.now_ms())
         run = _Run(False, most, time_is_up=lambda: not beat() or clock.now_ms() >= until_ms)
@@ -187,9 +187,9 @@ class Collector:
         idle_ms = idle_since(place, self._grace)
 
         def look(after: str, by: Mapping[str, list[tuple[Kind, Scanner]]], rows_max: int, *, idle: bool) -> str:
-            """Scans the next rows, those of idle tables or the others; returns the last key, empty:
-            the end. A row that is not done when the run ends has another turn, unless it was the
-            first.
+            """Scans the next rows, either of idle tables or of the others; returns the last key,
+            empty: the end. A row that is not done when the run ends has another turn, unless it was
+            the first.
             """
             done_any = False
             for passed in range(0, rows_max, _PAGE):

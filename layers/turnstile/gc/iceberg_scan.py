@@ -58,8 +58,8 @@ class IcebergScan:
 def entities_of(
     reader: CatalogReader, tree: Tree, kinds: Collection[str], *, unlike: Tree | None = None
 ) -> Iterator[IcebergEntity]:
-    """Yields the Iceberg tables and views of ``tree`` whose kind is one of ``kinds``, without those
-    that are the same in ``unlike``."""
+    """Yields the Iceberg tables and views of ``tree`` of the given ``kinds``, without the ones that
+    are the same in ``unlike``."""
     entries = (
         entry.obj
         for key, entry in tree.subtree(())

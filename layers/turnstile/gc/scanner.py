@@ -54,7 +54,7 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class GcContext:
     """The settings and ports of scanners. ``time_is_up`` ends a run; ``imported`` holds ids of
-    imported tables whose files are purged like those of managed ones; changes of a catalog
+    imported tables that are purged with their files, like managed ones; changes of a catalog
     ``pause`` between attempts.
     """
 
@@ -86,7 +86,7 @@ class GcContext:
             list(pool.map(delete, paths))
 
     def delete_all_files(self, storage: LogStorage, check: Callable[[], None]) -> None:
-        """Deletes every file of a table, also those that are written meanwhile. A file system's
+        """Deletes every file of a table, also files that are written meanwhile. A file system's
         folders go with the last file. ``check`` is called before every few hundred files, and may
         raise NotNow.
 
@@ -124,8 +124,8 @@ class Scanner(ABC):
 def batches(
     items: Iterable[Item | None], remove: Callable[[tuple[Item, ...]], None], size: int = _BATCH
 ) -> Iterator[Batch]:
-    """``items``, without those that are not due (None), in batches of ``size``, each to be removed
-    by ``remove``."""
+    """``items``, without the ones that are not due (None), in batches of ``size``, each to be
+    removed by ``remove``."""
     for some in batched((item for item in items if item is not None), size):
         yield Batch(some, partial(remove, some))
 

@@ -47,7 +47,7 @@ class KeptTrees:
         return cls(head, reader.store.tree(head.name, head.head), edge, began, reader)
 
     def others(self) -> Iterator[Tree]:
-        """Recent HEADs, trees that brought in older objs, those with a name; one may come several
+        """Recent HEADs, trees that brought in older objs, trees with a name; one may come several
         times."""
         return chain(self._recent(), self._restoring(), self._named())
 
@@ -146,8 +146,8 @@ class Fence:
 
     def _require_new(self, present: CatalogHead) -> None:
         """Raises NotNow unless every obj that has become reachable since the marks were made was
-        written within the kept history: no obj came back, and the first commit since then, whose
-        time is the earliest, was not frozen.
+        written within the kept history: no obj came back, and the first commit since then, with the
+        earliest time, was not frozen.
         """
         head = self._kept.head
         reader = self._kept.reader

@@ -36,7 +36,7 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Ids, Stat, Storages
 
 MERGE: Final = "turnstile.merge-appends"
-"""``false``: no append is merged; ``true``: those of ``WATCHFUL`` writers as well."""
+"""``false``: no append is merged; ``true``: appends of ``WATCHFUL`` writers as well."""
 
 WATCHFUL: Final = ("kafka.connect.",)
 """Prefixes of the members in summaries of writers that rely on the refusal: Kafka Connect's sink
@@ -116,8 +116,8 @@ class AppendMerger:
         return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
 
     def _added(self, base: TableMetadata, snapshot: Snapshot, entries: list[avro.Record]) -> list[avro.Record]:
-        """The manifests that ``snapshot``, whose list has ``entries``, adds to its parent's; raises
-        _NotMergeable unless all are as required above."""
+        """The manifests that ``snapshot``, with ``entries`` in its list, adds to its parent's;
+        raises _NotMergeable unless all are as required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
         before = self._entries(base, parent.manifest_list) if parent is not None else []
         added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]
@@ -243,8 +243,8 @@ def _descends(base: TableMetadata, ancestor: int | None) -> bool:
 
 
 def _summary(snapshot: Snapshot, current: Snapshot) -> dict[str, str]:
-    """The summary with totals that continue those of ``current``; a total that cannot be computed
-    is left out."""
+    """The summary with totals that continue the totals of ``current``; a total that cannot be
+    computed is left out."""
     summary = {name: value for name, value in snapshot.summary.items() if not name.startswith("total-")}
     summary |= {name: value for name, value in current.summary.items() if name.startswith("total-")}
     for what in _TOTALS:

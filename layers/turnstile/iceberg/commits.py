@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.reader import View
@@ -261,7 +261,7 @@ class _Run:
 
     def _updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
         """The update to apply to ``base``, and the files that were written for it; raises
-        CommitFailed, and InvalidRequest for a snapshot whose files may be gone."""
+        CommitFailed, and InvalidRequest for a snapshot if its files may be gone."""
         try:
             for requirement in change.requirements:
                 check(requirement, base)

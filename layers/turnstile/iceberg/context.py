@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from turnstile.access.core.grants import Access, Principal, owner_for
-from turnstile.catalog.commit import ChangeFunction, Committer, RejectionHandler
+from turnstile.catalog.changes.commit import ChangeFunction, Committer, RejectionHandler
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
@@ -17,6 +16,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.files import FileMissing, MetadataFiles
 from turnstile.iceberg.locations import LocationClaims
+from turnstile.rights.grants import Access, Principal, owner_for
 from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.ports import World
 from turnstile.store.retry import Pause, no_pause

@@ -1,5 +1,5 @@
-"""Delta tables for Iceberg's clients: loaded as Iceberg tables whose scans the catalog plans (ADR
-43).
+"""Delta tables for Iceberg's clients: loaded as Iceberg tables with scans that the catalog plans
+(ADR 43).
 
     scans = DeltaScans(world, metadata, lambda: planner)
     shown = scans.load(entity)                       # metadata of the HEAD: one read; and one
@@ -160,7 +160,7 @@ class DeltaScans:
         return head
 
     def _versions(self, head: TableHead, *, refs_only: bool) -> list[tuple[int, int]]:
-        """Versions that may be read, each with a timestamp in ms, ascending. Those of the HEAD's
+        """Versions that may be read, each with a timestamp in ms, ascending. Versions of the HEAD's
         tail have their in-commit timestamp; older ones, in the log's listing, the time of their
         file.
         """
@@ -359,8 +359,8 @@ class _Window:
         self._first = first
 
     def readable(self, before: int) -> dict[int, int]:
-        """Versions less than ``before`` whose commits are all there, each with the time of its file
-        (ms); if older commits are missing, those from a checkpoint on."""
+        """Versions less than ``before`` with all their commits there, each with the time of its
+        file (ms); if older commits are missing, versions from a checkpoint on."""
         files = listed(self._storage, first=self._first)
         version = before
         while version - 1 in files.commits:

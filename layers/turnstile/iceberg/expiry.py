@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.reader import View

@@ -140,7 +140,7 @@ class MetadataFiles:
         return StoredFile(path, digest), raw
 
     def any_table(self, path: str) -> TableMetadata | None:
-        """Returns the content of a table's metadata file, whoever wrote it and whether or not
+        """Returns the content of a table's metadata file, from any writer and whether or not
         anything names it; None if it is missing. One read; not cached. Raises InvalidRequest if it
         is no table metadata, TooLarge, and StorageFault.
         """

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.access.core.grants import Principal
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.location_rows import claim as claim_writes
 from turnstile.catalog.core.location_rows import conflict, keys_above, owner_row
@@ -25,6 +24,7 @@ from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.iceberg.core.requirements import CommitFailed
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import ErrorType, InvalidRequest, TurnstileError
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.writes import Insert, Row, Write, new_row

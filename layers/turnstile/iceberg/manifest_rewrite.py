@@ -3,8 +3,8 @@ list, a metadata file, and one swap of the HEAD. The snapshot is a ``replace`` o
 the same data files.
 
 It yields to other writers: the replaced manifests are chosen anew for each attempt, from the list
-that the attempt replaces. New manifests are used again as long as the list still has all those that
-they replace, and a writer whose append comes second is merged (``append_merger.py``). No file is
+that the attempt replaces. New manifests are used again as long as the list still has all manifests
+that they replace, and an append that comes second is merged (``append_merger.py``). No file is
 removed here; gc removes files without a name.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.reader import View
@@ -39,7 +39,7 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class Rewritten(NamedTuple):
-    """Paths of the manifests that a commit replaced, and of those that it made."""
+    """Paths of the manifests that a commit replaced, and of its new ones."""
 
     replaced: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class _Group(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """New manifests (records of the list to come), and the paths of those that they replace."""
+    """New manifests (records of the list to come), and the paths of the replaced ones."""
 
     snapshot_id: int
     records: tuple[avro.Record, ...]
@@ -144,7 +144,7 @@ class _Run:
 
     Attributes:
         files: all files that were written so far.
-        kept: those of them that the latest attempt leads to.
+        kept: the files that the latest attempt leads to.
         done: the replacement of the latest attempt.
     """
 
@@ -207,8 +207,8 @@ class _Run:
         return self._written
 
     def _groups(self, metadata: TableMetadata, chosen: tuple[avro.Record, ...]) -> list[_Group]:
-        """Reads manifests, as many as one commit may take. A manifest whose entries cannot be
-        written again is left out."""
+        """Reads manifests, as many as one commit may take. A manifest is left out if its entries
+        cannot be written again."""
         specs = {spec.spec_id: spec for spec in metadata.partition_specs}
         groups: dict[tuple[int, bytes], _Group] = {}
         files = size_bytes = 0
@@ -274,8 +274,8 @@ class _Run:
 
 
 def _current(metadata: TableMetadata) -> Snapshot | None:
-    """The snapshot whose manifests may be put together; None if the table does not ask for it, has
-    none, or it is encrypted."""
+    """The snapshot with manifests that may be put together; None if the table does not ask for it,
+    has none, or it is encrypted."""
     current = metadata.snapshot(metadata.current_snapshot_id)
     if not manifest_rewrite.rewrites(metadata) or current is None or current.key_id is not None:
         return None

@@ -83,7 +83,7 @@ _TASK: Final = msgspec.msgpack.Decoder(_Task)
 
 class _Wanted:
     """Members of a manifest's entries that are read: all but statistics, which only filters and
-    ``stats-fields`` need, and the values of partitions, whose ids are those of the specs."""
+    ``stats-fields`` need, and the values of partitions, which have the ids of the specs."""
 
     def __init__(self, *, statistics: bool) -> None:
         self._statistics = statistics
@@ -102,7 +102,7 @@ class TableScans:
         self, entity: IcebergTable, metadata: TableMetadata, roots: Iterable[str], request: PlanRequest
     ) -> PlannedPage:
         """Returns the first tasks of a scan, or of a scan of the appends between two snapshots.
-        ``roots`` are the locations whose manifests may be read.
+        Manifests may be read in the locations ``roots``.
 
         Raises:
             InvalidRequest: the filter is invalid, or contradicts the columns; there is no such
@@ -309,7 +309,7 @@ class _Scan:
 
 
 class _ListWanted:
-    """Members of a manifest list that are read, and those of the summaries in it."""
+    """Members of a manifest list that are read, and members of the summaries in it."""
 
     def __contains__(self, id: object) -> bool:
         return id in _LIST

@@ -184,7 +184,7 @@ class CheckpointWriter:
 
 
 def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkeep: Upkeep, now_ms: int) -> bool:
-    """Writes the version checksum of a state whose checkpoint was written, with its ``totals``;
+    """Writes the version checksum of a state after its checkpoint, with its ``totals``;
     False if there is one."""
     content = checksum_of(
         read_commit(storage, state.version).info,

@@ -181,7 +181,7 @@ def _vector(vector: DeletionVector | None) -> dict[str, Any] | None:
 
 
 def _texts(column: pa.MapArray) -> pa.MapArray:
-    """A map of texts whose entries have other names."""
+    """A map of texts with other names of entries."""
     return pa.array(column.to_pylist(), TEXTS)
 
 

@@ -52,7 +52,7 @@ def _pieces(storage: LogStorage, first: int, last: int, guard: Callable[[], None
 
 
 def _newest(storage: LogStorage, first: int, last: int) -> Iterator[bytes]:
-    """The lines whose action no later one of these commits overrides, the newest commit first."""
+    """The lines that no later one of these commits overrides, the newest commit first."""
     seen: dict[Any, int] = {}
     for version in range(last, first - 1, -1):
         where = where_of(version)

@@ -66,7 +66,7 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 
 
 class Tally:
-    """How many ``add`` a checkpoint had, also those that commits override."""
+    """Counts the ``add`` actions of a checkpoint, including overridden ones."""
 
     adds = 0
 
@@ -103,7 +103,7 @@ def actions_of_line(line: bytes, where: str) -> tuple[Add | None, Remove | None]
 
 
 def columns_of(storage: LogStorage, path: str, seen: dict[bytes, int], tally: Tally) -> Iterator[Columns]:
-    """The file actions of a Parquet file whose keys are not in ``seen``."""
+    """The file actions of a Parquet file with keys that are not in ``seen``."""
     from pyarrow import parquet
 
     stat = storage.stat(path)
@@ -142,7 +142,7 @@ def _wanted(schema: pa.Schema) -> list[str]:
 
 
 def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | None:
-    """The structs of ``column`` that are there and whose key is not in ``seen``."""
+    """The structs of ``column`` that are there and have a key that is not in ``seen``."""
     import pyarrow as pa
 
     structs = column.drop_null()

@@ -55,8 +55,8 @@ class Pins:
         self._history_ms = history_ms
 
     def of(self, head: TableHead, *, files_ms: int | None = None) -> TablePins:
-        """Returns the pins of a table whose HEAD was just read. Costs a scan of the journal, and a
-        few reads of its log for each moment of the past.
+        """Returns the pins of a table by its HEAD, which was just read. Costs a scan of the
+        journal, and a few reads of its log for each moment of the past.
 
         Args:
             files_ms: the requested time travel, instead of the table's
@@ -121,8 +121,8 @@ class Pins:
         return Pin(version, version, "snapshot", snapshot.name)
 
     def _transactions(self, head: TableHead) -> Iterator[JournalRow]:
-        """Announced transactions that may still be committed, also those that are past their end
-        and not aborted yet."""
+        """Announced transactions that may still be committed, also transactions past their end that
+        are not aborted yet."""
         for row in self._world.refs.scan(JournalRow.kind):
             entry = JournalRow.from_row(row)
             if entry.state == OPEN and (head.table_id in entry.written or head.table_id in entry.read):

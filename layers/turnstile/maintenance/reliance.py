@@ -3,11 +3,12 @@
     why = unreliable(storage, 25, files)          # empty: everything before version 25 may go
 
 Two conditions. First, each of its files can be read whole, with the number of files that other
-sources have (``delta.soundness.judge``). Second, the files of its version are, one by one, those
-that the same version has by an older start: an older checkpoint, or version 0, and the commits
-after it. If an earlier clean-up left no older start, the first condition alone decides. So a
-checkpoint with some changed bytes is found even if its writer left no checksums of pages. The state
-of the version is read three times; the keys of the commits after the older start are in memory.
+sources have (``delta.soundness.judge``). Second, the files of its version are, one by one, the
+files that the same version has by an older start: an older checkpoint, or version 0, and the
+commits after it. If an earlier clean-up left no older start, the first condition alone decides. So
+a checkpoint with some changed bytes is found even if its writer left no checksums of pages. The
+state of the version is read three times; the keys of the commits after the older start are in
+memory.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ at a time (ADR 31).
     3  lease    the table's coordinated task is begun: at most one run at a time. The results of
                 another run show here
     4  renew    while the worker works; a worker that has lost the lease stops
-    5  finish   done, stopped or failed; results and use are in the task's row, whose attempt fences
-                it (I10)
+    5  finish   done, stopped or failed; results and use are in the task's row, fenced by its
+                attempt (I10)
 
 A worker that dies leaves its lease, and its commits; another takes over when the lease is over, and
 plans anew. A table that fails, or on which workers die, is left alone for a while, twice as long
@@ -203,7 +203,7 @@ class MaintenanceRuns:
 
     def levels(self, catalog: str, namespaces: Path) -> list[Level]:
         """Returns the properties of a catalog and of namespaces in it, from the outermost in;
-        without those that do not exist."""
+        without namespaces that do not exist."""
         levels = list[Level]()
         store = self._reader.store
         entry = self._reader.current(REALM_TREE).find((catalog,))
@@ -282,7 +282,7 @@ class MaintenanceRuns:
 
 
 def table_properties(metadata: DeltaMetadata) -> dict[str, str]:
-    """Returns the properties of a table, in its log and beside it; those in the log win."""
+    """Returns the properties of a table, in its log and beside it; properties in the log win."""
     return {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
 
 

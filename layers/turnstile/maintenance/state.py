@@ -13,9 +13,9 @@ keys of the files seen are in memory, 16 bytes each, and no actions; a checkpoin
 on unless their key was seen.
 
 The rules of a sound log are in ``turnstile.delta.core.soundness`` (I24). A commit that is empty,
-cut or has no commitInfo is an error that names its file, and so is a checkpoint whose pages or
-number of files differ from the written ones. Such damage may show in the middle of the pass:
-``derived`` then begins again with an older start.
+cut or has no commitInfo is an error that names its file, and so is a checkpoint with pages or a
+number of files other than written. Such damage may show in the middle of the pass: ``derived`` then
+begins again with an older start.
 
 Log compaction files are not read: the commits have the same actions, and they are there as long as
 a compaction file may be.
@@ -297,7 +297,8 @@ def _no_start(files: LogFiles, version: int) -> UnsupportedTable:
 
 
 def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None:
-    """The first complete checkpoint of ``version`` whose files can be opened and are all there."""
+    """The first complete checkpoint of ``version`` with files that are all there and can be
+    opened."""
     sizes = {stat.path.removeprefix(LOG): stat.size for stat in files.checkpoints[version]}
     for checkpoint in complete_checkpoints(sizes):
         rows: list[tuple[str, dict[str, Any]]] = []

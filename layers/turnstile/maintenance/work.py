@@ -342,8 +342,8 @@ class OutOfTime(Exception):
 
 class MaintenanceTarget:
     """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is
-    stored like those of targets. It acknowledges every batch: a table that fails, or is busy, does
-    not delay the others. Its caller tries it again (``LEFT``).
+    stored like the places of targets. It acknowledges every batch: a table that fails, or is busy,
+    does not delay the others. Its caller tries it again (``LEFT``).
     """
 
     name: Final = TARGET

@@ -41,7 +41,7 @@ MAX_ADDED: Final = 100_000
 
 class Appended(msgspec.Struct, frozen=True):
     """The question: the files that the versions after ``after``, up to ``version``, added;
-    ``limit`` files, those after ``page``; ``stats``: with their statistics."""
+    ``limit`` files, from the first after ``page`` on; ``stats``: with their statistics."""
 
     after: int
     version: int

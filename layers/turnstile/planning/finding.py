@@ -4,8 +4,8 @@
     1  the levels         as every path query, a page at a time (``turnstile.catalog.query``)
     2  the Delta tables   among the matches, that the principal may read (I12); others have no files
                           here
-    3  the files          of each, by the planner: those that may have rows for which the predicate
-                          holds (I16)
+    3  the files          of each, by the planner: the files that may have rows for which the
+                          predicate holds (I16)
 
 A page ends after so many files, or so many tables. A table without a column of the predicate, or
 that cannot be planned, has no files and is named with the reason.
@@ -45,7 +45,7 @@ class FilesOfTable(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A table whose files were not searched, and the reason."""
+    """A table that was not searched, and the reason."""
 
     name: str
     reason: str

@@ -3,7 +3,7 @@
 
 Changes are written first into a *delta*, one small file. When deltas hold too much, the leaves with
 the most changes are rewritten, a bounded number at a time, so that each change costs a bounded
-number of rewritten rows whatever the table's size. A file is never in two leaves: a row that
+number of rewritten rows at any size of the table. A file is never in two leaves: a row that
 overrides another one goes to the leaf of that one.
 """
 

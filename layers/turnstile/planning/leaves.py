@@ -217,7 +217,7 @@ class Leaf:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Physical names of the partition columns whose values its rows have."""
+        """Physical names of the partition columns that its rows have values of."""
         return self._partitions
 
     def position(self, schema: TableSchema, column: Column) -> int | None:

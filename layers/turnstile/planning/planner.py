@@ -307,9 +307,9 @@ class Planner:
         return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
 
     def _read_ahead(self, table: TableHead, root: Root, question: Question) -> None:
-        """Reads leaves and their overriding rows at once: those that are needed by the root's own
-        columns, which the commits since rarely change. Leaves that it does not read, or cannot, are
-        read when they are needed.
+        """Reads leaves and their overriding rows at once: the leaves that are needed by the root's
+        own columns, which the commits since rarely change. Leaves that it does not read, or cannot,
+        are read when they are needed.
         """
         if question.explain:
             return
@@ -374,8 +374,8 @@ class _Page:
 
     def leaves(self, first: int = 0) -> Iterator[tuple[list[Leaf], list[Any], list[int]]]:
         """Yields leaves from a position on, some at a time, with the mask of their rows that are
-        files and their positions: those that the predicate does not exclude, and then the rows that
-        override them.
+        files and their positions: the rows that the predicate does not exclude, and then the rows
+        that override them.
         """
         view = self._view
         refs = self._root.leaves
@@ -398,7 +398,7 @@ class _Page:
             yield changed, alive, small
 
     def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
-        """The rows of a leaf that are files: those without an overriding row."""
+        """The rows of a leaf that are files: the rows without an overriding row."""
         mask = self._view.masks.get(name)
         if mask is None:
             later = self._view.overridden
@@ -436,7 +436,7 @@ class _LogPage:
     by a page, and time by the table."""
 
     def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
-        """``changes``: those of the versions after that of ``state``, up to ``version``."""
+        """``changes``: the changes of the versions after that of ``state``, up to ``version``."""
         self._version = version
         self._state = state
         self._source = source_of(state)

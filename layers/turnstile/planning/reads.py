@@ -8,7 +8,7 @@
 A commit that removes a file without its statistics may have removed any row of the file's
 partition. A caller with a file index can look up the rows of the file (``was_read``). A transaction
 is judged without an index, so that the answer follows from the commits alone
-(``delta.group_reads``).
+(``delta.transactions.group_reads``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WasRead = Callable[[Predicate | None, Action], bool]
 
 
 class CommitJudge:
-    """Judges reads with predicates (``delta.group_reads.Judge``)."""
+    """Judges reads with predicates (``delta.transactions.group_reads.Judge``)."""
 
     def __init__(self, world: World, metadata: MetadataStore) -> None:
         self._world = world

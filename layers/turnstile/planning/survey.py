@@ -34,7 +34,7 @@ class IndexedFiles:
         self.metadata = version.metadata
 
     def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
-        """Adds the files, those of a leaf with each step. Raises StorageFault."""
+        """Adds the files, one leaf with each step. Raises StorageFault."""
         for leaf, alive in self._version.leaves():
             rows = leaf.table.filter(alive)
             if len(rows):

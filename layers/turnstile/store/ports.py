@@ -53,10 +53,10 @@ class AllAccepted(msgspec.Struct, frozen=True):
 
 
 class SomeRejected(msgspec.Struct, frozen=True):
-    """The transaction was not applied. ``failed`` maps the position of each write whose clauses did
-    not hold to the row they were evaluated on (None: no row). ``uncertain`` as of ``Rejected``: the
-    token keeps the same transaction from being applied twice, but not a late copy of a refused one
-    from being applied once.
+    """The transaction was not applied. ``failed`` maps the position of each write with clauses that
+    did not hold to the row they were evaluated on (None: no row). ``uncertain`` as of ``Rejected``:
+    the token keeps the same transaction from being applied twice, but not a late copy of a refused
+    one from being applied once.
     """
 
     failed: Mapping[int, Row | None]
@@ -100,9 +100,9 @@ class Refs(Protocol):
         ten minutes harmless. Raises as ``write``."""
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
-        """Every row of a kind behind the key ``after``, whose row may be gone; rows written during
-        the scan may be missed. The order is the store's own, the same in every scan. ``stale``:
-        rows may be some seconds old, at half the price.
+        """Every row of a kind behind the key ``after``, also if the row of that key is gone; rows
+        written during the scan may be missed. The order is the store's own, the same in every scan.
+        ``stale``: rows may be some seconds old, at half the price.
         """
 
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
@@ -139,7 +139,7 @@ class Obj(msgspec.Struct, frozen=True):
 class Objs(Protocol):
     """The write-once table of immutable objs; cacheable for ever without invalidation.
 
-    Types are those of ``core.rows``. A payload of up to 350,000 bytes is one row and one request; a
+    Types are from ``core.rows``. A payload of up to 350,000 bytes is one row and one request; a
     larger one is stored in parts and read back whole (``store.stored_objs``), for a few requests
     more. An obj is there entirely or not at all.
     """
@@ -207,8 +207,8 @@ class LogStorage(Protocol):
 
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         """Creates the files one after the other, each as ``put_if_absent`` does, up to the first
-        whose name is taken; returns how many it created. A file is visible only after those that
-        precede it. After a StorageFault it is unknown how many there are.
+        taken name; returns how many it created. A file is visible only after the files that precede
+        it. After a StorageFault it is unknown how many there are.
         """
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:

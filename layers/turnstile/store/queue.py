@@ -8,7 +8,7 @@ leads and writes for several of them.
                           the others stay in the line
                        3  when its own request has an outcome, the next of the line leads
 
-The callers decide which requests are applied together, and the answers: ``catalog.group_commit``
+The callers decide which requests are applied together, and the answers: ``catalog.changes.group_commit``
 and ``delta.shared_commits``.
 """
 
@@ -41,7 +41,7 @@ def copy_of(error: Exception) -> Exception:
 
 
 class Waiting(Generic[T]):
-    """A request in a line, whose outcome is a ``T`` or an error.
+    """A request in a line, with a ``T`` or an error as its outcome.
 
     Attributes:
         turn: set when it has an outcome, or is to lead.
@@ -137,7 +137,8 @@ class WaitingQueue(Generic[W]):
             return group
 
     def release(self, line: Line[W], group: Sequence[W], leader: W) -> None:
-        """Lets those of ``group`` go that have an outcome; the others keep their place in the line."""
+        """Lets the members of ``group`` go that have an outcome; the others keep their place in the
+        line."""
         with self._mutex:
             line.waiting = [waiting for waiting in line.waiting if not waiting.settled]
             for waiting in group:

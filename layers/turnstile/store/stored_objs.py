@@ -41,7 +41,7 @@ TYPE: Final = "part"
 
 
 class LargeObj(Obj, frozen=True, kw_only=True):
-    """The row of an obj whose payload is in ``count`` parts; its own ``payload`` is empty.
+    """The row of an obj with a payload in ``count`` parts; its own ``payload`` is empty.
     ``digest`` SHA-256 of the payload, ``size`` its bytes, ``stamp`` the common part of the parts'
     ids.
     """
@@ -226,7 +226,7 @@ class StoredObjs:
         return self._all_whole(row.space, {row.id: row}).get(row.id)
 
     def _all_whole(self, space: str, rows: Mapping[str, Obj]) -> dict[str, Obj]:
-        """The objs of rows, the parts of all large ones read together; those deleted meanwhile are
+        """The objs of rows, the parts of all large ones read together; objs deleted meanwhile are
         left out."""
         objs = {id: row for id, row in rows.items() if not isinstance(row, LargeObj)}
         large = [row for row in rows.values() if isinstance(row, LargeObj)]

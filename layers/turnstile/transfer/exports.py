@@ -10,7 +10,7 @@
 A crash after any step is healed by running the export again: the HEAD says leaving, and the release
 commit carries a txn id that follows from the table's uuid. A table that cannot be published takes
 commits again; so after publishing, the HEAD is checked to be leaving still: then it can only be
-exported, and there is no race. Files are never touched. Those of a managed table have no owner
+exported, and there is no race. Files are never touched. Files of a managed table have no owner
 afterwards, so they are never purged (I10).
 """
 
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted

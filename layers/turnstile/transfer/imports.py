@@ -22,8 +22,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
 from turnstile.catalog.core.paths import Path, check_path, dotted
@@ -34,6 +33,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.delta.log.files import listed
 from turnstile.delta.log.state import LogState, read_state
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import StateConflict, TooLarge, UnsupportedTable
 from turnstile.store.core.names import check_identifier, published_path
 from turnstile.store.core.writes import Insert, Row, Write, new_row

@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Entity, Table
 from turnstile.catalog.core.location_rows import Location, conflict, copy_owner, keys_above, vacate
 from turnstile.catalog.core.paths import Path, dotted, path_of
@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True):
         zones, owners: rows of lake roots, and of owners, below the old root, by the old location.
         rows: HEADs, external and staging rows that hold an old location.
         catalogs: the number of tables of each catalog's tree that hold an old location.
-        sweeps: catalogs whose past holds old locations.
+        sweeps: catalogs with old locations in their past.
         left: Iceberg's tables and views, which stay, and locations without a table that the store
             knows.
         problems: reasons against the relocation.

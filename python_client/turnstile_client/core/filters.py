@@ -157,8 +157,8 @@ def _compared_as_float(column: pc.Expression, operator: str, value: pa.Scalar) -
 
 
 def _has_exact_bounds(type: pa.DataType) -> bool:
-    """Whether Parquet's bounds of a column of this type hold for all its values, whatever units the
-    files have. Bounds of floating-point numbers leave NaN out, and files may store times and
+    """Whether Parquet's bounds of a column of this type hold for all its values, with any units in
+    the files. Bounds of floating-point numbers leave NaN out, and files may store times and
     decimals differently from the table.
     """
     return bool(types.is_integer(type) or types.is_boolean(type) or types.is_string(type) or types.is_date32(type))

@@ -1,5 +1,5 @@
 """The journal of transactions, from the client's side: announcing one, and finishing or undoing
-those of dead clients.
+transactions of dead clients.
 
 A transaction with ``journal=True`` is announced before it is sent: one request more for every
 proposal of it. From then on the server knows its commits, and a principal with the rights to commit

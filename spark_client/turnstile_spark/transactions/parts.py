@@ -124,7 +124,7 @@ class Parts:
                 self._files.write(part.write)
 
     def write_later(self, only: Iterable[str] | None = None) -> dict[str, Future[None]]:
-        """Writes the files that are not there yet (``only``: of these tables): those that are
+        """Writes the files that are not there yet (``only``: of these tables): commits that are
         proposed as files, and versions 0, at once, the others beside the request. Not while a
         request that names them may be in progress.
         """
@@ -153,8 +153,8 @@ class Parts:
 
     def _set_timestamp(self) -> set[str]:
         """Gives all commits the latest of their in-commit timestamps, so that the tables as of any
-        time have all of the transaction or nothing. Returns the ids of the tables whose commit that
-        changed.
+        time have all of the transaction or nothing. Returns the ids of the tables with a changed
+        commit.
         """
         timestamps = {
             table_id: commit_info(part.write.content)["inCommitTimestamp"] for table_id, part in self._parts.items()
@@ -168,7 +168,7 @@ class Parts:
 
     def _name_participants(self) -> set[str]:
         """With a group action: puts it into every commit, with the present versions. Returns the
-        tables whose commit it changed."""
+        tables with a changed commit."""
         if not self._group_id:
             return set()
         versions = {table_id: part.version for table_id, part in self._parts.items()}

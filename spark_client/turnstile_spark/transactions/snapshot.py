@@ -83,7 +83,7 @@ class Scoped:
 
     @property
     def versions(self) -> dict[str, int]:
-        """The version at which each table is read (``namespace.table``), of those that were used."""
+        """The version at which each used table is read (``namespace.table``)."""
         return {t.state.name.partition(".")[2]: t.base for t in self._opened().tables().values()}
 
     def table(self, name: str) -> Any:

@@ -7,10 +7,8 @@ one commit for each table (:mod:`turnstile_spark.transactions.folding`), and pro
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-import uuid
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,19 +21,20 @@ from turnstile_spark.errors import TurnstileError, as_turnstile_error, turnstile
 from turnstile_spark.proposals import already_written, await_file
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.catalog_reads import CatalogReadLog
-from turnstile_spark.transactions.folding import fold
 from turnstile_spark.transactions.groups import Group, TransactionConflict, TransactionOutcomeUnknown, ratify_group
 from turnstile_spark.transactions.journal import Announcer
-from turnstile_spark.transactions.judging import ISOLATION, Isolation, Read, parse
+from turnstile_spark.transactions.judging import ISOLATION, Isolation, Read
 from turnstile_spark.transactions.parts import Parts
 from turnstile_spark.transactions.read_sets import Collector
 from turnstile_spark.transactions.reconciling import Reconciler
 from turnstile_spark.transactions.replays import REPLAYS, Replayer
+from turnstile_spark.transactions.requests import group_request, table_read
 from turnstile_spark.transactions.reserving import Reservation, reserved
 from turnstile_spark.transactions.scope import Mark, ScopedTable
 from turnstile_spark.transactions.slack import Slack, check_slack, slack_of
 from turnstile_spark.transactions.snapshot import Scoped
 from turnstile_spark.transactions.statements import Statements
+from turnstile_spark.transactions.summary import Summary, summary_of
 
 log = logging.getLogger("turnstile_spark")
 #: How often a transaction is put on top of other commits before it is given up.
@@ -49,26 +48,6 @@ class Savepoint:
     transaction_id: str
     held: Mark
     statements: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The summary of a transaction. ``tables``: by ``namespace.table``, the version that each was
-    read at, that it became (None: not written), and the statements, files added and removed, and
-    rows in added files (None: not all are counted) of its commit; of one that was only read the
-    ``slack``, if one was declared. ``requests``: to the server; ``retries``: how many transactions
-    before it lost. ``replays``: how often it moved to a new cut itself, with ``statements_kept``
-    and ``statements_run_again``, summed over these.
-    """
-
-    id: str
-    state: str
-    tables: dict[str, dict[str, Any]]
-    requests: int
-    retries: int
-    replays: int = 0
-    statements_kept: int = 0
-    statements_run_again: int = 0
 
 
 class Transaction(Scoped):
@@ -285,7 +264,8 @@ class Transaction(Scoped):
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
     def written(self) -> set[str]:
-        """The tables that it has written so far (``namespace.table``), without those that it creates."""
+        """The tables that it has written so far (``namespace.table``), without the ones that it
+        creates."""
         tables = self._scope.written().values() if self._scope is not None else ()
         return {table.state.name.partition(".")[2] for table in tables if table.first is None}
 
@@ -454,35 +434,22 @@ class Transaction(Scoped):
         were only read are named under serializable isolation: their versions must still be the
         latest.
         """
+        scope = self._opened()
         reads = self._read_at if self.isolation == "serializable" else {}
-        body: dict[str, Any] = {
-            "id": self.id,
-            "commits": parts.bodies(inline),
-            "reads": [self._read_body(table_id, version) for table_id, version in reads.items()],
-        }
-        if self._journal is not None:
-            body["journal"] = True
-        if self._reservation is not None:
-            body["reservation"] = self._reservation.id
-        changes = self._opened().changes
-        catalog_reads = self._opened().catalog_reads
-        has_reads = catalog_reads is not None and (len(changes) > 0 or catalog_reads.has_answers)
-        if changes or has_reads:
-            body["changes"] = changes.bodies()
-            if self._journal is None:
-                # Its id is an idempotency key of the server, so every content has one of its own.
-                body["id"] = str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}"))
-            if catalog_reads is not None:
-                body["catalog_reads"] = catalog_reads.bodies()
-        return Group(self.id, parts.txn_id, body)
-
-    def _read_body(self, table_id: str, version: int) -> dict[str, Any]:
-        body: dict[str, Any] = {"table_id": table_id, "version": version}
-        if slack := self._slack_of(self._opened().tables()[table_id]):
-            body["slack"] = slack
-        if predicate := self._read_predicates.get(table_id):
-            body["predicate"] = predicate
-        return body
+        return group_request(
+            self.id,
+            parts,
+            inline=inline,
+            reads=[
+                table_read(table_id, version, self._slack_of(scope.tables()[table_id]), self._read_predicates)
+                for table_id, version in reads.items()
+            ],
+            changes=scope.changes,
+            catalog_reads=scope.catalog_reads,
+            attempt=f"{self._rebases} {inline}",
+            has_journal=self._journal is not None,
+            reservation=self._reservation.id if self._reservation is not None else None,
+        )
 
     def _slack_of(self, table: ScopedTable) -> int:
         """By how many versions a table may be behind, if it is only read."""
@@ -492,32 +459,17 @@ class Transaction(Scoped):
 
     def summary(self) -> Summary:
         """The summary so far, or of all. Sends no request."""
-        scope = self._opened()
-        tables = {t.state.name.partition(".")[2]: self._summary_of(t) for t in scope.tables().values()}
+        versions = self._parts.versions if self._parts is not None else {}
+        tables = {}
+        for table in self._opened().tables().values():
+            version = (
+                versions.get(table.state.table_id, table.version) if self._state in ("open", "committed") else None
+            )
+            tables[table.state.name.partition(".")[2]] = summary_of(table, version, self._slack_of(table))
         replayer = self._replayer
         counts = (replayer.count, replayer.kept, replayer.run_again) if replayer is not None else ()
         requests = self._requests + (self._reservation.requests if self._reservation is not None else 0)
         return Summary(self.id, self._state, tables, requests, self.retries, *counts)
-
-    def _summary_of(self, table: ScopedTable) -> dict[str, Any]:
-        entry: dict[str, Any] = {"read": table.base, "version": None, "statements": len(table.held)}
-        if not table.contents:
-            if slack := self._slack_of(table):
-                entry["slack"] = slack
-            return entry
-        entry["statements"] = len(table.contents)
-        if table.first is not None:
-            entry["read"] = None
-        content = fold(table.contents, table.version, "")
-        actions = parse(content)
-        adds = [a["add"] for a in actions if "add" in a]
-        counts = [json.loads(add["stats"]).get("numRecords") if add.get("stats") else None for add in adds]
-        versions = self._parts.versions if self._parts is not None else {}
-        version = versions.get(table.state.table_id, table.version)
-        entry["version"] = version if self._state in ("open", "committed") else None
-        entry["files_added"], entry["files_removed"] = len(adds), sum("remove" in a for a in actions)
-        entry["rows_in_added_files"] = None if None in counts else sum(counts)
-        return entry
 
 
 def _collecting(lake: LakeContext, spark: Any) -> Collector | None:

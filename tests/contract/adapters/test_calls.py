@@ -103,7 +103,7 @@ def test_i3_a_lost_answer_ends_as_unknown_whatever_came_after_it(fault: Exceptio
             store.write(WRITE)
 
 
-def test_i3_a_resend_that_is_refused_answers_the_row_which_tells_who_won() -> None:
+def test_i3_a_resend_that_is_refused_answers_the_row_with_the_winner() -> None:
     store, client = refs(timeout(), REFUSED, patience=PATIENT)
     assert store.write(WRITE) == Rejected(ROW, uncertain=True)
     assert len(client.asked) == 2
@@ -203,7 +203,7 @@ def test_i6_a_read_without_an_answer_ends_as_a_fault_and_never_as_absence(fault:
     ],
     ids=repr,
 )  # fmt: skip
-def test_i3_what_waiting_does_not_mend_is_told_at_once(fault: Exception, says: type[Exception]) -> None:
+def test_i3_what_waiting_does_not_mend_is_reported_at_once(fault: Exception, says: type[Exception]) -> None:
     store, client = refs(fault)
     with pytest.raises(says):
         store.write(WRITE)

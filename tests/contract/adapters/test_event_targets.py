@@ -171,7 +171,7 @@ def test_targets_are_read_from_their_description() -> None:
         ("a=https://example.org", SECRET.removeprefix("whsec_"), "at least 24 random bytes"),
     ],
 )
-def test_a_description_that_cannot_be_used_is_refused_and_no_secret_told(
+def test_a_description_that_cannot_be_used_is_refused_and_shows_no_secret(
     description: str, secret: str, why: str
 ) -> None:
     with pytest.raises(BadTarget, match=why) as refused:

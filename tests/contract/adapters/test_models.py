@@ -40,7 +40,7 @@ def test_i9_every_kind_of_row_that_a_key_is_made_for_has_a_model(kind: str) -> N
     assert kind == "objs" or model_of(key) is KINDS[kind.replace("_", "-")]
 
 
-def test_i3_what_a_request_was_refused_with_is_kept_as_it_was_told() -> None:
+def test_i3_a_refusal_is_kept_as_it_was_answered() -> None:
     error = StateConflict("CannotReset", "it cannot", field="to.seq", remedy="do not", limit=5, what="table")
     row = request_row(Space("contract").request("main", "ann", "k"), "asked", 1, status=409, error=error).row
     assert {"type", "message", "field", "remedy", "details"} <= set(row)

@@ -111,7 +111,7 @@ def test_a_backup_needs_no_pause_of_the_writers_and_is_of_one_moment(store: Stor
     store.close()
 
 
-def test_nobody_else_on_the_machine_can_read_a_backup(store: Store, tmp_path: Path) -> None:
+def test_no_other_user_of_the_machine_can_read_a_backup(store: Store, tmp_path: Path) -> None:
     taken(store, tmp_path / "backup")
     assert (tmp_path / "backup").stat().st_mode & 0o077 == 0
     assert (tmp_path / "backup" / "turnstile.db").stat().st_mode & 0o077 == 0

@@ -105,14 +105,14 @@ def check_reads(database: Database, record: Record) -> None:
         assert record.accepted[key].items() <= dict(enumerate(row["txns"], start=1)).items()
 
 
-def test_a_full_disk_is_told_with_what_to_do(disk: Disk, database: Database) -> None:
+def test_a_full_disk_is_reported_with_what_to_do(disk: Disk, database: Database) -> None:
     disk.capacity_bytes = 0
     with pytest.raises(StorageFault, match="the disk is full") as refusal:
         write(database, 1, size_bytes=20_000)
     assert "space" in (refusal.value.remedy or "")
 
 
-def test_i2_i3_a_sync_that_fails_is_told_as_unknown_and_the_store_opened_anew_has_lost_nothing(
+def test_i2_i3_a_sync_that_fails_is_reported_as_unknown_and_the_store_opened_anew_has_lost_nothing(
     disk: Disk, tmp_path: Path
 ) -> None:
     record = Record()
@@ -197,7 +197,7 @@ def test_a_filesystem_without_locks_is_refused(disk: Disk, tmp_path: Path, monke
         Database(tmp_path / "turnstile.db")
 
 
-def test_a_lock_that_another_process_keeps_is_told_and_nothing_is_written(
+def test_a_lock_that_another_process_keeps_is_reported_and_nothing_is_written(
     disk: Disk, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_module, "LOCK_S", 0.05)
@@ -223,7 +223,7 @@ def test_reads_of_a_file_that_fails_are_faults_of_storage_and_come_back(disk: Di
 # -- threads ------------------------------------------------------------------------------------------------------------
 
 
-def test_i2_a_group_whose_leader_is_interrupted_is_not_told_as_written(database: Database) -> None:
+def test_i2_a_group_with_an_interrupted_leader_is_not_reported_as_written(database: Database) -> None:
     leading, joined = threading.Event(), threading.Event()
     answers: list[object] = []
 
@@ -260,7 +260,7 @@ def test_i2_a_group_whose_leader_is_interrupted_is_not_told_as_written(database:
     write(database, 1)
 
 
-def test_a_thread_that_is_interrupted_while_it_waits_holds_nobody_up(database: Database) -> None:
+def test_a_thread_that_is_interrupted_while_it_waits_delays_no_other_thread(database: Database) -> None:
     begun, may_end = threading.Event(), threading.Event()
     ran: list[str] = []
 
@@ -393,7 +393,7 @@ def test_a_relative_path_means_the_same_file_after_the_working_directory_changed
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_i12_nobody_else_on_the_machine_can_read_the_files(tmp_path: Path) -> None:
+def test_i12_no_other_user_of_the_machine_can_read_the_files(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         database = Database(tmp_path / "turnstile.db")

@@ -28,7 +28,7 @@ while True:
 """
 
 
-def test_a_process_that_takes_the_lock_again_and_again_keeps_nobody_out(tmp_path: Path) -> None:
+def test_a_process_that_takes_the_lock_again_and_again_keeps_no_other_process_out(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     greedy = subprocess.Popen([sys.executable, "-c", _GREEDY, path], stdout=subprocess.PIPE, text=True)
     try:
@@ -74,7 +74,7 @@ def test_a_wait_that_goes_on_takes_the_lock_when_it_comes(tmp_path: Path) -> Non
     waiter.release()
 
 
-def test_a_lock_that_nobody_holds_is_taken_without_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_free_lock_is_taken_without_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = GroupLock(str(tmp_path / "lock"))
     monkeypatch.setattr(threading, "Thread", None)
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_a_lock_that_nobody_holds_is_taken_without_a_thread(tmp_path: Path, monk
     lock.close()
 
 
-def test_i2_a_wait_that_fails_is_not_told_as_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i2_a_wait_that_fails_is_not_reported_as_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "lock")
     holder, waiter = GroupLock(path), GroupLock(path)
     assert holder.acquire(1)
@@ -131,7 +131,7 @@ def test_i2_a_process_whose_thread_waits_tries_nothing_beside_it(
     holder.release()
 
 
-def test_who_comes_later_waits_behind_the_queue_although_the_lock_is_free(tmp_path: Path) -> None:
+def test_a_later_process_waits_behind_the_queue_although_the_lock_is_free(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     first, late = GroupLock(path), GroupLock(path)
     fcntl.flock(first._queue, fcntl.LOCK_EX)

@@ -39,7 +39,7 @@ def test_i4_a_file_reads_back_as_it_was_put_with_its_size_and_time(storage: LogS
     assert abs(file[1].modified_ms - before) < 10_000 or file[1].modified_ms < 1_780_000_000_000  # the fake's clock
 
 
-def test_i2_the_second_put_is_told_so_and_changes_nothing(storage: LogStorage) -> None:
+def test_i2_the_second_put_reports_that_the_file_exists_and_changes_nothing(storage: LogStorage) -> None:
     assert storage.put_if_absent(COMMIT, b"first") is True
     before = storage.stat(COMMIT)
     assert storage.put_if_absent(COMMIT, b"second") is False
@@ -56,7 +56,7 @@ def test_i4_after_a_refused_put_the_winner_can_be_read_whole_and_compared(storag
     assert file[0] == b"ratified" * 1000
 
 
-def test_i5_a_file_is_there_for_everybody_right_after_it_was_put(place: Place) -> None:
+def test_i5_a_file_is_there_for_every_reader_right_after_it_was_put(place: Place) -> None:
     location = place.location()
     for number in range(20):
         path = f"{LOG}{number:020d}.json"

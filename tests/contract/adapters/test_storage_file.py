@@ -35,7 +35,7 @@ def test_i10_a_location_that_is_not_served_is_refused_by_name(location: str) -> 
     assert refused.value.field == "location"
 
 
-def test_i4_an_unfinished_file_of_a_crashed_writer_is_never_listed_and_in_nobodys_way(tmp_path: Path) -> None:
+def test_i4_an_unfinished_file_of_a_crashed_writer_is_never_listed_and_blocks_no_writer(tmp_path: Path) -> None:
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "_delta_log" / ".turnstile-0123").write_bytes(b"half")
     storage = STORAGES.open(f"file:{tmp_path}")
@@ -122,7 +122,7 @@ def test_i10_a_purge_leaves_no_folder_of_a_table_that_never_had_a_file(tmp_path:
     assert os.listdir(tmp_path) == []
 
 
-def test_i10_a_file_that_somebody_is_just_writing_stays_with_its_folder(tmp_path: Path) -> None:
+def test_i10_a_file_that_a_writer_is_just_writing_stays_with_its_folder(tmp_path: Path) -> None:
     storage = STORAGES.open(f"file:{tmp_path}/table")
     storage.put_if_absent("a/b", b"x")
     (tmp_path / "table" / "a" / ".turnstile-0123").write_bytes(b"half")
@@ -155,7 +155,7 @@ def test_i4_a_name_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"one piece", [b"two", b"pieces"]], ids=["whole", "in pieces"])
-def test_i5_a_new_file_and_its_name_are_on_the_disk_before_it_is_told(
+def test_i5_a_new_file_and_its_name_are_on_the_disk_before_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
 ) -> None:
     """A crash of the machine must not undo what was acknowledged: first the content, then the name in its folder."""

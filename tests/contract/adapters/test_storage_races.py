@@ -11,7 +11,7 @@ from turnstile.store.ports import LogStorage
 WRITERS = 16
 
 
-def test_i2_of_sixteen_writers_of_one_file_exactly_one_is_told_it_won(place: Place, storage: LogStorage) -> None:
+def test_i2_of_sixteen_writers_of_one_file_exactly_one_wins(place: Place, storage: LogStorage) -> None:
     for turn in range(5):
         path, barrier = f"_delta_log/{turn:020d}.json", Barrier(WRITERS)
 

@@ -60,7 +60,7 @@ def test_i4_without_an_answer_until_the_deadline_it_is_a_fault_and_never_a_yes_o
 
 
 @pytest.mark.parametrize("fault", [error("AccessDenied", 403), error("NoSuchBucket", 404)], ids=repr)
-def test_i5_forbidden_and_missing_buckets_are_told_at_once_and_are_not_absence(fault: Exception) -> None:
+def test_i5_forbidden_and_missing_buckets_are_reported_at_once_and_are_not_absence(fault: Exception) -> None:
     uses: list[Callable[[S3Storage], object]] = [
         lambda storage: storage.read("a"),
         lambda storage: storage.put_if_absent("a", b"x"),

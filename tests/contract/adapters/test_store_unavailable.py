@@ -62,7 +62,9 @@ def closed() -> Iterator[None]:
     ],
     ids=repr,
 )
-def test_i3_tables_that_are_missing_or_denied_are_told_after_one_request(fault: Exception, cause: StoreCause) -> None:
+def test_i3_tables_that_are_missing_or_denied_are_reported_after_one_request(
+    fault: Exception, cause: StoreCause
+) -> None:
     for call in _dynamo_calls():
         client = Scripted(fault)
         with pytest.raises(StoreUnavailable) as refusal:
@@ -74,7 +76,7 @@ def test_i3_tables_that_are_missing_or_denied_are_told_after_one_request(fault: 
 @pytest.mark.parametrize(
     "fault", [EndpointConnectionError(endpoint_url="x"), ConnectTimeoutError(endpoint_url="x")], ids=repr
 )
-def test_i3_a_service_that_cannot_be_reached_is_told_long_before_the_deadline(fault: Exception) -> None:
+def test_i3_a_service_that_cannot_be_reached_is_reported_long_before_the_deadline(fault: Exception) -> None:
     for call in (_dynamo_calls()[0], _dynamo_calls()[3]):
         with pytest.raises(StoreUnavailable) as refusal:
             call(Scripted(fault))
@@ -137,7 +139,7 @@ def test_i6_a_file_that_is_gone_answers_neither_reads_nor_writes(replaced: bool,
     database.close()
 
 
-def test_i6_a_table_of_sqlite_that_is_gone_is_told_as_damage(tmp_path: Path) -> None:
+def test_i6_a_table_of_sqlite_that_is_gone_is_reported_as_damage(tmp_path: Path) -> None:
     database = _opened(tmp_path)
     database.write(lambda connection: connection.execute("DROP TABLE refs").fetchall())
     assert _told(lambda: _refs(database).read(KEY)).cause is StoreCause.DAMAGED
@@ -146,7 +148,7 @@ def test_i6_a_table_of_sqlite_that_is_gone_is_told_as_damage(tmp_path: Path) -> 
     database.close()
 
 
-def test_i6_a_column_of_sqlite_that_is_gone_is_told_as_damage(tmp_path: Path) -> None:
+def test_i6_a_column_of_sqlite_that_is_gone_is_reported_as_damage(tmp_path: Path) -> None:
     database = _opened(tmp_path)
     database.write(lambda connection: connection.execute("ALTER TABLE refs RENAME COLUMN row TO other").fetchall())
     assert _told(lambda: _refs(database).read(KEY)).cause is StoreCause.DAMAGED
@@ -225,7 +227,7 @@ def test_i3_while_another_process_keeps_the_lock_only_the_first_write_waits_for_
     database.close()
 
 
-def test_i3_another_program_that_locks_the_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i3_another_program_that_locks_the_file_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_module, "LOCK_S", 0.05)
     database = _opened(tmp_path)
     other = apsw.Connection(str(tmp_path / "turnstile.db"))

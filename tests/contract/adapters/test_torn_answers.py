@@ -147,7 +147,7 @@ def test_i3_an_answer_that_is_cut_off_is_lost() -> None:
         _require_lost(_client(f"http://localhost:{port}"), got, BotoCoreError)
 
 
-def test_i3_where_nobody_listens_nothing_was_sent() -> None:
+def test_i3_without_a_listener_nothing_was_sent() -> None:
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     client = _client(f"http://localhost:{port}")

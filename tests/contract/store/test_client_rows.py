@@ -10,8 +10,8 @@ import pytest
 from tests.support.store.backends import Backend
 from turnstile.access.clients import Clients
 from turnstile.access.core.client_rows import delete_client, rotate_secret
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import Rejected, World

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
-from turnstile.access.core.grants import Access, GrantChange, Principal, Privilege
 from turnstile.adapters.opening import RandomIds
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.core.rows import Lease
@@ -26,6 +25,7 @@ from turnstile.coordination.tasks import (
     Updateable,
     Updateables,
 )
+from turnstile.rights.grants import Access, GrantChange, Principal, Privilege
 from turnstile.store.core.errors import PermissionDenied, StateConflict
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
@@ -101,7 +101,7 @@ def test_i10_of_tasks_begun_at_once_one_runs(world: World) -> None:
     assert last is not None and (last.result, last.succeeded) == (b"done", 2)
 
 
-def test_i3_i6_a_reference_goes_round_its_ring_and_knows_what_it_was_told(world: World) -> None:
+def test_i3_i6_a_reference_goes_round_its_ring_and_agrees_with_its_answers(world: World) -> None:
     refs = NamedRefs(world)
     token = first = refs.create("r", "0", "id-0").entry.token
     for number in range(1, RECENT + 4):

@@ -129,7 +129,7 @@ def test_i19_what_a_former_owner_sends_late_changes_nothing(shared: Shared) -> N
     assert [member.name for member in shared.report().members] == ["b"]
 
 
-def test_i19_roles_come_and_go_with_those_who_work_for_them(shared: Shared) -> None:
+def test_i19_roles_come_and_go_with_the_members_that_work_for_them(shared: Shared) -> None:
     server, worker = shared.member("a", catalogs=4), shared.member("b", publish=6, maintain=3)
     shared.beat(server)
     assert shared.report().without_members == ALL

@@ -13,7 +13,7 @@ from benchmarks.catalog_racing.worlds import CATALOG, world_of
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store.backends import FAKE, Backend
 from tests.support.store.unreliable import Faults
-from turnstile.catalog.commit import DEADLINE_MS, Edit
+from turnstile.catalog.changes.commit import DEADLINE_MS, Edit
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.limits import Limits, SpillLimits
@@ -106,7 +106,7 @@ def test_i9_on_a_slow_network_every_attempt_races_and_nothing_is_lost() -> None:
     assert heat.counts.attempts > heat.commits
 
 
-def test_the_audit_finds_what_a_log_lacks_repeats_and_nobody_was_told() -> None:
+def test_the_audit_finds_what_a_log_lacks_repeats_and_answered_to_no_client() -> None:
     backend = Backend(FAKE)
     heat = heats.run(backend, race("line", 2, 5))
     services, (first, second) = cold(backend, heat), heat.reports

@@ -9,7 +9,9 @@ from turnstile.store.core.writes import Append, AtMost, Equals, Include, Lacks, 
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
 
-def test_i2_of_eight_writers_of_one_version_exactly_one_wins_and_the_others_see_who(backend: Backend, key: str) -> None:
+def test_i2_of_eight_writers_of_one_version_exactly_one_wins_and_the_others_see_the_winner(
+    backend: Backend, key: str
+) -> None:
     refs = backend.refs()
     stored(refs, head_row(key))
     for version in range(6, 16):

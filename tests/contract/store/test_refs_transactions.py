@@ -72,7 +72,7 @@ def test_i3_a_transaction_sent_again_with_its_token_is_applied_once(backend: Bac
     assert _latest(refs, key) == 7
 
 
-def test_i3_tokens_of_any_length_are_told_apart(backend: Backend, key: str) -> None:
+def test_i3_tokens_of_any_length_are_distinguished(backend: Backend, key: str) -> None:
     refs = backend.refs()
     stored(refs, head_row(key))
     writes = [change(key, SetSum(("latest",), ("latest",), 1), when=(Present(("key",)),))]

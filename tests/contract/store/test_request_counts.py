@@ -126,7 +126,7 @@ def test_i2_a_warm_inline_commit_is_one_request_when_it_is_accepted(table: Table
         assert table.sent == ["UpdateItem"]
 
 
-def test_i2_a_warm_inline_commit_is_one_request_when_somebody_else_is_that_version(table: Table) -> None:
+def test_i2_a_warm_inline_commit_is_one_request_when_another_commit_is_that_version(table: Table) -> None:
     table.inline(1)
     answer = table.inline(1)
     assert isinstance(answer, Conflict)

@@ -12,7 +12,7 @@ from turnstile.adapters.opening import RandomIds
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.core.reservations import holder_of
-from turnstile.delta.reservations import Reservations
+from turnstile.delta.transactions.reservations import Reservations
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Insert
 from turnstile.store.ports import Accepted, Rejected, World

@@ -11,9 +11,9 @@ from tests.support.access.operations import NS, SALES, SCHEMA
 from tests.support.access.realm import B, Realm, functions
 from tests.support.functions import Answer, Function, Http
 from turnstile.access.authorizer import Target
-from turnstile.access.core.rules import see_table, use_catalog
 from turnstile.api.http.authorization import authorized_by_view, needs
 from turnstile.api.services import services
+from turnstile.rights.rules import see_table, use_catalog
 
 TABLE = "/v1/permissions/table/main.sales"
 
@@ -29,7 +29,7 @@ def creator(realm: Realm, name: str = "ann") -> None:
     realm.grant("metastore", "x", name, "CREATE CATALOG", "CREATE EXTERNAL TABLE")
 
 
-def test_whoever_makes_something_owns_it(realm: Realm) -> None:
+def test_the_creator_of_something_owns_it(realm: Realm) -> None:
     creator(realm)
     asks: list[tuple[str, str, Any]] = [
         ("catalog", "hers", realm.ask("ann", "POST", "/v1/catalogs", {"name": "hers"})),

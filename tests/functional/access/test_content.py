@@ -51,7 +51,7 @@ def test_i12_a_transaction_reads_only_tables_that_its_principal_may_read(realm: 
     assert realm.ask("ann", "POST", "/v1/transactions", body).status == 200
 
 
-def test_i12_a_loser_who_may_not_read_sees_the_winners_without_their_content(realm: Realm) -> None:
+def test_i12_a_loser_that_may_not_read_sees_the_winners_without_their_content(realm: Realm) -> None:
     answer = commit(realm, realm.append(1, "mine"))
     assert answer.status == 409 and SECRET not in answer.text
     assert [winner["version"] for winner in answer.error["winners"]] == [1]
@@ -59,7 +59,7 @@ def test_i12_a_loser_who_may_not_read_sees_the_winners_without_their_content(rea
     assert SECRET in commit(realm, realm.append(1, "mine")).text
 
 
-def test_i12_knowing_the_identity_of_a_commit_gives_nobody_its_content(realm: Realm) -> None:
+def test_i12_knowing_the_identity_of_a_commit_does_not_give_its_content(realm: Realm) -> None:
     realm.must("POST", f"/v1/tables/{realm.table}/commits", realm.append(None, "ticket", base=1))
     stolen = {
         "version": None,
@@ -77,7 +77,7 @@ def test_i12_knowing_the_identity_of_a_commit_gives_nobody_its_content(realm: Re
     assert "ticket.parquet" not in commit(realm, stolen).text
 
 
-def test_i12_a_load_with_content_gives_names_to_those_who_may_not_read(realm: Realm) -> None:
+def test_i12_a_load_with_content_gives_names_to_principals_that_may_not_read(realm: Realm) -> None:
     path = f"{SALES}/tables/t1"
     answer = realm.ask("ann", "GET", path, content="true")
     assert answer.status == 200 and SECRET not in answer.text
@@ -112,7 +112,7 @@ def test_the_predicates_of_a_request_have_a_bound_together(realm: Realm) -> None
     assert (answer.status, answer.error["field"]) == (400, "predicates[6]"), answer.text
 
 
-def test_i12_a_refusal_by_uuid_names_the_table_to_those_who_see_it_and_to_no_others(realm: Realm) -> None:
+def test_i12_a_refusal_by_uuid_names_the_table_to_principals_that_see_it_and_to_no_others(realm: Realm) -> None:
     def refused() -> str:
         answer = realm.ask("ann", "POST", f"/v1/tables/{realm.table}/publish", {})
         assert answer.status == 403, answer.text

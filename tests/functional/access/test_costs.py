@@ -8,11 +8,11 @@ from tests.support.access.operations import SALES, V1
 from tests.support.access.realm import B, Realm
 from tests.support.functions import Answer
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import GrantChange, Privilege
 from turnstile.access.grants import Grants
 from turnstile.access.tables import STALE_MS
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.services import build
+from turnstile.rights.grants import GrantChange, Privilege
 
 D1 = f"{V1}/catalogs/main/schemas/sales/tables/t1"
 
@@ -38,14 +38,16 @@ def counted(realm: Realm, user: str, method: str, path: str, json_body: object =
 
 
 @pytest.mark.parametrize("path", [f"{SALES}/tables/t1", D1])
-def test_i12_a_warm_load_by_name_costs_nobody_a_further_request(realm: Realm, path: str) -> None:
+def test_i12_a_warm_load_by_name_costs_no_further_request(realm: Realm, path: str) -> None:
     for user in ("ann", "root"):
         realm.ask(user, "GET", path)
         assert counted(realm, user, "GET", path) == ["refs.read_many"]
 
 
 @pytest.mark.parametrize("path", [f"{SALES}/tables/t1", D1])
-def test_i12_a_cold_load_reads_rights_beside_the_head_and_only_for_those_who_need_some(realm: Realm, path: str) -> None:
+def test_i12_a_cold_load_reads_rights_beside_the_head_and_only_for_principals_that_need_some(
+    realm: Realm, path: str
+) -> None:
     """Catalog HEAD; commit obj; then side by side the table's HEAD, its newest metadata (a list), and the entities. Unity's Delta
     API asks the location's owner as well, whether clones need the files."""
     cold = sorted(["objs.get", "objs.list", "refs.read", "refs.read_many", *(["refs.read"] if path == D1 else [])])
@@ -68,7 +70,7 @@ def test_i12_a_warm_commit_by_uuid_is_one_write(realm: Realm) -> None:
     assert counted(realm, "ann", "POST", commits, realm.append(6, "t6")) == ["refs.write"]
 
 
-def test_i12_a_warm_commit_by_name_costs_nobody_a_further_request(realm: Realm) -> None:
+def test_i12_a_warm_commit_by_name_costs_no_further_request(realm: Realm) -> None:
     counts = []
     for user, version in (("root", 2), ("ann", 3), ("root", 4), ("ann", 5)):
         commit = {key.replace("_", "-"): value for key, value in realm.staged_commit(version).items()}

@@ -58,7 +58,7 @@ def test_i12_a_missing_name_is_refused_in_the_words_of_an_existing_one(
         ((("metastore", "m", "CREATE CATALOG"),), "/v1/catalogs/nope/namespaces", "NoSuchCatalog"),
     ],
 )  # fmt: skip
-def test_who_would_have_been_let_in_or_may_create_it_is_told_that_it_does_not_exist(
+def test_a_caller_that_would_have_been_let_in_or_may_create_it_learns_that_it_does_not_exist(
     realm: Realm, rights: tuple[tuple[str, str, str], ...], path: str, type: str
 ) -> None:
     for kind, name, privilege in rights:
@@ -92,7 +92,7 @@ def names(answer: Answer, member: str) -> list[str]:
     return [one["name"] for one in answer.json[member]]
 
 
-def test_i12_catalogs_are_listed_for_those_who_may_use_them(realm: Realm) -> None:
+def test_i12_catalogs_are_listed_for_principals_that_may_use_them(realm: Realm) -> None:
     for name in ("ann-s", "bob-s"):
         realm.must("POST", "/v1/catalogs", {"name": name})
     realm.own("catalog", "ann-s", "ann")
@@ -107,7 +107,7 @@ def test_i12_catalogs_are_listed_for_those_who_may_use_them(realm: Realm) -> Non
     assert first.json["catalogs"][0]["owner"] == "ann"
 
 
-def test_i12_schemas_are_listed_for_those_who_may_use_or_own_them(realm: Realm) -> None:
+def test_i12_schemas_are_listed_for_principals_that_may_use_or_own_them(realm: Realm) -> None:
     realm.grant("catalog", "main", "ann", "USE CATALOG")
     for path, member, query in ((NS, "namespaces", {}), (f"{B}/schemas", "schemas", {"catalog_name": "main"})):
         assert names(ask(realm, path, **query), member) == []
@@ -119,7 +119,7 @@ def test_i12_schemas_are_listed_for_those_who_may_use_or_own_them(realm: Realm) 
         realm.revoke("schema", "main.sales", "ann", "USE SCHEMA")
 
 
-def test_i12_tables_are_listed_for_those_who_may_see_them_page_by_page(realm: Realm) -> None:
+def test_i12_tables_are_listed_for_principals_that_may_see_them_page_by_page(realm: Realm) -> None:
     for number in range(2, 8):
         realm.create(f"t{number}")
     realm.grant("catalog", "main", "ann", "USE CATALOG")
@@ -192,7 +192,7 @@ def test_schemas_of_all_levels_are_listed_page_by_page_as_they_were_written(real
     assert schemas(realm, "root", max_results=size) == every
 
 
-def test_i12_nested_schemas_are_listed_for_those_who_may_use_every_level(realm: Realm) -> None:
+def test_i12_nested_schemas_are_listed_for_principals_that_may_use_every_level(realm: Realm) -> None:
     for name in ("sales.eu.de", "hr.it"):
         realm.must("POST", NS, {"name": name})
     realm.grant("catalog", "main", "ann", "USE CATALOG")

@@ -113,7 +113,9 @@ def written() -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_i12_an_operation_is_open_to_those_whom_the_table_names_and_changes_nothing_for_others(operation: str) -> None:
+def test_i12_an_operation_is_open_to_principals_that_the_table_names_and_changes_nothing_for_others(
+    operation: str,
+) -> None:
     found = {}
     for code in STANDINGS:
         here = prepared(code).copy()
@@ -128,12 +130,12 @@ def test_i12_an_operation_is_open_to_those_whom_the_table_names_and_changes_noth
     assert found == written()[operation]
 
 
-def test_the_table_has_a_row_for_every_operation_and_a_column_for_everybody() -> None:
+def test_the_table_has_a_row_for_every_operation_and_a_column_for_every_principal() -> None:
     assert written().keys() == OPERATIONS.keys()
     assert all({*row.values()} <= {"x", "."} for row in written().values())
 
 
-def test_i12_nobody_without_rights_may_ask_for_more_than_about_itself() -> None:
+def test_i12_a_principal_without_rights_may_ask_only_about_itself() -> None:
     allowed = {operation for operation, row in written().items() if row["-"] == "x"}
     assert allowed == {*OPEN}
 

@@ -64,7 +64,7 @@ class Oracle:
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(grants=GRANTS, owners=OWNERS)
-def test_i12_no_set_of_grants_lets_anybody_do_what_it_does_not_say(grants: Grants, owners: dict[str, str]) -> None:
+def test_i12_no_set_of_grants_allows_what_it_does_not_say(grants: Grants, owners: dict[str, str]) -> None:
     here, may = realm().copy(), Oracle(grants, owners)
     for kind, principal, privilege in sorted(grants):
         here.grant(kind, NAMES[kind], principal, privilege)

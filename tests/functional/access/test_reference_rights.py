@@ -31,7 +31,7 @@ def made(realm: Realm, user: str = "ann") -> str:
     return str(answer.json["token"])
 
 
-def test_i12_who_creates_a_reference_owns_it_and_hands_out_what_is_to_be_had(realm: Realm) -> None:
+def test_i12_the_creator_of_a_reference_owns_it_and_hands_out_what_is_to_be_had(realm: Realm) -> None:
     token = made(realm)
     assert realm.ask("ann", "GET", "/v1/permissions/ref/mine").json == {"owner": "ann", "grants": []}
     denied(realm.ask("bob", "GET", "/v1/refs/mine"))
@@ -92,7 +92,7 @@ def test_i12_what_is_not_there_looks_like_what_is_not_ones_own(realm: Realm) -> 
             assert (answer.status, answer.error["type"]) == (404, "NoSuchRef"), "it may create it"
 
 
-def test_i12_a_lost_swap_is_told_to_those_who_may_read_and_after_a_deletion_too(realm: Realm) -> None:
+def test_i12_a_lost_swap_is_shown_to_principals_that_may_read_and_after_a_deletion_too(realm: Realm) -> None:
     token = made(realm)
     change(realm, "ann", "bob", ["MODIFY"])
     second = realm.ask("ann", "POST", "/v1/refs/mine", {"token": token, "value": "b"}).json["token"]

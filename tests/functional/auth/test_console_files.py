@@ -65,7 +65,7 @@ def test_the_policy_lets_nothing_in_but_the_sites_own_and_the_issuer(site: Site)
     ]
 
 
-def test_assets_are_kept_for_ever_and_compressed_for_those_who_take_it(site: Site) -> None:
+def test_assets_are_kept_for_ever_and_compressed_for_clients_that_take_it(site: Site) -> None:
     plain = get(site, "/ui/assets/index-abc.js")
     assert plain.body == SCRIPT
     assert plain.headers["content-type"] == "text/javascript; charset=utf-8"
@@ -118,7 +118,7 @@ def test_a_console_that_was_not_built_says_how_to_build_it(tmp_path: Path) -> No
         assert b"make console" in response.body
 
 
-def test_what_the_page_is_told(site: Site) -> None:
+def test_the_page_gets_its_settings(site: Site) -> None:
     response = get(site, "/ui/settings.json")
     assert response.headers["cache-control"] == "no-store"
     assert json.loads(response.body) == {

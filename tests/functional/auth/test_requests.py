@@ -13,9 +13,9 @@ from tests.support.auth.deployment import OPERATOR, Deployment, Issuer, issuer
 from tests.support.auth.issuer import jwk
 from tests.support.fakes.refs import FakeRefs
 from tests.support.functions import Answer, Function, event
-from turnstile.access.core.grants import Principal
 from turnstile.api.auth.signed import LEEWAY_S
 from turnstile.api.auth.verifier import VerifiedToken, to_context
+from turnstile.rights.grants import Principal
 
 PATHS = [
     ("commit", "GET", "/v1"),
@@ -55,7 +55,7 @@ def told_as_its_api_does(path: str, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(("function", "method", "path"), PATHS)
-def test_i12_nobody_is_answered_anything_but_401(
+def test_i12_every_answer_without_rights_is_401(
     here: Deployment, trusted: Issuer, function: str, method: str, path: str
 ) -> None:
     bare = here.http(function).call(method, path)
@@ -73,7 +73,7 @@ def test_i12_nobody_is_answered_anything_but_401(
 @pytest.mark.parametrize(
     "name", ["X-Principal", "X-Amzn-Authorizer", "X-Forwarded-User", "X-Turnstile-Principal", "Cookie"]
 )
-def test_i12_no_header_but_the_token_says_who_asks(here: Deployment, name: str) -> None:
+def test_i12_the_token_is_the_only_header_that_names_the_caller(here: Deployment, name: str) -> None:
     context = json.dumps(to_context(VerifiedToken(Principal("operator", admin=True))))
     answer = here.http("commit").call("GET", "/v1", headers={name: context})
     assert answer.status == 401
@@ -177,7 +177,7 @@ def test_a_defect_of_the_authorizers_leaves_the_judgement_to_the_functions(monke
     assert here.through_gateway("commit", "GET", "/v1", "wrong").status == 401
 
 
-def test_the_log_line_of_a_request_says_who_asked(here: Deployment, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_line_of_a_request_names_the_caller(here: Deployment, caplog: pytest.LogCaptureFixture) -> None:
     here.http("commit", OPERATOR).get("/v1")
     here.http("commit", "wrong").get("/v1")
     lines = [record.__dict__ for record in caplog.records if record.name == "commit"]
@@ -206,6 +206,6 @@ def test_i12_an_authorizer_without_anything_to_judge_by_does_not_start() -> None
 
 
 @pytest.mark.parametrize("function", ["commit", "catalog", "iceberg", "tokens", "authorizer"])
-def test_i12_no_function_starts_that_nobody_could_authenticate_to(function: str) -> None:
+def test_i12_no_function_starts_without_a_way_to_authenticate(function: str) -> None:
     with pytest.raises(ValueError, match="no caller could authenticate"):
         Function(function, TURNSTILE_AUTHENTICATION="required")

@@ -73,7 +73,7 @@ def test_every_kind_of_token_opens_every_function(api: httpx.Client, trusted: Is
     assert api.get("/v1/clients", headers=bearer(access_token(api))).status_code == 403
 
 
-def test_i12_whoever_is_refused_learns_it_in_the_shape_of_the_api(api: httpx.Client, trusted: Issuer) -> None:
+def test_i12_a_refusal_has_the_shape_of_the_api(api: httpx.Client, trusted: Issuer) -> None:
     for token in ("wrong", "a.b.c", trusted.token(aud="other"), trusted.token(exp=int(time.time()) - 61)):
         own = api.get("/v1", headers=bearer(token))
         assert (own.status_code, own.json()["error"]["type"]) == (401, "NotAuthenticated")
@@ -128,7 +128,7 @@ def test_an_issuers_token_is_exchanged_at_unitys_path(api: httpx.Client, trusted
     assert api.get("/v1/clients", headers=bearer(answer.json()["access_token"])).status_code == 200
 
 
-def test_a_key_that_nobody_knows_is_looked_for_but_not_for_every_token(api: httpx.Client, trusted: Issuer) -> None:
+def test_an_unknown_key_is_looked_for_but_not_for_every_token(api: httpx.Client, trusted: Issuer) -> None:
     api.get("/v1", headers=bearer(trusted.token(groups=["ops"])))
     asked = len(trusted.asked)
     told = {

@@ -115,7 +115,7 @@ def test_members_without_a_value_count_as_left_out_and_unknown_ones_are_skipped(
         ("grant_type=client_credentials&scope=all-apis+more", "invalid_scope"),
     ],
 )
-def test_a_wrong_request_is_told_so(here: Deployment, client: dict[str, Any], form: str, error: str) -> None:
+def test_a_wrong_request_is_reported(here: Deployment, client: dict[str, Any], form: str, error: str) -> None:
     assert refused(here.ask_token(form, Authorization=basic(client["client_id"], client["client_secret"])), 400, error)
 
 
@@ -144,7 +144,7 @@ def headers_that_are_no_client(client: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def test_i12_whoever_shows_no_right_secret_gets_nothing(here: Deployment, client: dict[str, Any]) -> None:
+def test_i12_a_caller_without_the_right_secret_gets_nothing(here: Deployment, client: dict[str, Any]) -> None:
     for header in headers_that_are_no_client(client):
         refused(here.ask_token(GRANT, Authorization=header), 401, "invalid_client")
     for form in ({}, {"client_id": client["client_id"]}, {"client_secret": client["client_secret"]}):
@@ -171,7 +171,7 @@ def test_a_deployment_without_a_key_issues_no_tokens() -> None:
     assert "token_keys" in refused(answer, 400, "unsupported_grant_type")
 
 
-def test_a_store_that_is_slow_or_broken_is_told_in_the_same_shape(client: dict[str, Any]) -> None:
+def test_a_store_that_is_slow_or_broken_is_reported_in_the_same_shape(client: dict[str, Any]) -> None:
     for error, status, code in (
         (Throttled(retry_after_ms=1500), 503, "temporarily_unavailable"),
         (RuntimeError("row 17"), 500, "server_error"),
@@ -248,7 +248,7 @@ def test_an_issuers_token_is_exchanged_for_one_of_the_same_principal(
         ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
     ],
 )
-def test_a_wrong_exchange_is_told_so(here: Deployment, trusted: Issuer, more: dict[str, str], error: str) -> None:
+def test_a_wrong_exchange_is_reported(here: Deployment, trusted: Issuer, more: dict[str, str], error: str) -> None:
     refused(here.ask_token(exchange(trusted.token()) | more, UNITY), 400, error)
 
 

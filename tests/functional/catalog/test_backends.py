@@ -113,7 +113,7 @@ def test_a_table_comes_in_and_goes_out(stored_realm: StoredRealm) -> None:
     assert names(services) == ["t"]
 
 
-def test_i10_a_claim_is_taken_up_given_back_and_told_from_what_is_registered(
+def test_i10_a_claim_is_taken_up_given_back_and_distinguished_from_registered_tables(
     stored_realm: StoredRealm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services = stored_realm.services()

@@ -118,7 +118,7 @@ def test_i3_without_a_key_a_counter_is_added_to_by_every_request(api: CatalogApi
     assert api.http.get(DEFAULT).json["properties"]["rows"] == "10"
 
 
-def test_i3_a_repetition_is_told_what_the_first_was_told_not_what_is_now(api: CatalogApi) -> None:
+def test_i3_a_repetition_gets_the_first_answer_not_the_present_state(api: CatalogApi) -> None:
     first = keyed(api, ("PATCH", DEFAULT, COUNT))
     assert api.http.patch(DEFAULT, COUNT).json["properties"]["rows"] == "10"
     assert keyed(api, ("PATCH", DEFAULT, COUNT)).json == first.json
@@ -157,7 +157,7 @@ def test_i3_a_final_refusal_stays_one_whatever_happens_meanwhile(api: CatalogApi
         (("POST", f"{CATALOG}/reset", {"to": {"seq": 10_000}}), "NoSuchCatalogCommit"),
     ],
 )
-def test_i3_a_refusal_is_told_again_with_its_member_its_remedy_and_its_data(
+def test_i3_a_refusal_is_repeated_with_its_member_its_remedy_and_its_data(
     api: CatalogApi, change: Change, type: str
 ) -> None:
     first = keyed(api, change)
@@ -214,7 +214,7 @@ def test_a_key_costs_one_read_and_no_write_of_its_own(api: CatalogApi) -> None:
     assert requests(lambda: keyed(api, ("PATCH", DEFAULT, COUNT))) == plain + 1
 
 
-def test_i3_i12_who_owned_what_it_dropped_is_told_so_again_and_nobody_else_is() -> None:
+def test_i3_i12_the_former_owner_of_what_it_dropped_gets_the_same_answer_again_and_no_other_principal_does() -> None:
     realm = Realm()
     realm.own("table", "main.sales.t1", "ann")
     realm.grant("catalog", "main", "ann", "USE CATALOG")
@@ -227,7 +227,7 @@ def test_i3_i12_who_owned_what_it_dropped_is_told_so_again_and_nobody_else_is() 
     assert ask("bob", drop, **named).status == 403
 
 
-def test_i12_what_somebody_without_rights_is_refused_leaves_no_row() -> None:
+def test_i12_a_refusal_for_missing_rights_leaves_no_row() -> None:
     realm = Realm()
     before = realm.state()
     change = ("PATCH", f"{NAMESPACES}/sales", {"set": {"a": "1"}, "unset": ["a"]})

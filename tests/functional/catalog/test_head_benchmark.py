@@ -49,7 +49,7 @@ def test_the_tables_say_what_each_column_is() -> None:
 
 
 @pytest.mark.parametrize("mode", ["line", "sandboxes"])
-def test_a_commit_that_nobody_disturbs_is_one_attempt_of_three_requests(mode: heats.Mode) -> None:
+def test_an_undisturbed_commit_is_one_attempt_of_three_requests(mode: heats.Mode) -> None:
     heat = heats.run(Backend(FAKE), Race(mode, ("update",), commits=20))
     each = figures(heat)
     assert each["attempts"] == 1

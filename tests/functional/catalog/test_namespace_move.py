@@ -168,7 +168,7 @@ def test_i12_a_table_that_is_named_by_uuid_is_judged_where_its_namespace_is_now(
                          {"table_id": table_id, "operation": "READ"}).status == 200  # fmt: skip
 
 
-def test_i3_i12_who_moved_a_namespace_is_told_so_again_where_it_is(realm: Realm) -> None:
+def test_i3_i12_the_mover_of_a_namespace_gets_its_new_place_again(realm: Realm) -> None:
     """Nothing is left under the old name that could be judged."""
     realm.grant("catalog", "main", "ann", "USE CATALOG", "USE SCHEMA")
     realm.grant("schema", "main.hr", "ann", "CREATE SCHEMA")

@@ -324,7 +324,7 @@ PATH = "POST /v1/catalogs/main/namespaces/default/imports"
         ((500, "CommitStateUnknown"), ("unknown", Exit.UNKNOWN), 3),
     ],
 )  # fmt: skip
-def test_a_table_is_tried_again_where_that_may_help_and_its_outcome_is_told(
+def test_a_table_is_tried_again_where_that_may_help_and_its_outcome_is_reported(
     answer: tuple[int, str], told: tuple[str, Exit], attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = {"error": {"type": answer[1], "message": "no", "remedy": "do otherwise"}}

@@ -301,7 +301,7 @@ def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
     assert "property delta.appendOnly true" in shown
 
 
-def test_a_dry_run_of_an_import_is_told_in_words_and_says_when_it_is_not_possible() -> None:
+def test_a_dry_run_of_an_import_is_reported_in_words_and_says_when_it_is_not_possible() -> None:
     path = "POST /v1/catalogs/main/namespaces/sales/imports"
     report = {
         "dry_run": True, "possible": True, "name": "main.sales.t", "location": "s3://b/t", "version": 4,
@@ -328,7 +328,7 @@ def test_a_namespace_alone_is_one_of_main() -> None:
 
 
 @pytest.mark.parametrize("command", [("tables",), ("repair", "--all"), ("status",)])
-def test_who_may_not_list_all_heads_hears_what_to_ask_instead(command: tuple[str, ...]) -> None:
+def test_a_caller_that_may_not_list_all_heads_hears_what_to_ask_instead(command: tuple[str, ...]) -> None:
     denied = {"error": {"type": "PermissionDenied", "message": "'ann' is no admin", "remedy": "ask an admin to do it"}}
     with service({"GET /v1/tables": (403, denied), "GET /v1": (200, {"version": "1"})}) as canned:
         ended = run(*command, "--url", canned.url)

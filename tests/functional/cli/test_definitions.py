@@ -182,7 +182,7 @@ def test_tables_of_a_prefix_that_none_has_are_not_found() -> None:
     assert "nyc" in error["message"]
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_reported() -> None:
     ended = run("--version")
     assert ended.exit_code == 0
     assert ended.stdout.startswith("turnstile ")

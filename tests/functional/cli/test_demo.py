@@ -14,7 +14,7 @@ def frames():
     return data.load()
 
 
-def test_the_five_tables_have_the_columns_that_spark_is_told(frames):
+def test_the_five_tables_have_the_columns_of_sparks_schema(frames):
     assert {name: list(frame.columns) for name, frame in frames.items()} == {
         name: list(data.columns(name)) for name in data.SCHEMAS
     }

@@ -55,7 +55,7 @@ def test_text_names_what_where_and_remedy() -> None:
     assert "remedy: do this" in ended.stderr
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_server_there(tmp_path: Path) -> None:
     ended = run("tables", "--url", "http://127.0.0.1:9", "-o", "json")
     assert ended.exit_code == Exit.UNREACHABLE
     ended = run("tables", "--home", str(tmp_path), "-o", "json")
@@ -108,7 +108,7 @@ def test_the_codes_are_documented() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>please log in</html>", b"", b"[]", b'"up"', b"{"])
-def test_a_success_that_is_no_json_object_is_nobody_of_ours(answer: bytes) -> None:
+def test_a_success_that_is_no_json_object_is_from_another_service(answer: bytes) -> None:
     for arguments, where in ((("tables",), "GET /v1/tables"), (("clients", "create", "x"), "POST /v1/clients")):
         with service({where: (200, answer)}) as canned:
             ended = run(*arguments, "--url", canned.url, "-o", "json")
@@ -120,7 +120,7 @@ def test_a_success_that_is_no_json_object_is_nobody_of_ours(answer: bytes) -> No
 
 @pytest.mark.parametrize("status", [302, 404, 405])
 @pytest.mark.parametrize("answer", [b"<html>nothing here</html>", b"", b'{"message": "Not Found"}'])
-def test_a_refusal_without_an_error_of_ours_is_nobody_of_ours(status: int, answer: bytes) -> None:
+def test_a_refusal_without_an_error_of_ours_is_from_another_service(status: int, answer: bytes) -> None:
     with service({"GET /v1/tables": (status, answer), "POST /v1/clients": (status, answer)}) as canned:
         for arguments in (("tables",), ("clients", "create", "x")):
             ended = run(*arguments, "--url", canned.url, "-o", "json")
@@ -135,7 +135,7 @@ def test_a_deletion_is_answered_without_a_word() -> None:
 
 
 @pytest.mark.parametrize("token", ["té", "t\n", "t\r", "\u200bt"])
-def test_a_token_that_no_header_can_carry_is_told_before_anything_is_sent(token: str) -> None:
+def test_a_token_that_no_header_can_carry_is_refused_before_anything_is_sent(token: str) -> None:
     with service({}) as canned:
         ended = run("status", "--url", canned.url, "--token", token, "-o", "json")
         assert run("status", "--url", canned.url, TURNSTILE_TOKEN=token).exit_code == Exit.USAGE
@@ -151,7 +151,7 @@ def test_a_token_that_no_header_can_carry_is_told_before_anything_is_sent(token:
         (("rotate", "client-1"), "/v1/clients/client-1/rotate", "rotate again"),
     ],
 )
-def test_i12_a_secret_that_nobody_was_told_is_not_asked_for_twice(
+def test_i12_a_secret_that_was_never_shown_is_not_asked_for_twice(
     arguments: tuple[str, ...], path: str, remedy: str
 ) -> None:
     """The answer is lost: the same command again would leave a client behind whose secret nobody has."""

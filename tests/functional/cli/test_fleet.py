@@ -50,7 +50,7 @@ def test_members_are_shown_with_what_they_own_as_text_and_as_json() -> None:
     assert "publish 60, sweep 1" in shown and "no member works for maintain" in shown
 
 
-def test_who_gives_no_sign_of_life_between_two_readings_is_shown_as_silent() -> None:
+def test_a_member_without_a_sign_of_life_between_two_readings_is_shown_as_silent() -> None:
     with service({"GET /v1/fleet": (200, REPORT)}) as canned:
         watched = ("fleet", "--watch", "--every", "0.1", "--url", canned.url)
         [document] = run(*watched, "-o", "json").stdout.splitlines()
@@ -59,7 +59,7 @@ def test_who_gives_no_sign_of_life_between_two_readings_is_shown_as_silent() -> 
     assert shown.count("host-a:17") == 2 and "silent" in shown and "no member works for events" in shown
 
 
-def test_who_has_shown_life_or_need_not_have_yet_is_not_silent() -> None:
+def test_a_member_that_has_shown_life_or_need_not_have_yet_is_not_silent() -> None:
     lives = {**REPORT, "members": [{**MEMBER, "life": 5}]}
     slow = {**REPORT, "members": [{**MEMBER, "beat_ms": 501}]}
     assert compared((0.0, REPORT), (1.0, lives))["silent"] == []
@@ -100,12 +100,12 @@ def test_options_that_do_not_go_together_are_refused(wrong: tuple[str, ...]) -> 
     assert ended.exit_code == 2 and "remedy" in ended.output
 
 
-def test_where_nobody_shares_it_says_how_to() -> None:
+def test_without_a_fleet_it_says_how_to_share() -> None:
     with service({"GET /v1/fleet": (200, NOBODY)}) as canned:
         assert "serve --fleet" in run("fleet", "--url", canned.url).stdout
 
 
-def test_i12_admins_see_the_fleet_and_nobody_else_does() -> None:
+def test_i12_admins_see_the_fleet_and_no_other_principal_does() -> None:
     realm = Realm()
     assert realm.must("GET", "/v1/fleet").json == NOBODY
     member = Member(
@@ -127,7 +127,7 @@ def test_i12_admins_see_the_fleet_and_nobody_else_does() -> None:
     assert report["without_members"] == ["sweep", "events", "maintain"]
 
 
-def test_i12_admins_read_events_of_the_fleet_from_a_cursor_on_and_nobody_else_does() -> None:
+def test_i12_admins_read_events_of_the_fleet_from_a_cursor_on_and_no_other_principal_does() -> None:
     realm = Realm()
     nothing = realm.must("GET", "/v1/fleet/events").json
     assert nothing["events"] == []
@@ -157,7 +157,7 @@ def test_i12_admins_read_events_of_the_fleet_from_a_cursor_on_and_nobody_else_do
     assert realm.ask("root", "GET", "/v1/fleet/events", after="nonsense").status == 400
 
 
-def test_i12_nobody_reads_events_of_the_fleet_as_those_of_a_catalog() -> None:
+def test_i12_events_of_the_fleet_cannot_be_read_as_events_of_a_catalog() -> None:
     realm = Realm()
     assert realm.ask("root", "GET", "/v1/events", catalog="(fleet)").status == 400
 
@@ -171,7 +171,7 @@ def test_i12_nobody_reads_events_of_the_fleet_as_those_of_a_catalog() -> None:
         (("serve", "--roles", "none"), "a server that leaves work to others has to share it with them"),
     ],
 )
-def test_who_could_do_no_work_or_would_leave_it_to_nobody_does_not_start(
+def test_a_process_that_could_do_no_work_or_would_leave_it_undone_does_not_start(
     command: tuple[str, ...], why: str, tmp_path: Path
 ) -> None:
     ended = run(*command, "--home", str(tmp_path / "home"), "--log-level", "WARNING")

@@ -134,7 +134,7 @@ def test_i11_a_table_that_recovers_is_found_by_name_though_it_cannot_be_loaded(s
     assert site.told("sales.orders")["diagnosis"]["state"] == "active"
 
 
-def test_a_table_that_does_not_exist_and_a_command_without_one_are_told_apart(site: Served) -> None:
+def test_a_table_that_does_not_exist_and_a_command_without_one_are_distinguished(site: Served) -> None:
     assert site.command("sales.nothing").exit_code == 3
     assert site.command().exit_code == site.command("sales.orders", "--all").exit_code == 2
 

@@ -8,9 +8,9 @@ from tests.support.clones import clone
 from tests.support.iceberg.client import MAIN, SALES
 from tests.support.iceberg.realm import ANN, Realm, guarded, realm
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import Privilege as P
 from turnstile.adapters.credentials import StaticCredentials, StaticCredentialVendor, VendorByLocation
 from turnstile.catalog.services import build
+from turnstile.rights.grants import Privilege as P
 
 __all__ = ["realm"]
 
@@ -51,7 +51,7 @@ def purge(realm: Realm, namespace: str, table: str) -> None:
     assert realm.ask("root", "DELETE", path, query={"purgeRequested": "true"}).status == 204
 
 
-def test_i12_keys_for_the_source_are_for_those_who_may_read_it(realm: Realm) -> None:
+def test_i12_keys_for_the_source_are_for_principals_that_may_read_it(realm: Realm) -> None:
     source, copy = cloned(realm)
     assert keys(realm) == {"root": {source, copy}, ANN: {copy}}
     realm.grant(Target("main", ("sales",), "s3"), P.SELECT)

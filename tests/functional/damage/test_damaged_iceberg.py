@@ -7,7 +7,7 @@ from collections import Counter
 from tests.support.damage.iceberg_files import IcebergSite, counts
 
 
-def test_i10_i24_every_damage_of_an_iceberg_table_is_told_or_has_no_effect() -> None:
+def test_i10_i24_every_damage_of_an_iceberg_table_is_reported_or_has_no_effect() -> None:
     shown: list[str] = []
     found = counts(IcebergSite(), shown.append)
     total: Counter[str] = sum(found.values(), Counter())

@@ -28,7 +28,7 @@ def total(counts: dict[tuple[str, str], Counter[str]]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
-def test_i24_a_sample_of_damages_is_told_or_has_no_effect(make: object) -> None:
+def test_i24_a_sample_of_damages_is_reported_or_has_no_effect(make: object) -> None:
     counts = run((make,), each=37)
     found = total(counts)
     assert found["told"] and not any(found[outcome] for outcome in NEVER), table_of(counts)
@@ -36,7 +36,7 @@ def test_i24_a_sample_of_damages_is_told_or_has_no_effect(make: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
-def test_i24_every_damage_is_told_or_has_no_effect(make: object) -> None:
+def test_i24_every_damage_is_reported_or_has_no_effect(make: object) -> None:
     counts = run((make,))
     found = total(counts)
     assert sum(found.values()) > 50 and not any(found[outcome] for outcome in NEVER), table_of(counts)
@@ -81,7 +81,7 @@ def test_i15_i24_nothing_is_removed_that_a_damaged_checkpoint_is_the_only_other_
     assert "plan" not in answers.typed, "an older start says the same"
 
 
-def test_i24_a_folder_that_is_gone_is_told_by_each_that_is_asked(tmp_path: Path) -> None:
+def test_i24_a_folder_that_is_gone_is_reported_by_each_operation(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     case = plain(tmp_path / "t")
     shutil.rmtree(case.below)

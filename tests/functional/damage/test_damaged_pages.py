@@ -15,7 +15,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import UnreadableObj
 
 
-def test_i2_a_sample_of_damaged_pages_is_told_or_has_no_effect(tmp_path: Path) -> None:
+def test_i2_a_sample_of_damaged_pages_is_reported_or_has_no_effect(tmp_path: Path) -> None:
     small_store(tmp_path / "home")
     shown = list[str]()
     counts = run(tmp_path / "home", each=3, show=shown.append)

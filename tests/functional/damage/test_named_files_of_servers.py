@@ -41,7 +41,7 @@ def remove(storage: Storage, path: str) -> None:
         (Path(storage.root) / path).unlink()
 
 
-def test_i24_files_of_a_delta_table_that_are_removed_emptied_or_cut_are_told(running: Any) -> None:
+def test_i24_files_of_a_delta_table_that_are_removed_emptied_or_cut_are_reported(running: Any) -> None:
     table = Table(running)
     names = [f"{number:08d}-0000-4000-8000-{table.id[-12:]}" for number in range(1, 5)]
     for version, txn in enumerate(names, 1):
@@ -57,7 +57,7 @@ def test_i24_files_of_a_delta_table_that_are_removed_emptied_or_cut_are_told(run
     assert verified(running, table.name) == expected
 
 
-def test_i24_files_of_an_iceberg_table_that_are_removed_emptied_or_cut_are_told(running: Any) -> None:
+def test_i24_files_of_an_iceberg_table_that_are_removed_emptied_or_cut_are_reported(running: Any) -> None:
     s3 = {"s3.endpoint": running.env["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"} if hasattr(running, "env") else {}
     if s3:
         s3 |= {"s3.access-key-id": "test", "s3.secret-access-key": "test"}

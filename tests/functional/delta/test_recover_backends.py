@@ -55,7 +55,7 @@ def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(stored_r
     assert head_of(world, table_id).floor == 45
 
 
-def test_i1_i2_who_chooses_the_log_gets_it_on_real_tables_too(stored_realm: StoredRealm) -> None:
+def test_i1_i2_the_choice_of_the_log_works_on_real_tables_too(stored_realm: StoredRealm) -> None:
     """Commits went on after the restore, so HEAD and log hold different versions 3 and 4."""
     services = stored_realm.services()
     world, table_id = services.world, create(services)

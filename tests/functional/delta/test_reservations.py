@@ -46,7 +46,7 @@ def test_i18_a_ticket_passes(site: Pair) -> None:
     assert site.transact(site.inline(site.table, None, "ticket", base=3)).status == 200
 
 
-def test_i18_who_waits_is_told_for_whom_and_when_to_ask_again(site: Pair) -> None:
+def test_i18_a_waiting_transaction_gets_the_holder_and_when_to_ask_again(site: Pair) -> None:
     reserve(site, ID, site.table)
     waiting = reserve(site, OTHER, site.table, site.second).json
     assert (waiting["state"], waiting["held"], waiting["waits_for"]) == ("waiting", [], [ID])
@@ -104,7 +104,7 @@ def realm_of_writers() -> Realm:
     return realm
 
 
-def test_i12_a_reservation_is_of_use_to_its_principal_only_and_shown_to_those_who_may_write() -> None:
+def test_i12_a_reservation_is_of_use_to_its_principal_only_and_shown_to_principals_that_may_write() -> None:
     """Who may write the table, too, and knows the id, has none."""
     realm = realm_of_writers()
     assert realm.ask("ann", "PUT", f"/v1/reservations/{ID}", {"tables": [realm.table]}).json["state"] == "held"

@@ -318,7 +318,7 @@ CREATES = {
 method."""
 
 
-def test_who_deploys_has_the_rights_for_every_kind_of_resource_and_passes_roles_of_the_path_alone(
+def test_a_deployer_has_the_rights_for_every_kind_of_resource_and_passes_roles_of_the_path_alone(
     template: dict[str, Any],
 ) -> None:
     document = policy("deployer.json")

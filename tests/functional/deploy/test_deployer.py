@@ -40,7 +40,7 @@ def granted() -> set[str]:
     return {action for each in listed for action in ([each] if isinstance(each, str) else each)}
 
 
-def test_i12_who_deploys_may_do_all_that_a_recorded_deployment_asks_for() -> None:
+def test_i12_a_deployer_may_do_all_that_a_recorded_deployment_asks_for() -> None:
     assert len(expected()) >= 30
     assert sorted(expected() - granted()) == []
 

@@ -38,7 +38,7 @@ def test_the_emulator_is_where_localstacks_tools_would_look(
     assert emulated.endpoint() == expected
 
 
-def test_an_address_that_is_none_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_none_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCALSTACK_HOST", "stack.test:port")
     with pytest.raises(StackError, match=r"stack\.test:port") as refused:
         emulated.endpoint()

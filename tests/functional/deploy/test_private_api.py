@@ -17,9 +17,9 @@ from tests.support.repository import ROOT
 from tests.support.roles.resolved import Resolved
 from tests.support.roles.rules import refused
 from tests.support.roles.translated import references, translated
-from turnstile.access.core.grants import Principal
 from turnstile.api.auth.verifier import VerifiedToken, from_context, to_context
 from turnstile.api.http.rest import as_http_api
+from turnstile.rights.grants import Principal
 from turnstile_local.deployment import read_template
 
 APPS: Final = ("commit", "catalog", "plans", "tokens", "iceberg")

@@ -74,7 +74,7 @@ LATER: Final = (
     "turnstile.api.v1.journal",
     "turnstile.api.v1.snapshots",
     "turnstile.catalog.create",
-    "turnstile.delta.groups",
+    "turnstile.delta.transactions.groups",
     "turnstile_predicates.predicates",
 )
 """The modules that the commit function imports with the first request that needs them."""

@@ -162,7 +162,7 @@ def test_i12_strangers_are_let_through_to_the_token_endpoint_slowly(resources: d
     assert keys == PUBLIC | REPAIR, "a route must be there before its settings"
 
 
-def test_i10_a_closed_api_lets_repairs_through_and_nobody_who_writes(template: dict[str, Any]) -> None:
+def test_i10_a_closed_api_lets_repairs_through_and_no_writes(template: dict[str, Any]) -> None:
     """``ApiRateLimit=0 ApiBurstLimit=0`` while rows are restored: a commit at that time takes a
     version that is published."""
     stage = template["Resources"]["ApiStage"]["Properties"]
@@ -273,7 +273,7 @@ def test_the_table_of_variables_names_all_that_the_functions_read_and_the_templa
     assert {name for name in listed if name.startswith("TURNSTILE_")} == read_
 
 
-def test_a_domain_has_a_certificate_and_is_the_address_that_is_told(template: dict[str, Any]) -> None:
+def test_a_domain_has_a_certificate_and_is_the_address_that_is_printed(template: dict[str, Any]) -> None:
     enough = {"StaticTokens": "{}", "DomainName": "t.example.com", "DomainCertificate": "arn"}
     assert refused(template, **enough) == []
     for given in (

@@ -127,7 +127,7 @@ def test_i13_each_version_has_one_event_whatever_the_stream_repeats(app: Functio
     assert ratified(world) == list(range(1, 13))
 
 
-def test_versions_that_have_left_the_tail_are_told_with_what_images_show(app: Function, world: FakeWorld) -> None:
+def test_versions_that_have_left_the_tail_are_reported_with_what_images_show(app: Function, world: FakeWorld) -> None:
     table, records = Table(world), []
     app.on_refs({"Records": [record(table)]}, Context())
     for _ in range(12):

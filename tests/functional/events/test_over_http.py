@@ -41,7 +41,7 @@ def of_tables(answer: Answer) -> list[tuple[str, str | None]]:
     ]
 
 
-def test_what_happens_to_a_table_is_told_in_order_as_cloudevents(api: CatalogApi) -> None:
+def test_what_happens_to_a_table_becomes_cloudevents_in_order(api: CatalogApi) -> None:
     id = api.create("t")["table_id"]
     append(api.world)
     assert api.http.post(DEFAULT + "/tables/t/rename", {"name": "u"}).status == 200
@@ -201,7 +201,7 @@ def seen(realm: Realm, user: str = "ann", **query: Any) -> list[tuple[str, str |
     return of_tables(realm.ask(user, "GET", EVENTS, catalog="main", **query))
 
 
-def test_i12_events_of_a_table_are_for_those_who_may_see_it_now(realm: Realm) -> None:
+def test_i12_events_of_a_table_are_for_principals_that_may_see_it_now(realm: Realm) -> None:
     assert len(seen(realm, "root")) == 3
     assert seen(realm) == []
     realm.grant("schema", "main.sales", "ann", "USE SCHEMA")
@@ -214,7 +214,7 @@ def test_i12_events_of_a_table_are_for_those_who_may_see_it_now(realm: Realm) ->
     assert seen(realm) == []
 
 
-def test_i12_events_of_the_catalog_are_for_those_who_may_edit_it(realm: Realm) -> None:
+def test_i12_events_of_the_catalog_are_for_principals_that_may_edit_it(realm: Realm) -> None:
     def changes(user: str) -> int:
         answer = realm.ask(user, "GET", EVENTS, catalog="main")
         return sum(event["type"].startswith("turnstile.catalog.") for event in answer.json["events"])
@@ -224,7 +224,7 @@ def test_i12_events_of_the_catalog_are_for_those_who_may_edit_it(realm: Realm) -
     assert changes("ann") == 1
 
 
-def test_i12_a_dropped_tables_events_are_for_those_who_could_see_every_table_there(realm: Realm) -> None:
+def test_i12_a_dropped_tables_events_are_for_principals_that_could_see_every_table_there(realm: Realm) -> None:
     realm.grant("schema", "main.sales", "ann", "USE SCHEMA")
     realm.grant("table", "main.sales.t1", "ann", "SELECT")
     realm.must("DELETE", "/v1/catalogs/main/namespaces/sales/tables/t1")
@@ -239,7 +239,7 @@ def test_i12_a_dropped_tables_events_are_for_those_who_could_see_every_table_the
     assert [kind for kind, _ in seen(realm)] == ["created", "ratified", "dropped", "created"]
 
 
-def test_i12_the_name_that_a_table_had_is_left_out_for_who_may_not_see_that_namespace(realm: Realm) -> None:
+def test_i12_the_name_that_a_table_had_is_left_out_for_principals_that_may_not_see_that_namespace(realm: Realm) -> None:
     realm.grant("schema", "main.sales", "ann", "USE SCHEMA", "SELECT")
     renamed = {"name": "t9", "namespace": "sales"}
     realm.must("POST", "/v1/catalogs/main/namespaces/hr/tables/t9/rename", renamed)
@@ -248,7 +248,7 @@ def test_i12_the_name_that_a_table_had_is_left_out_for_who_may_not_see_that_name
     assert mine == [("created", None), ("renamed", "main.sales.t9")]
 
 
-def test_i12_a_table_that_is_renamed_while_its_events_are_read_is_seen_by_who_may_see_it(
+def test_i12_a_table_that_is_renamed_while_its_events_are_read_is_seen_by_principals_that_may_see_it(
     realm: Realm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I13, too: the cursor passes no event of it."""
@@ -275,7 +275,7 @@ def test_i12_a_table_that_is_renamed_while_its_events_are_read_is_seen_by_who_ma
     assert reads > 2, "the tree was read often enough to be renamed in between"
 
 
-def test_i12_who_makes_a_namespace_anew_sees_nothing_of_what_was_in_the_one_before(realm: Realm) -> None:
+def test_i12_the_creator_of_a_new_namespace_sees_nothing_of_what_was_in_the_one_before(realm: Realm) -> None:
     realm.must("POST", "/v1/catalogs/main/namespaces", {"name": "pay"})
     realm.create("roll", "pay")
     append(realm.world)
@@ -293,7 +293,7 @@ def test_i12_who_makes_a_namespace_anew_sees_nothing_of_what_was_in_the_one_befo
     assert [kind for kind, name in seen(realm) if name == "main.pay.roll"] == ["created", "dropped", "created"]
 
 
-def test_i12_who_makes_a_catalog_anew_sees_nothing_of_the_one_before(realm: Realm) -> None:
+def test_i12_the_creator_of_a_new_catalog_sees_nothing_of_the_one_before(realm: Realm) -> None:
     realm.must("DELETE", B + "/catalogs/main", force="true")
     append(realm.world)
     realm.must("POST", "/v1/catalogs", {"name": "main"})

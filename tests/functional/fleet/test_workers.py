@@ -219,7 +219,7 @@ def test_i4_i11_i15_i19_a_frozen_worker_is_taken_over_and_comes_back_and_one_tha
     assert [kind for kind, *_ in happened].count("left") == 1
 
 
-def test_the_command_works_until_it_is_told_to_stop(site: Site) -> None:
+def test_the_command_works_until_it_is_stopped(site: Site) -> None:
     server = site.server()
     site.open()
     table = Table(server)

@@ -96,7 +96,7 @@ def test_i10_inline_objs_of_published_commits_go_and_of_unpublished_ones_stay(ta
     table.check_all_published()
 
 
-def test_a_staging_table_that_nobody_registered_goes_with_its_files(stack: Stack, world: World) -> None:
+def test_a_staging_table_that_was_never_registered_goes_with_its_files(stack: Stack, world: World) -> None:
     with stack.client() as http:
         route = "/v1/catalogs/main/namespaces/default"
         staged = http.post(f"{route}/staging-tables", json={"name": f"s{uuid4().hex[:8]}"}).json()

@@ -75,7 +75,7 @@ def test_keys_without_a_session_do_not_end(client: Iceberg) -> None:
     assert given(placed) == (SECRETS | place, [SECRETS | place])
 
 
-def test_keys_of_several_locations_are_told_by_their_prefixes_alone(client: Iceberg) -> None:
+def test_keys_of_several_locations_differ_by_their_prefixes_alone(client: Iceberg) -> None:
     """A clone reads its source's files as well. Java renews keys only where there is one of them."""
     clone(client.services.open_catalog, "sales.t1", "sales.copy")
     config, keys = given(client, f"{SALES}/tables/copy")
@@ -84,7 +84,7 @@ def test_keys_of_several_locations_are_told_by_their_prefixes_alone(client: Iceb
     assert not any("client.refresh-credentials-endpoint" in one for one in keys)
 
 
-def test_whoever_is_due_keys_is_not_told_that_nothing_changed(client: Iceberg) -> None:
+def test_a_principal_that_is_due_keys_does_not_get_that_nothing_changed(client: Iceberg) -> None:
     """The client's keys may have ended since its last load, whatever became of the table."""
     known = {"If-None-Match": client.get(T1).headers["etag"]}
     assert client.get(T1, headers=known).status == 304

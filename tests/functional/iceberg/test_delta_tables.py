@@ -161,7 +161,7 @@ def test_an_answer_is_no_longer_than_a_response_may_be(client: Iceberg, monkeypa
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA"])
-def test_a_plan_task_of_nobody(client: Iceberg, text: str) -> None:
+def test_an_unknown_plan_task(client: Iceberg, text: str) -> None:
     table = two_days(client)
     refused(client.post(f"{table.path}/tasks", {"plan-task": text}), 404, "NoSuchPlanTaskException")
 
@@ -299,7 +299,7 @@ def test_an_incremental_scan_is_bounded(client: Iceberg, monkeypatch: pytest.Mon
             assert client.post(f"{table.path}/plan", span).status == taken
 
 
-def test_nobody_writes_it_by_this_api(client: Iceberg) -> None:
+def test_this_api_has_no_writes(client: Iceberg) -> None:
     table = two_days(client)
     before = client.heads()
     rename = {"source": {"namespace": ["sales"], "name": "d1"}, "destination": {"namespace": ["sales"], "name": "d2"}}

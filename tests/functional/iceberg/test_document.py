@@ -13,7 +13,7 @@ def test_the_document_is_one() -> None:
     validate(DOCUMENT.raw)
 
 
-def test_it_describes_what_the_function_serves_and_clients_are_told() -> None:
+def test_the_description_has_what_the_function_serves_and_what_clients_get() -> None:
     described = {(one.method, one.path) for one in DOCUMENT.operations.values()}
     served = {(method, route) for route, methods in function("iceberg").app.routes.items() for method in methods}
     assert described == served

@@ -58,7 +58,7 @@ def test_null_where_a_string_belongs_is_wrong_and_not_left_out(client: Iceberg) 
     refused(client.post(f"{SALES}/tables", {"name": None, "schema": SCHEMA}), 400, "BadRequestException")
 
 
-def test_a_branch_that_must_not_exist_is_told_by_null_or_by_nothing(client: Iceberg) -> None:
+def test_null_or_an_absent_value_requires_that_a_branch_does_not_exist(client: Iceberg) -> None:
     new = {"type": "assert-ref-snapshot-id", "ref": "audit"}
     assert client.commit(add_snapshot(1), set_ref(1, "audit"), require=[new]).status == 200
     refused(client.commit(set_ref(1, "audit", "tag"), require=[new]), 409, "CommitFailedException")

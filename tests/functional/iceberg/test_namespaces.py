@@ -60,7 +60,7 @@ def test_a_comment_is_the_namespaces_comment(client: Iceberg) -> None:
         ("GET", f"{MAIN}/namespaces/none/tables", None, (404, "NoSuchNamespaceException")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_as_specified_and_changes_nothing(
+def test_what_is_wrong_is_reported_as_specified_and_changes_nothing(
     client: Iceberg, method: str, path: str, body: Any, says: tuple[int, str]
 ) -> None:
     before = client.heads()

@@ -10,9 +10,9 @@ import pytest
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, Iceberg, refused, set_properties
 from tests.support.iceberg.realm import ANN, OPERATIONS, Realm
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import Privilege as P
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.core import HOUR_MS
+from turnstile.rights.grants import Privilege as P
 from turnstile.store.ports import VendedCredentials
 
 WEEK = 168 * HOUR_MS
@@ -96,7 +96,7 @@ def test_i6_a_client_that_began_at_a_time_keeps_its_view(client: Iceberg) -> Non
     assert prefix(client, f"time:{ahead}") != root
 
 
-def test_clients_are_told_to_try_nothing_that_the_past_refuses(client: Iceberg) -> None:
+def test_clients_get_no_endpoint_that_the_past_refuses(client: Iceberg) -> None:
     now = client.get(f"{V1}/config", warehouse="main").json
     past = client.get(f"{V1}/config", warehouse=f"main@head:{head(client)}").json
     assert now["overrides"] == {"prefix": "main"}
@@ -277,7 +277,7 @@ def test_i12_only_what_still_has_its_name_is_read_of_the_past(realm: Realm) -> N
         assert realm.must("GET", at(f"{SALES}/{kind}", root)).json["identifiers"] != []
 
 
-def test_i12_who_registers_the_uuid_of_what_had_a_name_reads_nothing_of_its_past(realm: Realm) -> None:
+def test_i12_registering_the_uuid_of_what_had_a_name_reads_nothing_of_its_past(realm: Realm) -> None:
     """A registered file may have any uuid, and its owner the right to the name."""
     secret = realm.must("POST", T1, {"requirements": [], "updates": [set_properties(secret="1")]}).json["metadata"]
     number = realm.services.reader.current("main").commit.seq
@@ -298,7 +298,9 @@ def test_i12_who_registers_the_uuid_of_what_had_a_name_reads_nothing_of_its_past
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: f"{one[0]} {one[1]}")
-def test_i12_who_has_no_right_now_gets_nothing_of_the_past(realm: Realm, operation: tuple[str, str, Any]) -> None:
+def test_i12_a_principal_without_a_right_now_gets_nothing_of_the_past(
+    realm: Realm, operation: tuple[str, str, Any]
+) -> None:
     root = f"{V1}/main@head:{realm.services.reader.current('main').head.removeprefix('commit/')}"
     method, path, body = operation
     path, _, query = path.partition("?")

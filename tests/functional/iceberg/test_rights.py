@@ -10,12 +10,12 @@ from tests.support.functions import Answer
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, creation, refused
 from tests.support.iceberg.realm import ANN, COMMIT, OPERATIONS, TRANSACTION, Realm, guarded
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import GrantChange, Securable
-from turnstile.access.core.grants import Privilege as P
 from turnstile.access.grants import Grants
 from turnstile.api.http.authorization import NEEDS
 from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
+from turnstile.rights.grants import GrantChange, Securable
+from turnstile.rights.grants import Privilege as P
 from turnstile.store.ports import VendedCredentials
 
 
@@ -34,7 +34,9 @@ def test_every_route_is_in_the_list_and_declares_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: f"{one[0]} {one[1]}")
-def test_i12_who_has_no_right_learns_and_changes_nothing(realm: Realm, operation: tuple[str, str, Any]) -> None:
+def test_i12_a_principal_without_a_right_learns_and_changes_nothing(
+    realm: Realm, operation: tuple[str, str, Any]
+) -> None:
     before = {key: dict(row) for key, row in realm.world.refs.rows.items()}
     refusal = asked(realm, operation)
     assert refusal.status == 403, refusal.text
@@ -46,7 +48,7 @@ def test_i12_who_has_no_right_learns_and_changes_nothing(realm: Realm, operation
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: f"{one[0]} {one[1]}")
-def test_i12_the_owner_of_the_namespace_who_may_use_the_catalog_may_do_it(
+def test_i12_the_owner_of_the_namespace_that_may_use_the_catalog_may_do_it(
     realm: Realm, operation: tuple[str, str, Any]
 ) -> None:
     realm.grant(Target("main"), P.USE_CATALOG, P.CREATE_SCHEMA)
@@ -65,7 +67,7 @@ def test_i12_the_owner_of_the_namespace_who_may_use_the_catalog_may_do_it(
         assert status in (200, 204)
 
 
-def test_i12_metadata_files_of_a_view_go_elsewhere_only_for_those_who_may_use_locations(realm: Realm) -> None:
+def test_i12_metadata_files_of_a_view_go_elsewhere_only_for_principals_that_may_use_locations(realm: Realm) -> None:
     realm.grant(Target("main"), P.USE_CATALOG)
     realm.grant(Target("main", ("sales",)), P.USE_SCHEMA, owner=ANN)
     body = {**VIEW, "name": "v2", "properties": {"write.metadata.path": "s3://x/y"}}
@@ -103,7 +105,7 @@ def test_i12_listings_show_what_may_be_seen(realm: Realm) -> None:
     assert realm.ask(ANN, "GET", f"{MAIN}/namespaces").json["namespaces"] == [["sales"]]
 
 
-def test_i12_who_creates_a_table_owns_it(realm: Realm) -> None:
+def test_i12_the_creator_of_a_table_owns_it(realm: Realm) -> None:
     realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA, P.CREATE_TABLE)
     assert realm.ask(ANN, "POST", f"{SALES}/tables", {"name": "mine", "schema": SCHEMA}).status == 200
     assert realm.ask(ANN, "POST", f"{SALES}/tables/mine", COMMIT).status == 200
@@ -152,7 +154,7 @@ def test_i12_only_catalogs_that_a_principal_may_use_are_chosen_from(realm: Realm
     assert realm.ask(ANN, "GET", f"{V1}/config").json["overrides"] == {"prefix": "main"}
 
 
-def test_i12_what_was_done_with_a_key_is_told_to_nobody_else(realm: Realm) -> None:
+def test_i12_what_was_done_with_a_key_is_shown_to_no_other_principal(realm: Realm) -> None:
     headers = {"Idempotency-Key": "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}
     assert realm.ask("root", "POST", T1, COMMIT, headers=headers).status == 200
     refused(realm.ask(ANN, "POST", T1, COMMIT, headers=headers), 403, "ForbiddenException")
@@ -220,7 +222,9 @@ class Sessions:
         return (VendedCredentials(f"{operation} {location}", operation, 1, {"s3.access-key-id": "k"}),)
 
 
-def test_i12_to_register_what_is_there_already_opens_no_files_to_those_who_may_not_write_them(realm: Realm) -> None:
+def test_i12_to_register_what_is_there_already_opens_no_files_to_principals_that_may_not_write_them(
+    realm: Realm,
+) -> None:
     """Whoever owns the namespace may replace what is in it; its data are for those who were granted them."""
     guarded().use_world(realm.world, vendor=Sessions())
     realm.grant(Target("main"), P.USE_CATALOG)

@@ -236,7 +236,7 @@ def test_a_snapshot_that_is_encrypted_or_has_no_manifest_list(table: PlannedTabl
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA"])
-def test_a_plan_task_of_nobody(table: PlannedTable, text: str) -> None:
+def test_an_unknown_plan_task(table: PlannedTable, text: str) -> None:
     refused(table.client.post(f"{table.path}/tasks", {"plan-task": text}), 404, "NoSuchPlanTaskException")
 
 

@@ -337,7 +337,7 @@ def test_a_table_is_unregistered_with_its_last_metadata(client: Iceberg) -> None
     assert changed["metadata-location"] in client.files()
 
 
-def test_i9_a_namespace_with_tables_or_views_is_not_dropped_by_anybody(client: Iceberg) -> None:
+def test_i9_a_namespace_with_tables_or_views_is_not_dropped_by_any_client(client: Iceberg) -> None:
     client.create()
     refused(client.delete(SALES), 409, "NamespaceNotEmptyException")
     from turnstile.store.core.errors import StateConflict
@@ -364,7 +364,7 @@ def test_metrics_are_taken_note_of(client: Iceberg) -> None:
     refused(client.post(f"{T1}/metrics", {}), 400, "BadRequestException")
 
 
-def test_a_path_or_method_that_nobody_serves_is_told_in_the_same_shape(client: Iceberg) -> None:
+def test_a_path_or_method_without_a_route_is_answered_in_the_same_shape(client: Iceberg) -> None:
     refused(client.get(f"{V1}/main/functions"), 404, "NotFoundException")
     refused(client.call("PUT", T1, {}), 405, "UnsupportedOperationException")
 

@@ -66,7 +66,7 @@ def test_an_append_waits_no_longer_than_a_turn(client: Iceberg, monkeypatch: pyt
     assert sum(waited) * 1000 == pytest.approx(TURN_MS)
 
 
-def test_a_turn_that_is_over_holds_nobody_up(client: Iceberg, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_is_over_delays_no_other_process(client: Iceberg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PAUSE, lambda _seconds: pytest.fail("it waited"))
     client.world.clock.now += TURN_MS
     assert append(client, 2, 1).status == 200

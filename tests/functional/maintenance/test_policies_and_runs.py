@@ -305,7 +305,7 @@ def test_a_run_lives_as_long_as_it_is_renewed_and_then_another_takes_over(due: S
     refused(due.update(second["attempt"], outcome="done", version=10), 409, "ConcurrentChange", "attempt")
 
 
-def test_a_worker_that_was_frozen_goes_on_if_nobody_took_over(due: Site) -> None:
+def test_a_worker_that_was_frozen_goes_on_if_no_other_worker_took_over(due: Site) -> None:
     attempt = due.begin(term_ms=10_000)["attempt"]
     due.wait(HOUR_MS)
     assert due.update(attempt, outcome="running").status == 200
@@ -366,7 +366,7 @@ def test_budgets_and_windows_are_obeyed(due: Site) -> None:
     assert due.begin()["outcome"] == "begun"
 
 
-def test_a_worker_is_told_when_the_window_closes(due: Site) -> None:
+def test_a_worker_reads_when_the_window_closes(due: Site) -> None:
     minute = due.world.clock.now_ms() // 60_000 % 1440
     begin, end = (minute - 60) % 1440, (minute + 60) % 1440
     due.set(TABLE, windows=f"{begin // 60:02}:{begin % 60:02}-{end // 60:02}:{end % 60:02}")
@@ -395,7 +395,7 @@ def test_what_cannot_be_is_refused_and_the_run_goes_on(due: Site, body: dict[str
     assert due.plans.post(f"/v1/tables/{due.id}/maintenance-runs/none", {"outcome": "running"}).status == 400
 
 
-def test_i13_a_run_is_told_as_events_when_it_starts_and_when_it_is_over(due: Site) -> None:
+def test_i13_a_run_is_reported_as_events_when_it_starts_and_when_it_is_over(due: Site) -> None:
     appender = Appender(due.world)
     begun = due.begin()
     appender.append(behind(due.world, appender))

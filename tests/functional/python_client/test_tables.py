@@ -449,7 +449,7 @@ def test_keys_that_the_server_vends_are_used_where_the_caller_has_none(
         assert table._storage is not None and table._storage[1]._until is not None, "the keys of the server end"
 
 
-def test_history_is_told_also_of_commits_that_wait_to_be_published(tmp_path: Path) -> None:
+def test_history_shows_also_commits_that_wait_to_be_published(tmp_path: Path) -> None:
     with Server.start(tmp_path / "home", 0) as server, connect(server.url) as lake:
         table = lake.create("default.told", SCHEMA)
         with resting_background(server):

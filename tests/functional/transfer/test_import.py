@@ -310,7 +310,7 @@ def test_a_log_that_has_no_next_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [(4, 7), (3, 8), (0, 2)])
-def test_a_protocol_nobody_knows_is_refused(version: tuple[int, int]) -> None:
+def test_an_unknown_protocol_is_refused(version: tuple[int, int]) -> None:
     services = fresh()
     Legacy(services).created(legacy_protocol(*version))
     assert "not known" in refused(services, UnsupportedTable).message

@@ -13,7 +13,7 @@ from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, names, 
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, Crash, Faulty, How
 from tests.support.legacy import PLACE, Legacy, import_writes, run_import, upgrades, with_legacy
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import External, IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.location_rows import Location, claim
 from turnstile.catalog.services import CatalogServices
@@ -98,7 +98,7 @@ def test_i9_i10_a_table_of_another_format_keeps_its_uuid_and_its_location(kind: 
     assert upgrades(legacy) == []
 
 
-def test_others_who_want_a_claimed_location_are_told_to_finish_the_import() -> None:
+def test_other_claimants_of_a_claimed_location_get_the_remedy_to_finish_the_import() -> None:
     services, _ = with_legacy()
     with pytest.raises(Crash):
         run_import(fresh(Faulty(fakes(services), 1, "after").world))
@@ -128,7 +128,7 @@ def test_i9_a_claim_from_before_there_were_marks_is_finished_all_the_same(how: H
         complete(fakes(services))
 
 
-def test_a_claim_whose_catalog_is_gone_is_nobody_elses() -> None:
+def test_a_claim_whose_catalog_is_gone_belongs_to_no_other_catalog() -> None:
     services, legacy = with_legacy()
     services.catalogs.create("other")
     services.namespaces.create("other", ("n",))

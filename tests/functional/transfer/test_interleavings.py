@@ -210,7 +210,7 @@ def played(seed: int) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
-def test_i2_i4_i9_i10_a_table_on_the_border_is_always_somebodys_who_can_go_on_with_it(first: int) -> None:
+def test_i2_i4_i9_i10_a_table_on_the_border_always_has_an_owner_that_can_go_on_with_it(first: int) -> None:
     for seed in range(first, first + 10):
         played(seed)
 

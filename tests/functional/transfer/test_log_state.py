@@ -235,7 +235,7 @@ def test_a_commit_of_any_size_is_read_piece_by_piece(read_bytes: list[int]) -> N
     assert max(read_bytes) == PIECE and len(read_bytes) > 10
 
 
-def test_a_line_that_is_too_long_to_be_held_is_told(read_bytes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_to_be_held_is_reported(read_bytes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnstile.delta.log.lines.LINE_BYTES", 3 * PIECE)
     legacy = Legacy(fresh()).created(legacy_protocol(), OLD)
     legacy.write(legacy_info(notes="x" * 20_000))

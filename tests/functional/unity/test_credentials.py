@@ -51,7 +51,7 @@ def opens(policy: dict[str, Any], action: str, resource: str, prefix: str = "") 
     return effects == {"Allow"}
 
 
-def test_i12_read_cannot_write_and_nobody_deletes_from_the_log() -> None:
+def test_i12_read_cannot_write_and_no_right_deletes_from_the_log() -> None:
     read, write = session_policy(PLACE, "READ"), session_policy(PLACE, "READ_WRITE")
     table, log = f"{LAKE}/main/sales/t1", f"{LAKE}/main/sales/t1/_delta_log/00000000000000000000.json"
     for policy in (read, write):
@@ -167,7 +167,7 @@ def test_a_session_of_a_short_life_is_used_again_until_its_last_quarter() -> Non
     assert len(asked) == 2
 
 
-def test_sessions_that_nobody_asks_for_any_more_make_room() -> None:
+def test_unused_sessions_make_room() -> None:
     clock = FakeClock(step_ms=0)
 
     def assume(**given: Any) -> Any:
@@ -188,7 +188,7 @@ def test_sessions_that_nobody_asks_for_any_more_make_room() -> None:
         (EndpointConnectionError(endpoint_url="https://sts"), "STS vended no credentials"),
     ],
 )
-def test_a_role_that_cannot_be_assumed_is_told_from_an_issuer_that_does_not_answer(error: Exception, said: str) -> None:
+def test_a_role_that_cannot_be_assumed_differs_from_an_issuer_that_does_not_answer(error: Exception, said: str) -> None:
     def assume(**given: Any) -> Any:
         raise error
 
@@ -281,7 +281,7 @@ def test_i12_a_session_is_kept_for_each_scope_and_the_whole_table_is_vended_wher
     assert issued.prefix == PLACE
 
 
-def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_nobody_shares() -> None:
+def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_no_other_shares() -> None:
     names, sessions = iter(["ann", "ann", "bob@example.org", "ann"]), list[str]()
 
     def assume(**request: Any) -> Any:
@@ -315,5 +315,5 @@ def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_nobody
         ({"AWS_ENDPOINT_URL": "http://minio:9000", "TURNSTILE_CLIENT_S3_ENDPOINT": ""}, {}),
     ],
 )
-def test_clients_are_told_where_the_store_is(environment: dict[str, str], place: dict[str, str]) -> None:
+def test_clients_get_the_address_of_the_store(environment: dict[str, str], place: dict[str, str]) -> None:
     assert place_of_s3(environment) == place

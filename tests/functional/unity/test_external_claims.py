@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.unity import COLUMNS, SCHEMA, B, Unity, refused, refused_old
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.external import Externals
 from turnstile.catalog.services import build
@@ -47,7 +47,7 @@ def column(**metadata: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "place", ["s3://x@other/e1", "s3a://:@other/e1/", "s3://other:443/e1", "s3://OTHER/e1", "s3://other./e1"]
 )
-def test_i10_another_name_of_a_tables_place_makes_nobody_its_second_owner(unity: Unity, place: str) -> None:
+def test_i10_another_name_of_a_tables_place_gives_it_no_second_owner(unity: Unity, place: str) -> None:
     unity.external()
     before = unity.rows()
     refused(unity.post(TABLES, asked(name="e2", location=place)), 400, INVALID)
@@ -124,7 +124,7 @@ def test_the_largest_numbers_that_clients_read_are_stored_as_they_are(unity: Uni
     assert found["properties"]["delta.rowTracking.rowIdHighWaterMark"] == str(2**63 - 1)
 
 
-def test_the_store_of_external_tables_refuses_what_it_cannot_hold_whoever_asks(unity: Unity) -> None:
+def test_the_store_of_external_tables_refuses_what_it_cannot_hold_for_every_caller(unity: Unity) -> None:
     externals: Externals = build(unity.world, lake_root="file:///lake").externals
     with pytest.raises(InvalidRequest, match="64 bits"):
         externals.register("main", ("sales",), "e1", location="s3://other/e1", format="delta",

@@ -67,7 +67,7 @@ def test_i6_properties_and_comment_grow_until_an_answer_is_full_and_no_further(u
     everybody_can_load(unity)
 
 
-def test_i6_a_commit_that_makes_a_table_too_large_to_be_told_is_not_ratified(unity: Unity) -> None:
+def test_i6_a_commit_that_makes_a_table_too_large_to_be_shown_is_not_ratified(unity: Unity) -> None:
     big = metadata(**{"io.unitycatalog.tableId": unity.uuid, "a": QUOTES * 3})
     action, before = unity.commit(1, big), stored(unity)
     error = refused(unity.update(action), 400, INVALID)
@@ -120,7 +120,7 @@ def test_i6_a_table_is_not_imported_so_large_and_its_log_stays_as_it_is(unity: U
 @pytest.mark.parametrize(
     "schema", ["{", "5", "null", '{"type":"struct"}', '{"type":"struct","fields":[{"name":"a"}]}', None]
 )
-def test_i6_a_table_whose_schema_nobody_can_read_is_not_imported(unity: Unity, schema: str | None) -> None:
+def test_i6_a_table_with_an_unreadable_schema_is_not_imported(unity: Unity, schema: str | None) -> None:
     said = {**delta.metadata()["metaData"], "configuration": {}, "schemaString": schema}
     unity.write(
         "s3://old/t9",

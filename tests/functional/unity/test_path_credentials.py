@@ -108,7 +108,7 @@ def test_i10_i12_no_keys_open_a_folder_that_holds_registered_tables(user: str, o
 
 
 @pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
-def test_i10_a_dropped_table_has_no_keys_any_more_for_anybody(operation: str) -> None:
+def test_i10_a_dropped_table_has_no_keys_for_any_principal(operation: str) -> None:
     """Its files wait for gc, or for a reset; whoever wrote to them would change what comes back."""
     realm = Realm(vendor=(seen := Seen()))
     body = {"table_id": realm.table, "operation": operation}

@@ -45,7 +45,7 @@ def test_grants_are_shown_in_the_references_words(realm: Realm) -> None:
     assert get(realm, T1, principal="zoe") == assignments()
 
 
-def test_a_change_is_answered_with_the_grants_of_those_whom_it_names(realm: Realm) -> None:
+def test_a_change_is_answered_with_the_grants_of_the_principals_that_it_names(realm: Realm) -> None:
     patch(realm, T1, change("bob", ["SELECT"]))
     assert patch(realm, T1, change("ann", ["MODIFY"])).json == assignments(ann=["MODIFY"])
     assert patch(realm, T1, change("bob", [], ["SELECT"])).json == assignments()
@@ -114,7 +114,7 @@ def test_what_is_missing_has_no_grants(realm: Realm, securable: str, code: str) 
 
 
 @pytest.mark.parametrize("user", ["ann", "member"])
-def test_i12_whoever_may_not_change_grants_sees_its_own_and_its_roles(realm: Realm, user: str) -> None:
+def test_i12_a_principal_that_may_not_change_grants_sees_its_own_and_its_roles(realm: Realm, user: str) -> None:
     patch(realm, T1, change("ann", ["SELECT"]), change("team", ["MODIFY"]), change("bob", ["SELECT"]))
     mine = {"ann": assignments(ann=["SELECT"]), "member": assignments(team=["MODIFY"])}
     assert get(realm, T1, user) == mine[user]

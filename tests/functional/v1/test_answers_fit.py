@@ -14,7 +14,7 @@ from tests.support.functions import Http, function
 from tests.support.iceberg.client import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.support.unity import B, Unity
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Entity, External, IcebergTable, Namespace
 from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
@@ -71,7 +71,7 @@ def test_listings_and_queries_end_their_pages_by_what_the_answer_takes(api: Cata
         assert sum(found) == 61 and 15 < found[0] < 25, (path, found)
 
 
-def test_long_names_count_as_often_as_they_are_told(api: CatalogApi) -> None:
+def test_long_names_count_as_often_as_they_are_sent(api: CatalogApi) -> None:
     above = tuple(f"{depth}".rjust(255, "x") for depth in range(MAX_LEVELS - 1))
     services = build(api.world, lake_root="file:///lake")
     services.namespaces.create("main", above)
@@ -139,7 +139,7 @@ def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(api: C
 
 
 @pytest.mark.parametrize(("columns", "properties"), [(20_000, {}), (10_000, {"quotes": '"' * 1_300_000})])
-def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(
+def test_a_table_too_wide_to_be_shown_does_not_hide_the_others_of_its_schema(
     api: CatalogApi, columns: int, properties: dict[str, str]
 ) -> None:
     for name in ("a", "b"):
@@ -207,7 +207,7 @@ def test_a_file_to_be_registered_is_measured_as_an_answer_would_have_it() -> Non
     assert "5500000" in refused(answer, 400, "BadRequestException")
 
 
-def test_names_without_pages_are_all_told_or_refused() -> None:
+def test_names_without_pages_are_all_shown_or_refused() -> None:
     client = Iceberg()
     services = client.services.open_catalog
     above = tuple(f"{depth}".rjust(255, "x") for depth in range(MAX_LEVELS - 1))

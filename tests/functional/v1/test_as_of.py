@@ -89,7 +89,7 @@ def test_pages_of_a_moment_need_the_moment_again(api: CatalogApi) -> None:
 
 
 @pytest.mark.parametrize(("path", "query"), READS)
-def test_a_moment_that_is_none_or_is_gone_is_told_and_changes_nothing(
+def test_a_moment_that_is_none_or_is_gone_is_reported_and_changes_nothing(
     api: CatalogApi, path: str, query: dict[str, Any]
 ) -> None:
     api.create("t")

@@ -135,7 +135,7 @@ def test_publish_now_publishes_what_was_ratified(api: CatalogApi) -> None:
     refused(unknown, 404, "NoSuchTable")
 
 
-def test_gc_says_what_would_go_and_takes_it_when_told(api: CatalogApi) -> None:
+def test_gc_says_what_would_go_and_takes_it_on_request(api: CatalogApi) -> None:
     staged = api.stage("t")
     api.world.clock.now += 25 * 3_600_000
     report = api.http.post("/v1/gc", {"dry_run": True}).json
@@ -183,7 +183,7 @@ def test_bad_input_is_refused_by_member_and_changes_nothing(
     assert (api.world.refs.rows, api.world.objs.rows) == before
 
 
-def test_a_path_that_is_nobodys_and_one_that_is_the_other_functions_differ(api: CatalogApi) -> None:
+def test_a_path_without_a_route_and_one_of_the_other_function_differ(api: CatalogApi) -> None:
     refused(api.http.get("/v1/nothing"), 404, "NoSuchRoute")
     refused(api.http.call("PUT", DEFAULT), 405, "MethodNotAllowed")
     error = refused(api.http.call("DELETE", "/v1/tables/x/commits"), 405, "MethodNotAllowed")

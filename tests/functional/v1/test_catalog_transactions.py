@@ -373,7 +373,7 @@ def test_i12_every_member_needs_what_it_needs_alone_and_one_that_is_denied_refus
     assert asked(realm, create, commits=[commit]).status == 200
 
 
-def test_i12_a_table_is_staged_in_a_namespace_to_be_by_those_who_may_create_it(realm: Realm) -> None:
+def test_i12_a_table_is_staged_in_a_namespace_to_be_by_principals_that_may_create_it(realm: Realm) -> None:
     path, sent = "/v1/catalogs/main/namespaces/mine/staging-tables", {"name": "t", "new_namespace": True}
     before = realm.state()
     assert realm.ask("ann", "POST", path, sent).status == 403

@@ -48,7 +48,7 @@ def test_i3_an_unknown_outcome_is_said_to_be_unknown_and_the_same_request_resolv
     assert (again.json["outcome"], again.json["commit"]["version"]) == ("replayed", 1)
 
 
-def test_i3_an_unknown_outcome_that_did_not_happen_stays_open_until_somebody_else_is_that_version(lake: Lake) -> None:
+def test_i3_an_unknown_outcome_that_did_not_happen_stays_open_until_another_commit_is_that_version(lake: Lake) -> None:
     content = delta.append("t1", lake.now())
     lose_the_answer(lake, applied=False)
     assert lake.inline(1, content).status == 500
@@ -137,7 +137,7 @@ def test_i3_a_refusal_behind_a_lost_answer_is_unknown_over_http(lake: Lake) -> N
     assert lake.inline(1, content).json["outcome"] == "replayed"
 
 
-def test_what_nobody_foresaw_is_500_without_a_word_about_the_inside(lake: Lake) -> None:
+def test_an_unforeseen_error_is_500_without_a_word_about_the_inside(lake: Lake) -> None:
     def bug(*_: Any) -> None:
         raise ZeroDivisionError("secret")
 

@@ -182,7 +182,7 @@ class Rights(Realm):
         return id, answer
 
 
-def test_i12_a_transaction_is_announced_by_those_who_may_commit_it() -> None:
+def test_i12_a_transaction_is_announced_by_principals_that_may_commit_it() -> None:
     realm = Rights()
     before = realm.state()
     assert realm.announce("ann", realm.table, realm.second)[1].status == 403
@@ -193,7 +193,7 @@ def test_i12_a_transaction_is_announced_by_those_who_may_commit_it() -> None:
     assert realm.ask("ann", "POST", f"/v1/transactions/{id}/resume").status == 200
 
 
-def test_i12_a_transaction_is_shown_and_settled_by_those_only_who_may_commit_it() -> None:
+def test_i12_a_transaction_is_shown_and_settled_only_for_principals_that_may_commit_it() -> None:
     realm = Rights()
     both, _ = realm.announce("root", realm.table, realm.second)
     read, _ = realm.announce("root", realm.table, reads=(realm.second,))
@@ -213,7 +213,7 @@ def test_i12_a_transaction_is_shown_and_settled_by_those_only_who_may_commit_it(
     assert {entry["id"] for entry in realm.ask("ann", "GET", "/v1/transactions").json["transactions"]} <= {mine, read}
 
 
-def test_i12_staged_files_are_freed_by_those_who_may_write_files() -> None:
+def test_i12_staged_files_are_freed_by_principals_that_may_write_files() -> None:
     """MODIFY commits; to remove files takes SELECT as well, as credentials that write do."""
     realm = Rights()
     freed = []

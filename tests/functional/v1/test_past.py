@@ -115,7 +115,7 @@ def test_a_moment_that_is_unclear_is_refused(api: CatalogApi, to: object) -> Non
     assert api.world.refs.rows == before
 
 
-def test_a_lost_head_is_told_with_those_that_may_be_whole(api: CatalogApi) -> None:
+def test_a_lost_head_is_reported_with_those_that_may_be_whole(api: CatalogApi) -> None:
     api.http.post(NAMESPACES, {"name": "n"})
     recent = api.world.refs.rows["test/catalog/main"]["recent"]
     api.world.objs.delete("test/main", recent[0])

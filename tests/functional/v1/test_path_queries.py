@@ -31,7 +31,7 @@ def http() -> Http:
     return Http(app.app)
 
 
-def test_what_matches_is_told_with_what_the_tree_knows_of_it(http: Http) -> None:
+def test_what_matches_is_reported_with_what_the_tree_knows_of_it(http: Http) -> None:
     answer = http.get("/v1/find", query='/MAIN/[region = "eu"]')
     assert answer.status == 200
     assert answer.json["head"].startswith("commit/")

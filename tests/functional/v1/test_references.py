@@ -57,7 +57,7 @@ def test_a_reference_lives_from_its_creation_to_its_end(http: Http) -> None:
     assert (gone.status, gone.error["type"]) == (404, "NoSuchRef")
 
 
-def test_a_swap_that_lost_is_told_the_present_value(http: Http) -> None:
+def test_a_swap_that_lost_returns_the_present_value(http: Http) -> None:
     token = create(http)
     http.post(REF, {"token": token, "value": "b"})
     lost = http.post(REF, {"token": token, "value": "c"})

@@ -55,7 +55,7 @@ def test_a_refusal_names_the_member_and_what_to_do(
 
 
 @pytest.mark.parametrize("full_name", [".sales.t1", "main..t1", "main.sales.", "..", "."])
-def test_a_name_with_a_part_missing_is_told_whole(realm: Realm, full_name: str) -> None:
+def test_a_name_with_a_part_missing_is_shown_whole(realm: Realm, full_name: str) -> None:
     error = refused(realm.ask("root", "GET", f"{PERMISSIONS}/table/{full_name}"), 404, "NoSuchTable", "full_name")
     assert error["message"] == f"table '{full_name}' does not exist"
     assert realm.ask("root", "GET", f"{B}/tables/{full_name}").status == 404
@@ -114,7 +114,7 @@ def test_i12_a_wrong_name_is_no_grant_on_the_whole_metastore(realm: Realm) -> No
 
 
 @pytest.mark.parametrize("name", [" ", "ann ", "\u00a0ann", "\t"])
-def test_i12_space_is_nobodys_name(realm: Realm, name: str) -> None:
+def test_i12_space_is_no_name_of_a_principal(realm: Realm, name: str) -> None:
     asked = realm.ask("root", "PATCH", f"{PERMISSIONS}/table/main.sales.t1", {"owner": name})
     refused(asked, 400, "InvalidRequest", "owner")
     change = {"changes": [{"principal": name, "add": ["SELECT"]}]}

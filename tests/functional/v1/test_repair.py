@@ -68,7 +68,7 @@ def test_i4_a_foreign_version_stops_the_table_with_a_remedy_until_it_is_moved_aw
     assert site.append(4, "t4").status == 200
 
 
-def test_i2_i4_who_chooses_the_log_gets_its_version_and_copies_of_what_was_ratified(site: Site) -> None:
+def test_i2_i4_the_choice_of_the_log_keeps_its_version_and_copies_of_what_was_ratified(site: Site) -> None:
     foreign = delta.append("foreign", site.now())
     put(site, 2, foreign)
     sides = site.ask("repair").json["diagnosis"]["sides"]
@@ -83,7 +83,7 @@ def test_i2_i4_who_chooses_the_log_gets_its_version_and_copies_of_what_was_ratif
     assert loaded["latest"] == loaded["floor"] == 2
 
 
-def test_i4_who_chooses_the_head_is_told_which_files_are_in_its_way(site: Site) -> None:
+def test_i4_the_choice_of_the_head_names_the_files_that_are_in_its_way(site: Site) -> None:
     put(site, 2, delta.append("foreign", site.now()))
     put(site, 3, delta.append("foreign too", site.now()))
     sides = site.ask("repair").json["diagnosis"]["sides"]

@@ -9,7 +9,7 @@ from tests.support.functions import Function, Http
 from tests.support.lake import ORDERS, make_lake
 
 
-def test_the_service_says_who_it_is_and_what_its_limits_are() -> None:
+def test_the_service_gives_its_name_and_its_limits() -> None:
     found = make_lake().http.get("/v1").json
     assert found["service"] == "turnstile"
     assert found["version"]
@@ -21,7 +21,7 @@ def test_the_service_says_who_it_is_and_what_its_limits_are() -> None:
     }
 
 
-def test_i12_with_a_token_nobody_else_is_answered() -> None:
+def test_i12_with_a_token_no_other_caller_is_answered() -> None:
     app = Function("commit", TURNSTILE_TOKEN="s3cret")
     app.use_world(fake_world())
     paths = ["/v1", f"/v1/tables/{ORDERS}/head", "/v1/catalogs/a/namespaces/b/tables/c", "/nothing"]

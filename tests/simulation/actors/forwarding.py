@@ -15,14 +15,13 @@ from tests.simulation.engine.plans import MINUTE, SECOND
 from tests.simulation.engine.processes import CATALOG, TIGHT, world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.http.handler import Incoming
 from turnstile.api.http.idempotency import FINAL
 from turnstile.api.http.request import IDEMPOTENCY_KEY, BodyLimit
 from turnstile.api.http.responses import STATUS, Response
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.core.entities import Namespace
-from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.coordination.core.rows import create_object
@@ -30,6 +29,7 @@ from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed
 from turnstile.fleet.core.decisions import granule_of
 from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.member import Member
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import (
     AlreadyExists,
     NotAuthenticated,

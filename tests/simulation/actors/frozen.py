@@ -11,11 +11,11 @@ from tests.simulation.auditors.pasts import COUNTED, COUNTER
 from tests.simulation.engine.plans import HOUR, MINUTE, SECOND
 from tests.simulation.engine.processes import CATALOG
 from tests.simulation.engine.state import State
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.core.entities import NAMESPACE
 from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.history.core import AsOf
-from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.store.core.errors import StateConflict, Throttled
 
 

@@ -23,13 +23,13 @@ from tests.support.fakes import delta
 from turnstile.delta.core.decide import Conflict, Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow
-from turnstile.delta.cuts import Cuts
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
-from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import TimestampAhead
+from turnstile.delta.transactions.cuts import Cuts
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
+from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.planning.reads import CommitJudge
 from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.limits import Limits

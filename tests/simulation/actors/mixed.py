@@ -1,4 +1,4 @@
-"""An actor whose transactions change the catalog and commit to tables (``catalog.transactions``)."""
+"""An actor whose transactions change the catalog and commit to tables (``catalog.changes.transactions``)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.simulation.engine.plans import HOUR, SECOND, Plan
 from tests.simulation.engine.ports import Process, SimStorages
 from tests.simulation.engine.processes import CATALOG, NAMESPACE, CatalogSandbox, Client, world_of
 from tests.simulation.engine.state import State
-from turnstile.access.core.grants import OPERATOR
 from turnstile.api.http.idempotency import FINAL
 from turnstile.api.http.responses import status_of
-from turnstile.catalog.commit import CatalogChange
-from turnstile.catalog.composed import GroupChange
-from turnstile.catalog.idempotency import IdempotentCommitter
-from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, earlier
-from turnstile.delta.groups import GroupRatifier, GroupRequest
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.composed import GroupChange
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 
 PAUSES = (100, SECOND, 20 * SECOND, HOUR)

@@ -18,7 +18,6 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import CATALOG, LAKE, LIFE, NAMESPACE, TIGHT, Client, world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.clone.cloner import Cloner
 from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core import entities
@@ -39,6 +38,7 @@ from turnstile.iceberg.core.schema import Field, Schema
 from turnstile.iceberg.core.updates import SetProperties
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import CreateTable, Tables
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,

@@ -9,8 +9,8 @@ from tests.simulation.auditors.record import Violation, audits
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import ABORTED, COMMITTED
 from turnstile.delta.core.undecided import GroupRow
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRequest
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRequest
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State

@@ -10,7 +10,7 @@ from tests.simulation.engine.plans import FREEZE, HOUR, MINUTE, SECOND
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.scheduler import Crashed, Task
 from tests.simulation.engine.state import State
-from turnstile.catalog.group_commit import ChangeQueue, WaitingChange
+from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Receive, Send
 from turnstile.fleet.core.owners import Address
 from turnstile_server.asking import CONNECT_S, serve

@@ -14,7 +14,7 @@ from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
 from turnstile.catalog import load
 from turnstile.catalog.catalogs import Catalogs
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.create import Registrar, Staging
 from turnstile.catalog.drop import Dropper
 from turnstile.catalog.load import Loader

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from tests.simulation.mistakes.pasts import Plant, all_of
 from tests.simulation.mistakes.tables import SWAP, swapped, without
-from turnstile.catalog.retry import Backoff, PriorityClaim
+from turnstile.catalog.changes.retry import Backoff, PriorityClaim
 from turnstile.gc.trees import Fence
 from turnstile.store.core.writes import Row
 
@@ -22,7 +22,7 @@ def _believed_for_ever(self: PriorityClaim, row: Row | None) -> bool:
 
 def _never_outlived() -> Any:
     """A change is applied however old it is."""
-    return swapped("turnstile.catalog.commit.OUTLIVED_MS", lambda _: 10**12)
+    return swapped("turnstile.catalog.changes.commit.OUTLIVED_MS", lambda _: 10**12)
 
 
 def _no_look_after_the_pause() -> Any:

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from tests.simulation.engine.plans import HOUR
 from tests.simulation.mistakes.tables import SWAP, swapped, without
-from turnstile.catalog.commit import CommitAttempts
+from turnstile.catalog.changes.commit import CommitAttempts
+from turnstile.catalog.changes.retry import PriorityClaim
 from turnstile.catalog.history.log import History, KeptTree
 from turnstile.catalog.history.reader import AsOfReader
-from turnstile.catalog.retry import PriorityClaim
 from turnstile.gc.collector import CollectTask
 from turnstile.gc.kinds.dropped import DroppedCatalogScanner
 from turnstile.gc.kinds.tombstones import TombstoneCollector
@@ -278,7 +278,9 @@ def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
 
 HARMLESS: dict[str, Plant] = {
     "turns: nobody holds back": lambda: patch.object(PriorityClaim, "held_by_other", lambda *_: False),
-    "turns: everybody takes the turn that there is": without("turnstile.catalog.retry.claim_priority", "free turn"),
+    "turns: everybody takes the turn that there is": without(
+        "turnstile.catalog.changes.retry.claim_priority", "free turn"
+    ),
     "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
     "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
 }

@@ -44,7 +44,7 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
 
 
 NAMED, TICKET = "turnstile.delta.ratify.named_change", "turnstile.delta.ratify.ticket_change"
-FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.commit.swap_head"
+FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.changes.commit.swap_head"
 
 
 def _refused_means_won() -> Any:

@@ -19,9 +19,8 @@ from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.awaited import Adoption, AwaitedDrops, Awaiting
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.entities import External, Table, is_awaited
 from turnstile.catalog.load import Loader
 from turnstile.catalog.reader import CatalogReader, View
@@ -31,6 +30,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.gc.kinds.staged import StagingTableScanner
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.writes import Clause, Erase, Present

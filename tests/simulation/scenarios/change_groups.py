@@ -18,7 +18,7 @@ from tests.simulation.engine.plans import RESENT, Plan
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.catalog.commit import CommitAttempts
+from turnstile.catalog.changes.commit import CommitAttempts
 from turnstile.catalog.core.grouping import Judgement, Swap, Telling
 from turnstile.gc.core import Grace
 
@@ -63,7 +63,7 @@ class ChangeGroups:
         state.trees.at_rest()
 
 
-_TELLING: Final = "turnstile.catalog.group_commit.telling"
+_TELLING: Final = "turnstile.catalog.changes.group_commit.telling"
 
 
 def _tells(wrong: Callable[[Callable[..., Telling]], Callable[..., Telling]]) -> Callable[[], Any]:
@@ -100,7 +100,7 @@ def _again_when_unknown(right: Callable[..., Telling]) -> Callable[..., Telling]
 
 def _always_fresh() -> Any:
     """A row that is known from the last group counts for changes that came since."""
-    from turnstile.catalog.group_commit import GroupTurn
+    from turnstile.catalog.changes.group_commit import GroupTurn
 
     judge = GroupTurn._judge
 
@@ -113,7 +113,7 @@ def _always_fresh() -> Any:
 
 def _one_spoils_the_others() -> Any:
     """Rows that refuse one change of a group refuse all of them."""
-    from turnstile.catalog.group_commit import GroupTurn
+    from turnstile.catalog.changes.group_commit import GroupTurn
 
     lost = GroupTurn._lost
 
@@ -142,6 +142,6 @@ CHANGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: an old row counts": (_always_fresh, "I21"),
     "group: one spoils the others": (_one_spoils_the_others, "I21"),
     "group: landed and made again": (_never_landed, "I10"),
-    "group: swapped without 'same head'": (without("turnstile.catalog.commit.swap_head", "same head"), "I9"),
+    "group: swapped without 'same head'": (without("turnstile.catalog.changes.commit.swap_head", "same head"), "I9"),
 }
 """The planted mistake, and the invariant that it breaks."""

@@ -25,8 +25,8 @@ from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Actor
+from turnstile.catalog.changes.retry import Backoff, PriorityClaim
 from turnstile.catalog.core import rows as catalog_rows
-from turnstile.catalog.retry import Backoff, PriorityClaim
 from turnstile.gc.core import Grace
 
 CHANGERS: Final[dict[str, type[PastActor]]] = {

@@ -22,8 +22,8 @@ from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
-from turnstile.catalog.composed import Composition
-from turnstile.delta.journal import Journal
+from turnstile.catalog.changes.composed import Composition
+from turnstile.delta.transactions.journal import Journal
 from turnstile.store.core.writes import Append, Change, Check
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, Rejected, SomeRejected
 
@@ -144,16 +144,18 @@ def _one_after_the_other() -> Any:
 
 
 def _reads_are_not_checked() -> Any:
-    return swapped("turnstile.delta.group_reads.unchanged", lambda _: lambda key, version, slack=0: Check(key, ()))
+    return swapped(
+        "turnstile.delta.transactions.group_reads.unchanged", lambda _: lambda key, version, slack=0: Check(key, ())
+    )
 
 
 def _every_refusal_is_final() -> Any:
-    return swapped("turnstile.delta.groups.excludes_earlier", lambda _: lambda answer, is_named: True)
+    return swapped("turnstile.delta.transactions.groups.excludes_earlier", lambda _: lambda answer, is_named: True)
 
 
 def _state_not_looked_at() -> Any:
     """A group is ratified without a look at its entry."""
-    return without("turnstile.delta.journal.rows.commit_entry", "undecided")()
+    return without("turnstile.delta.transactions.journal.rows.commit_entry", "undecided")()
 
 
 def _entry_left_out() -> Any:
@@ -204,7 +206,7 @@ def _transactions_are_forgotten() -> Any:
     """The row that remembers one is written under a key of its own each time."""
     numbers = count()
     return swapped(
-        "turnstile.catalog.idempotency.request_row",
+        "turnstile.catalog.changes.idempotency.request_row",
         lambda build: lambda key, *args, **more: build(f"{key}-{next(numbers)}", *args, **more),
     )
 
@@ -224,10 +226,13 @@ def _changes_are_computed_once() -> Any:
 GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: one part after the other": (_one_after_the_other, "I8"),
     "group: reads are not checked": (_reads_are_not_checked, "I8"),
-    "group: slack has no bound": (without("turnstile.delta.group_reads.unchanged", "within slack"), "I8"),
+    "group: slack has no bound": (without("turnstile.delta.transactions.group_reads.unchanged", "within slack"), "I8"),
     "group: every refusal is final": (_every_refusal_is_final, "I3"),
     "journal: an aborted group is ratified": (_state_not_looked_at, "I3"),
-    "journal: abort of what is committed": (without("turnstile.delta.journal.rows.abort_entry", "undecided"), "I3"),
+    "journal: abort of what is committed": (
+        without("turnstile.delta.transactions.journal.rows.abort_entry", "undecided"),
+        "I3",
+    ),
     "journal: a group without its entry": (_entry_left_out, "I8"),
     "cut: row by row": (_cut_row_by_row, "I8"),
     "transaction: commits apart from the changes": (_commits_apart_from_the_changes, "I8"),

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from tests.simulation.engine.plans import KINDS, Plan
 from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.groups import Groups
-from turnstile.delta.group_reads import GroupReads
+from turnstile.delta.transactions.group_reads import GroupReads
 from turnstile.planning.reads import ReadInCommits
 from turnstile_predicates.conflicts import ReadJudge
 
@@ -83,7 +83,7 @@ def _judged_and_then_unchecked() -> Any:
 
     from turnstile.delta.core.ratify_writes import unchanged
 
-    return swapped("turnstile.delta.group_reads.GroupReads.check", checking)
+    return swapped("turnstile.delta.transactions.group_reads.GroupReads.check", checking)
 
 
 JUDGED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {

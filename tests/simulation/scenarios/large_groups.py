@@ -10,7 +10,7 @@ from unittest.mock import patch
 from tests.simulation.mistakes.tables import NAMED, swapped, without
 from tests.simulation.scenarios.groups import Groups
 from turnstile.delta.core.undecided import Beginning, without_entry
-from turnstile.delta.large_groups import LargeGroups as Coordinator
+from turnstile.delta.transactions.large_groups import LargeGroups as Coordinator
 
 
 class LargeGroups(Groups):
@@ -42,7 +42,7 @@ def _readers_ignore_entries() -> Any:
 
 
 def _cuts_ignore_entries() -> Any:
-    return swapped("turnstile.delta.cuts.verdicts", lambda _: lambda _world, _heads: {})
+    return swapped("turnstile.delta.transactions.cuts.verdicts", lambda _: lambda _world, _heads: {})
 
 
 def _any_beginning_counts() -> Any:
@@ -53,11 +53,11 @@ LARGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "large group: one prepare is enough": (_one_prepare_is_enough, "I8"),
     "large group: an open group counts as aborted": (_open_counts_as_aborted, "I6"),
     "large group: committed after it was aborted": (
-        without("turnstile.delta.large_groups.decided", "open group"),
+        without("turnstile.delta.transactions.large_groups.decided", "open group"),
         "I8",
     ),
     "large group: reads are not held": (
-        lambda: swapped("turnstile.delta.large_groups.hold", _unheld),
+        lambda: swapped("turnstile.delta.transactions.large_groups.hold", _unheld),
         "I8",
     ),
     "large group: others commit over an entry": (without(NAMED, "settled"), "I1"),

@@ -36,8 +36,8 @@ from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.scenario import Actor
+from turnstile.catalog.changes.retry import Backoff
 from turnstile.catalog.core import rows as catalog_rows
-from turnstile.catalog.retry import Backoff
 from turnstile.gc.core import Grace
 
 CHANGERS: Final[dict[str, type[PastActor]]] = {

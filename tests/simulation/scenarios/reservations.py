@@ -24,7 +24,7 @@ from tests.simulation.scenarios.tables import Tables
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.reservations import Answer, Register, holder_of
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.reservations import Reservations
+from turnstile.delta.transactions.reservations import Reservations
 from turnstile.store.core.errors import NotFound, StateConflict
 
 LEASES: Final = (2 * SECOND, 20 * SECOND, 120 * SECOND)
@@ -199,7 +199,10 @@ def _unmarked_but_once(mark: Callable[..., Any]) -> Callable[..., Any]:
 
 RESERVATION_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "reservations: without 'unreserved'": (without("turnstile.delta.ratify.named_change", "unreserved"), "I18"),
-    "reservations: without 'same register'": (without("turnstile.delta.reservations.keep", "same register"), "I18"),
+    "reservations: without 'same register'": (
+        without("turnstile.delta.transactions.reservations.keep", "same register"),
+        "I18",
+    ),
     "reservations: what others hold is free": (
         lambda: swapped("turnstile.delta.core.reservations.blocking", _held_by_others_is_free),
         "I18",
@@ -209,11 +212,11 @@ RESERVATION_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I18",
     ),
     "reservations: a longer lease is not marked": (
-        lambda: swapped("turnstile.delta.reservations.mark", _unmarked_but_once),
+        lambda: swapped("turnstile.delta.transactions.reservations.mark", _unmarked_but_once),
         "I18",
     ),
     "reservations: whoever asks again goes to the end of the line": (
-        lambda: swapped("turnstile.delta.reservations.ask", _last_in_line),
+        lambda: swapped("turnstile.delta.transactions.reservations.ask", _last_in_line),
         "I18",
     ),
 }

@@ -129,7 +129,7 @@ def test_where_and_z_order(lake: Any, sql: Any, name: str) -> None:
     assert rows(sql, table) == before
 
 
-def test_a_feature_that_nobody_has_looked_at_is_refused_by_name(lake: Any, sql: Any, name: str) -> None:
+def test_an_unexamined_feature_is_refused_by_name(lake: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     with pytest.raises(TurnstileError, match="typeWidening"):
         lake.table(name).optimize()
@@ -255,7 +255,7 @@ def test_appends_meanwhile_never_fail_and_none_is_lost(lake: Any, sql: Any, spar
     assert sql.ids(table) == expected
 
 
-def test_a_delete_that_read_what_was_rewritten_meanwhile_is_told_by_delta_and_runs_again(
+def test_a_delete_that_read_what_was_rewritten_meanwhile_gets_deltas_conflict_and_runs_again(
     lake: Any, shaky: Any, flaky: Any, *, sql: Any, name: str
 ) -> None:
     """A case that does not work: Delta's own conflict checker fails the statement, and it has to be

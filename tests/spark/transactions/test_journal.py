@@ -190,7 +190,7 @@ def settled_before(lake: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     return settle
 
 
-def test_i3_a_client_that_was_thought_dead_is_told_that_it_was_undone(
+def test_i3_a_client_that_was_thought_dead_learns_that_it_was_undone(
     lake: Any, sql: Any, accounts: tuple[str, str], amounts: Any, settled_before: Callable[[str], None]
 ) -> None:
     a, b = accounts
@@ -202,7 +202,7 @@ def test_i3_a_client_that_was_thought_dead_is_told_that_it_was_undone(
     assert amounts() == [100, 0]
 
 
-def test_i3_a_client_that_was_thought_dead_is_told_that_it_was_finished(
+def test_i3_a_client_that_was_thought_dead_learns_that_it_was_finished(
     lake: Any, sql: Any, accounts: tuple[str, str], amounts: Any, settled_before: Callable[[str], None]
 ) -> None:
     a, b = accounts

@@ -210,7 +210,7 @@ def test_i3_a_lost_answer_applies_the_transaction_once(
     assert [s.split("?")[0] for s in flaky.seen].count("POST /v1/transactions") == 3
 
 
-def test_i3_when_nobody_can_say_the_outcome_is_unknown_until_it_is_asked_again(
+def test_i3_an_outcome_without_evidence_is_unknown_until_it_is_asked_again(
     lake: Any, shaky: Any, flaky: Any, sql: Any, two: tuple[str, str]
 ) -> None:
     a, b = two

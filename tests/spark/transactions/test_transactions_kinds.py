@@ -95,7 +95,7 @@ def test_i4_no_checkpoint_of_what_is_held_and_the_cut_behind_one_of_others(
     assert sql.ids(table) == [0, 0, 1, 1, 2, 2]
 
 
-def test_i8_what_is_cached_outside_stays_and_what_is_cached_inside_is_seen_by_nobody_else(
+def test_i8_what_is_cached_outside_stays_and_what_is_cached_inside_is_seen_by_no_other_session(
     lake: Any, sql: Any, spark: Any, name: str
 ) -> None:
     table = f"lake.{name}"

@@ -14,10 +14,10 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Answer, Function, Http
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, set_properties
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import Privilege as P
 from turnstile.access.grants import Grants
 from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.catalog.services import CatalogServices, build
+from turnstile.rights.grants import Privilege as P
 
 ANN = "ann"
 
@@ -53,7 +53,7 @@ class Realm:
         return answer
 
     def grant(self, target: Target, *privileges: P, owner: str | None = None) -> None:
-        from turnstile.access.core.grants import GrantChange
+        from turnstile.rights.grants import GrantChange
 
         grants = Grants(self.services, Authorizer(self.world, self.services.reader))
         grants.change(target, [GrantChange(ANN, privileges)] if privileges else [], owner=owner)

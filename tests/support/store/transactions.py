@@ -5,17 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from turnstile.access.core.grants import OPERATOR
-from turnstile.catalog.commit import CatalogChange
-from turnstile.catalog.composed import GroupChange
-from turnstile.catalog.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.composed import GroupChange
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.services import CatalogServices
-from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, earlier
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.world import fake_world
 from tests.support.faults import before_next_write
-from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege
 from turnstile.coordination.core.ref_rights import (
     MAX_NAMES,
     OWN,
@@ -20,6 +19,7 @@ from turnstile.coordination.core.ref_rights import (
     rights_after,
 )
 from turnstile.coordination.refs import NamedRefs
+from turnstile.rights.grants import Access, Grant, GrantChange, Principal, Privilege
 from turnstile.store.core.errors import NotFound, PermissionDenied
 from turnstile.store.core.evaluate import holds
 from turnstile.store.core.writes import Present
@@ -31,7 +31,7 @@ ANN = Principal("ann")
 
 
 @given(rights=RIGHTS, owner=st.sampled_from(("", *NAMES)), asker=ASKERS, least=st.sampled_from((READ, SWAP, OWN)))
-def test_i12_the_condition_of_a_write_holds_exactly_for_those_who_are_permitted(
+def test_i12_the_condition_of_a_write_holds_exactly_for_principals_that_are_permitted(
     rights: dict[str, int], owner: str, asker: Principal, least: int
 ) -> None:
     rights = {**rights, owner: rights.get(owner, 0) + OWN} if owner else rights
@@ -50,7 +50,7 @@ def test_rights_and_what_is_shown_of_them_are_the_same(rights: dict[str, int], o
     assert rights_after(rights, [GrantChange(name, (), tuple(Privilege)) for name in NAMES], "") == {}
 
 
-def test_i12_somebody_in_more_roles_than_a_condition_holds_has_the_same_rights() -> None:
+def test_i12_a_principal_in_more_roles_than_a_condition_holds_has_the_same_rights() -> None:
     """One read more, and the right it has is still a condition of the write."""
     world = fake_world()
     crowd = Principal("bob", frozenset(f"role{number:03d}" for number in range(3 * MAX_NAMES)))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.access.core import rules
-from turnstile.access.core.grants import (
+from turnstile.rights import rules
+from turnstile.rights.grants import (
     GRANTABLE,
     MAX_PRINCIPALS,
     NO_ACCESS,
@@ -24,7 +24,7 @@ from turnstile.access.core.grants import (
     check_privileges,
     owner_for,
 )
-from turnstile.access.core.rules import Chain, Rule, allowed, may_know_missing, padded, permitted
+from turnstile.rights.rules import Chain, Rule, allowed, may_know_missing, padded, permitted
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 ANN = Principal("ann", frozenset({"team"}))
@@ -110,13 +110,13 @@ def test_i12_nested_namespaces_count_as_parents() -> None:
 
 
 @given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
-def test_i12_a_role_is_as_good_as_its_member_and_an_admin_as_anybody(chain: Chain, rule: Rule) -> None:
+def test_i12_a_role_is_as_good_as_its_member_and_an_admin_as_any_principal(chain: Chain, rule: Rule) -> None:
     assert permitted(rule, Principal("x", frozenset({"ann", "team"})), chain) == permitted(rule, ANN, chain)
     assert permitted(rule, Principal("x", admin=True), chain)
 
 
 @given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES), there=st.integers(0, 4))
-def test_i12_what_is_missing_is_answered_as_if_it_were_somebody_elses(chain: Chain, rule: Rule, there: int) -> None:
+def test_i12_what_is_missing_is_answered_as_if_it_had_another_owner(chain: Chain, rule: Rule, there: int) -> None:
     """Refused for the missing: refused for the existing without rights of its own. Told that it is missing: would have
     been let in, or may create it."""
     existing = chain.levels[: min(there, len(chain.levels))]

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tests.support.auth.issuer import KEY, Issuer, jwk, token, verifier
 from tests.support.repository import ROOT
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Open, StaticTokens, authentication
 from turnstile.api.auth.settings import AuthSettings, read
 from turnstile.api.auth.signed import OwnTokens
 from turnstile.api.auth.verifier import VerifiedToken, Verifier, fingerprint, from_context, to_context
 from turnstile.api.http.env import BadSetting
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated
 
 READER = Principal("reader", frozenset({"analysts"}))
@@ -54,7 +54,7 @@ def test_a_static_token_is_its_principal(header: str) -> None:
         "Bearer " + "a" * MAX_TOKEN + "a", "Bearer " + ("a" * 3000 + ".") * 2 + "b",
     ],
 )  # fmt: skip
-def test_i12_no_other_header_is_anybody(header: str) -> None:
+def test_i12_no_other_header_names_a_principal(header: str) -> None:
     with pytest.raises(NotAuthenticated) as caught:
         bearer().principal(header, {})
     assert caught.value.field == "Authorization"
@@ -161,7 +161,7 @@ def put(env: pytest.MonkeyPatch, **values: str) -> None:
         env.setenv(f"TURNSTILE_{name}", value)
 
 
-def test_i12_a_deployment_that_names_nobody_does_not_start(env: pytest.MonkeyPatch) -> None:
+def test_i12_a_deployment_without_principals_does_not_start(env: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadSetting, match="no caller could authenticate"):
         authentication()
     put(env, TOKEN_KEYS="k:" + "a" * 43, ADMIN_NAMES="alice", OIDC_AUDIENCE="x")
@@ -169,7 +169,7 @@ def test_i12_a_deployment_that_names_nobody_does_not_start(env: pytest.MonkeyPat
         authentication()
 
 
-def test_everybody_may_ask_only_where_the_deployment_says_so(env: pytest.MonkeyPatch) -> None:
+def test_open_requests_are_allowed_only_where_the_deployment_says_so(env: pytest.MonkeyPatch) -> None:
     put(env, AUTHENTICATION="none")
     assert isinstance(authentication(), Open)
     assert authentication().principal("", {}) is OPERATOR
@@ -255,7 +255,7 @@ def test_what_signed_tokens_need_is_loaded_when_the_first_one_comes(function: st
     assert "jwt" in after
 
 
-def test_a_token_is_judged_without_asking_anybody_once_the_keys_are_there() -> None:
+def test_a_token_is_judged_without_a_request_once_the_keys_are_there() -> None:
     issuer = Issuer(jwk("rsa"))
     judged = Bearer(STATIC, lambda: verifier(issuer))
     judged.principal(f"Bearer {token()}", {})

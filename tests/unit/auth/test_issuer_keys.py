@@ -302,7 +302,7 @@ def test_i12_only_https_is_trusted(url: str) -> None:
         fetch_json(url)
 
 
-def test_nobody_there_is_unreachable() -> None:
+def test_a_missing_server_is_unreachable() -> None:
     with site(200, b"{}") as url:
         pass
     with pytest.raises(Unreachable):

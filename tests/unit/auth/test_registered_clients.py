@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.access.clients import MAX_KEEP_S, SALT_BYTES, Clients, ClientWithSecret, hashed, matches
 from turnstile.access.core.client_rows import Client, delete_client, rotate_secret
-from turnstile.access.core.grants import OPERATOR, Principal
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Write
@@ -27,7 +27,7 @@ def registered(clients: Clients, **more: Any) -> ClientWithSecret:
     return clients.create("etl", more.pop("roles", ["writers"]), admin=more.pop("admin", False), creator=OPERATOR)
 
 
-def test_a_client_is_who_shows_its_secret() -> None:
+def test_a_client_is_known_by_its_secret() -> None:
     clients, _ = make()
     made = registered(clients)
     shown = clients.principal(made.client.client_id, made.secret)
@@ -148,7 +148,7 @@ def test_i12_a_client_of_one_realm_is_unknown_in_another() -> None:
     assert other.principal(made.client.client_id, made.secret) is None
 
 
-def test_i12_an_id_that_is_taken_stays_who_it_was() -> None:
+def test_i12_an_id_that_is_taken_keeps_its_principal() -> None:
     clients, world = make()
     made = registered(clients)
     world.ids.uuid = lambda: made.client.client_id.removeprefix("client-")  # type: ignore[method-assign]
@@ -157,7 +157,7 @@ def test_i12_an_id_that_is_taken_stays_who_it_was() -> None:
     assert clients.get(made.client.client_id) == made.client
 
 
-def test_when_a_secret_changed_is_told() -> None:
+def test_the_time_of_a_secrets_change_is_reported() -> None:
     clients, world = make()
     made = registered(clients)
     world.clock.now += 5000

@@ -12,13 +12,13 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.fakes.world import fake_world
-from turnstile.access.core.grants import OPERATOR
 from turnstile.adapters import secret
 from turnstile.adapters.secret import AGAIN_MS, FRESH_MS, USABLE_MS, Secret
 from turnstile.api.auth.bearer import FromSecret, authentication
 from turnstile.api.auth.settings import Accepted
 from turnstile.api.http.env import BadSetting
 from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import NotAuthenticated, StorageFault
 
 KEYS = "k:" + "a" * 43
@@ -141,7 +141,7 @@ def test_i12_a_new_token_counts_at_once_and_the_old_one_no_more(store: Any) -> N
     assert refused(by, "first")
 
 
-def test_i12_a_token_that_was_taken_out_ends_after_five_minutes_though_nobody_uses_another(store: Any) -> None:
+def test_i12_a_token_that_was_taken_out_ends_after_five_minutes_though_no_other_is_used(store: Any) -> None:
     by = authentication()
     assert isinstance(by, FromSecret)
     store.put(token="second", token_keys=KEYS)
@@ -151,7 +151,7 @@ def test_i12_a_token_that_was_taken_out_ends_after_five_minutes_though_nobody_us
     assert refused(by, "first")
 
 
-def test_i12_a_secret_that_would_lock_everybody_out_leaves_what_was_there(store: Any) -> None:
+def test_i12_a_secret_that_would_lock_all_principals_out_leaves_what_was_there(store: Any) -> None:
     by = authentication()
     assert isinstance(by, FromSecret)
     for members in ({}, {"token_keys": KEYS}, {"token": "second", "token_keys": "short"}):
@@ -170,7 +170,7 @@ def test_i12_wrong_tokens_cost_one_read_in_ten_seconds(store: Any) -> None:
     assert store.reads == before + 1
 
 
-def test_i12_nobody_is_let_in_when_the_secret_was_not_readable_for_an_hour(store: Any) -> None:
+def test_i12_no_request_is_let_in_when_the_secret_was_not_readable_for_an_hour(store: Any) -> None:
     by = authentication()
     assert isinstance(by, FromSecret)
     store.text = OSError("no answer")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.auth.issuer import AUDIENCE, ISSUER, KEY, Issuer, claims, jwk, pem, private, raw, token, verifier
-from turnstile.access.core.grants import Principal
 from turnstile.api.auth.settings import SigningKey
 from turnstile.api.auth.signed import OwnTokens
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated
 
 
@@ -72,7 +72,7 @@ def test_a_token_of_the_issuer_is_its_subject_with_its_groups(key: str, alg: str
         ({"groups": [f"g{number}" for number in range(501)]}, "more than 500"),
     ],
 )
-def test_i12_a_token_with_a_wrong_claim_is_refused_and_told_why(said: dict[str, Any], why: str) -> None:
+def test_i12_a_token_with_a_wrong_claim_is_refused_with_the_reason(said: dict[str, Any], why: str) -> None:
     assert why in refusal(token(claims(**resolved(said))))
 
 
@@ -198,7 +198,7 @@ def test_name_and_roles_come_from_the_configured_claims(
     [{}, *({"email_verified": value} for value in (False, None, 0, 1, "true", "false", "", [True], {"x": True}))],
     ids=str,
 )
-def test_i12_an_address_that_the_issuer_does_not_say_it_verified_is_nobodys_name(verified: dict[str, Any]) -> None:
+def test_i12_an_address_that_the_issuer_does_not_say_it_verified_names_no_principal(verified: dict[str, Any]) -> None:
     said = {"email": "root@x.test", **verified}
     assert "not verified" in refusal(token(claims(**said)), name="email", admins=frozenset({"root@x.test"}))
     inside = claims(user=said, email_verified=True)

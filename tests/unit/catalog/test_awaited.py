@@ -9,13 +9,13 @@ import pytest
 from tests.support.catalog import MAIN, fakes, fresh, register, write_zero
 from tests.support.delta_table import Killed, kill_at
 from tests.support.gc import collect, days, names
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.catalog.awaited import Adoption
 from turnstile.catalog.clone.copies import parts_of
 from turnstile.catalog.core.entities import External, Table, is_awaited
 from turnstile.catalog.core.rows import mark_collecting
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidCommit,

@@ -157,7 +157,7 @@ def test_two_claims_computed_from_the_same_view_never_both_hold(one: str, other:
         assert isinstance(answers[1], SomeRejected)
 
 
-def test_inside_a_zone_owners_stand_alone_and_nobody_else_gets_in() -> None:
+def test_inside_a_zone_owners_stand_alone_and_no_other_gets_in() -> None:
     refs = FakeRefs()
     refs.transact(claim(SPACE, "s3://b/lake", {}, table_id="", catalog="", now=1), "zone")
     refs.write(owner_row(SPACE, "s3://b/lake/c/n/u1", "u1", "c", 1))

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.catalog import EVENTS, complete, counted, create, fakes, fresh, head_of, names, put, sales, staged
 from tests.support.clones import check_shown, clone
-from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import External, IcebergView, Namespace
 from turnstile.catalog.core.paths import dotted
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import SpillLimits
 

@@ -71,7 +71,7 @@ def test_i3_i10_a_table_that_was_dropped_stuck_comes_back_stuck_and_can_be_mende
     complete(world)
 
 
-def test_a_table_that_somebody_stopped_by_hand_comes_back_stopped() -> None:
+def test_a_table_that_an_operator_stopped_comes_back_stopped() -> None:
     services = fresh()
     id, world = create(services), fakes(services)
     before, why = now(services), "stopped by an operator"

@@ -18,7 +18,7 @@ from tests.support.catalog import (
     staged,
     write_zero,
 )
-from turnstile.access.core.grants import Principal
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,
@@ -153,7 +153,7 @@ def test_a_staging_table_of_another_catalog_does_not_exist_here() -> None:
 # -- rename -------------------------------------------------------------------------------------------------------
 
 
-def test_a_rename_keeps_uuid_and_location_and_the_old_name_leads_nowhere_for_anybody() -> None:
+def test_a_rename_keeps_uuid_and_location_and_the_old_name_leads_nowhere_for_any_client() -> None:
     """I9: also not through a mapping that some sandbox has cached."""
     services, elsewhere = fresh(), None
     elsewhere = fresh(services.world)

@@ -13,13 +13,13 @@ from tests.support.catalog import complete, fakes, fresh, widen
 from tests.support.fakes.storage import FakeClock, FakeIds
 from tests.support.fakes.world import FakeWorld
 from tests.support.threads import at_once
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.retry import HOLD_MS, Backoff
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.rows import CatalogHead, claim_priority
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import View
-from turnstile.catalog.retry import HOLD_MS, Backoff
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.ports import Accepted, Rejected
 
@@ -62,7 +62,7 @@ def test_i11_a_change_that_keeps_losing_gets_its_turn_and_lands() -> None:
     complete(world)
 
 
-def test_others_hold_back_while_it_is_somebodys_turn_and_no_longer() -> None:
+def test_others_hold_back_while_it_is_the_turn_of_another_and_no_longer() -> None:
     services = fresh()
     world = fakes(services)
     until = world.clock.now + HOLD_MS
@@ -76,7 +76,7 @@ def test_others_hold_back_while_it_is_somebodys_turn_and_no_longer() -> None:
     complete(world)
 
 
-def test_who_holds_back_gives_up_at_its_deadline_having_written_nothing() -> None:
+def test_a_writer_that_holds_back_gives_up_at_its_deadline_having_written_nothing() -> None:
     services = fresh()
     world = fakes(services)
     world.refs.write(claim_priority(KEY, "somebody", world.clock.now + HOLD_MS, world.clock.now))
@@ -95,7 +95,7 @@ def test_i11_one_asks_at_a_time_and_a_turn_ends_by_itself() -> None:
     assert row_of(world).turn == "b"
 
 
-def test_i11_a_turn_of_a_clock_that_is_ahead_holds_nobody_back_and_is_taken_over() -> None:
+def test_i11_a_turn_of_a_clock_that_is_ahead_delays_no_other_process_and_is_taken_over() -> None:
     """Otherwise one such change would close the catalog to all for as long as the clock is ahead."""
     services = fresh()
     world = fakes(services)
@@ -153,7 +153,7 @@ def test_changes_of_one_process_stand_in_line_and_none_is_made_twice(queued: boo
     complete(world)
 
 
-def test_requests_of_one_process_stand_in_the_same_line_whoever_asks() -> None:
+def test_requests_of_one_process_stand_in_the_same_line_for_all_callers() -> None:
     """Every request has services of its own, which know its principal; none of their attempts is in
     vain."""
 

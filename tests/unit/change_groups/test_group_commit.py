@@ -13,13 +13,13 @@ import pytest
 from tests.support.catalog import complete, fakes, fresh
 from tests.support.faults import Faulty
 from tests.support.threads import at_once
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.grouping import GROUP_CHANGES
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.group_commit import ChangeQueue, WaitingChange
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.core.rows import create_object
@@ -297,7 +297,7 @@ def test_i21_a_lost_answer_is_unknown_to_all_whose_commits_were_sent() -> None:
     assert line.row is None
 
 
-def test_a_throttled_swap_is_told_to_all_and_nothing_was_applied() -> None:
+def test_a_throttled_swap_fails_for_all_and_nothing_was_applied() -> None:
     services = fresh()
 
     class Busy(Faulty):
@@ -371,7 +371,7 @@ def test_i12_every_change_is_authorized_in_the_state_that_it_is_judged_in() -> N
         services.committer.commit("nowhere", creating("b"))
 
 
-def test_a_change_runs_in_the_context_of_whoever_asked() -> None:
+def test_a_change_runs_in_the_context_of_its_caller() -> None:
     services, who = fresh(), contextvars.ContextVar("who", default="nobody")
 
     def asked(name: str) -> object:
@@ -441,7 +441,7 @@ def test_a_line_is_bounded() -> None:
     queue._join("other", waiting())
 
 
-def test_a_change_leaves_a_line_that_does_not_move_unless_somebody_is_at_it() -> None:
+def test_a_change_leaves_a_line_that_moves_only_while_a_process_works_on_it() -> None:
     queue, leader = ChangeQueue(), waiting()
     line, leads = queue._join("main", leader)
     assert leads
@@ -467,7 +467,7 @@ def test_a_change_that_makes_another_one_does_not_wait_for_itself() -> None:
     assert messages(services)[:2] == ["create outer", "create inner"]
 
 
-def test_who_leads_one_line_waits_in_no_other() -> None:
+def test_the_leader_of_one_line_waits_in_no_other() -> None:
     queue, change = ChangeQueue(), waiting()
 
     def leads(_: Line) -> None:
@@ -532,7 +532,7 @@ def test_a_line_that_is_empty_is_forgotten() -> None:
     assert services.reader.store._drafts == {}
 
 
-def test_only_those_that_have_an_outcome_are_woken_and_whoever_is_to_lead_does_not_leave() -> None:
+def test_only_requests_with_an_outcome_are_woken_and_the_next_leader_does_not_leave() -> None:
     queue, leader, told, other = ChangeQueue(), waiting(), waiting(), waiting()
     for change in (leader, told, other):
         line, _ = queue._join("main", change)

@@ -21,7 +21,7 @@ JUDGED = (Judgement.UNCHANGED, Judgement.REFUSED)
 
 @pytest.mark.parametrize("real", [True, False])
 @pytest.mark.parametrize("swap", Swap)
-def test_i21_a_change_that_was_put_off_is_told_nothing(swap: Swap, real: bool) -> None:
+def test_i21_a_change_that_was_put_off_gets_no_answer(swap: Swap, real: bool) -> None:
     assert telling(Judgement.POSTPONED, swap, real=real) is Telling.NOTHING
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.support.catalog import complete, create, fakes, fresh, head_of, names
 from tests.support.clones import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
 from tests.support.fakes import delta
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.clone import copies
 from turnstile.catalog.clone.cloner import CloneResult
 from turnstile.catalog.core.entities import CloneOf, External, Namespace, Table
 from turnstile.catalog.describe import Describer
-from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.catalog.load import Loader, TableState
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import Commits
@@ -244,7 +244,7 @@ def test_a_time_is_cloned_with_the_versions_of_then_and_what_was_dropped_since()
     complete(world)
 
 
-def test_a_log_that_does_not_go_back_so_far_is_told() -> None:
+def test_a_log_that_does_not_go_back_so_far_is_reported() -> None:
     services = fresh()
     id, world = sales(services)["sales.t1"], fakes(services)
     then = services.reader.current("main").head
@@ -396,7 +396,7 @@ def test_i3_what_one_transaction_holds_leaves_room_for_the_row_of_a_key(keyed: b
     assert len(make().tables) == 32
 
 
-def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_told() -> None:
+def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_shown() -> None:
     services = fresh()
     create(services, "t")
     result = clone(services, "default", "copy")

@@ -72,7 +72,7 @@ def test_i9_a_crash_at_any_write_of_a_clone_leaves_all_of_it_or_nothing(how: How
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_i9_an_answer_lost_at_any_write_of_a_clone_is_found_out_or_told_as_unknown(how: How) -> None:
+def test_i9_an_answer_lost_at_any_write_of_a_clone_is_found_out_or_reported_as_unknown(how: How) -> None:
     for at in range(1, writes() + 1):
         world, id, table = lake()
         try:

@@ -43,7 +43,7 @@ def test_i10_the_lease_is_renewed_after_a_third_of_its_term_and_no_sooner(world:
     assert Tasks(world).finish(heartbeat.attempt, b"done")
 
 
-def test_i10_an_attempt_whose_task_was_taken_over_is_told_so(world: FakeWorld) -> None:
+def test_i10_an_attempt_whose_task_was_taken_over_is_reported(world: FakeWorld) -> None:
     heartbeat = beating(world)
     world.clock.now += LEASE
     assert isinstance(Tasks(world).begin("work", LEASE), Attempt)

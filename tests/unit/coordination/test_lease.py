@@ -62,7 +62,7 @@ def test_a_renewal_moves_the_end_and_replaces_the_token() -> None:
     assert third is not None and third.until == second.until, "an end never falls"
 
 
-def test_a_lease_that_is_over_can_be_renewed_while_nobody_took_it() -> None:
+def test_a_lease_that_is_over_can_be_renewed_while_no_other_process_took_it() -> None:
     leases, world = still()
     first = taken(leases.take("n", TERM))
     world.clock.now += 10 * TERM
@@ -97,7 +97,7 @@ def test_taking_is_one_request_and_taking_over_two() -> None:
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_a_lease_whose_taking_was_not_answered_is_nobodys_until_its_end(how: str) -> None:
+def test_a_lease_whose_taking_was_not_answered_has_no_holder_until_its_end(how: str) -> None:
     world, store = fake_world(), Losing()
     world.clock.step = 0
     leases = Leases(replace(world, refs=store))

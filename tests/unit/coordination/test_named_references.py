@@ -87,7 +87,7 @@ def test_i6_a_swap_loses_to_any_other_swap_even_if_the_value_came_back() -> None
     assert refs.read("r").current == again
 
 
-def test_a_reference_that_is_taken_is_told_with_its_value() -> None:
+def test_a_reference_that_is_taken_is_reported_with_its_value() -> None:
     refs, _ = fresh()
     created = refs.create("r", "a").entry
     with pytest.raises(AlreadyExists) as error:
@@ -123,7 +123,7 @@ def test_i3_every_request_is_answered_again_as_it_was_the_first_time() -> None:
         refs.read("r")
 
 
-def test_i3_what_can_no_longer_be_told_is_refused_and_not_guessed() -> None:
+def test_i3_a_forgotten_answer_is_refused_and_not_guessed() -> None:
     refs, _ = fresh()
     created = refs.create("r", "a", "one").entry
     token = refs.swap("r", created.token, "b", "two").entry.token
@@ -153,7 +153,7 @@ def losing() -> tuple[NamedRefs, Losing]:
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_i3_an_unknown_outcome_is_told_as_that_with_the_id_to_ask_again_under(how: str) -> None:
+def test_i3_an_unknown_outcome_is_reported_as_that_with_the_id_to_ask_again_under(how: str) -> None:
     refs, store = losing()
     created = refs.create("r", "a").entry
     store.lose = [how]

@@ -68,7 +68,7 @@ def test_i3_what_became_of_a_request_is_written_once() -> None:
     assert refs.rows["k"]["status"] == 409
 
 
-def test_i3_of_a_refusal_a_small_row_keeps_what_can_be_told_again() -> None:
+def test_i3_of_a_refusal_a_small_row_keeps_what_can_be_repeated() -> None:
     long = "x" * 90_000
     details = {"limit": 5, "live": True, "of": [1], "no": None, "long": long, "after": "y"}
     error = StateConflict("CannotReset", long, field=long, remedy=long, **details)

@@ -171,7 +171,7 @@ def test_beginning_is_two_requests_and_every_other_step_one() -> None:
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_a_task_whose_beginning_was_not_answered_is_nobodys_until_the_lease_ends(how: str) -> None:
+def test_a_task_whose_beginning_was_not_answered_has_no_holder_until_the_lease_ends(how: str) -> None:
     world, store = still(), Losing()
     tasks = Tasks(replace(world, refs=store))
     store.lose = [how]
@@ -203,7 +203,7 @@ moves = st.lists(
 
 @settings(max_examples=examples(300))
 @given(moves)
-def test_i10_at_most_one_runs_and_only_who_runs_leaves_a_result(plan: list[tuple[int, str, int, str]]) -> None:
+def test_i10_at_most_one_runs_and_only_the_running_one_leaves_a_result(plan: list[tuple[int, str, int, str]]) -> None:
     """Processes with one clock, some of which are slow, and lost answers."""
     world, store = still(), Losing()
     tasks = Tasks(replace(world, refs=store))

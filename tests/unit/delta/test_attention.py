@@ -54,7 +54,7 @@ def part(sweeper: Sweeper, world: FakeWorld, rows_max: int = 64) -> Any:
 # -- the row ------------------------------------------------------------------------------------------------------------
 
 
-def test_of_what_was_there_before_the_row_nobody_knows_anything() -> None:
+def test_of_what_was_there_before_the_row_nothing_is_known() -> None:
     made = Attention.from_row(first(KEY).row)
     assert next_part(made, None) == Part("", 1) and made.noted == frozenset()
     assert not accepts(row().to_row(), first(KEY)), "somebody else made it meanwhile"
@@ -156,7 +156,7 @@ def test_i11_the_first_sweep_looks_at_all_tables_and_the_next_at_a_part() -> Non
     assert max(looked) <= 2 and sum(looked) >= 7
 
 
-def test_i11_what_nobody_named_or_noted_is_found_part_by_part_also_by_processes_that_begin_anew() -> None:
+def test_i11_a_table_without_a_hint_or_note_is_found_part_by_part_also_by_processes_that_begin_anew() -> None:
     world = fake_world()
     tables = [Table(world, table_id(number)) for number in range(20)]
     part(Sweeper(world, Publisher(world)), world)

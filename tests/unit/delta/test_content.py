@@ -276,7 +276,7 @@ def test_i2_a_path_is_a_uri() -> None:
         read_content(delta.lines(INFO, delta.add("f", deletionVector=vector)))
 
 
-def test_i2_a_commit_is_told_by_what_it_needs_of_its_table() -> None:
+def test_i2_a_commit_is_judged_by_what_it_needs_of_its_table() -> None:
     def uses(*actions: Any) -> Uses:
         return read_content(delta.lines(INFO, *actions)).uses
 
@@ -340,7 +340,7 @@ def test_i2_version_0_must_define_the_table(missing: str) -> None:
         ([delta.add("f"), domain("", domain="mine")], "metadata"),
     ],
 )
-def test_i2_what_a_commit_changes_is_told_apart(actions: list[Any], changed: str) -> None:
+def test_i2_what_a_commit_changes_is_distinguished(actions: list[Any], changed: str) -> None:
     content = read_content(delta.lines(INFO, *actions))
     assert content.changed == changed and content.blind == (changed == "append")
 

@@ -106,7 +106,7 @@ def test_i2_a_row_id_mark_below_what_is_assigned_is_refused() -> None:
     assert TableHead.from_row(must(row, named(1))).row_hwm == 10
 
 
-def test_i2_a_mark_is_accepted_again_after_a_commit_that_nobody_read_whole() -> None:
+def test_i2_a_mark_is_accepted_again_after_a_commit_that_was_not_read_whole() -> None:
     row = must(empty_row(row_hwm=10), named(1, hwm=ROWS_UNREAD, changed="unread"))
     assert isinstance(answer(row, named(2, "y", START_ICT + 20, hwm=3)), Ratified)
 

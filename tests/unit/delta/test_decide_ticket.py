@@ -50,7 +50,7 @@ def test_i2_a_ticket_that_asserts_other_metadata_is_stale() -> None:
     assert isinstance(answer(table(2), ticket(2, asserts="m0")), Ratified)
 
 
-def test_i2_a_commit_that_nobody_read_counts_as_a_metadata_change() -> None:
+def test_i2_an_unread_commit_counts_as_a_metadata_change() -> None:
     row = must(table(2), named(3, changed="unread"))
     assert isinstance(answer(row, ticket(2, "y")), Conflict)
 

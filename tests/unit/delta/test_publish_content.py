@@ -17,7 +17,7 @@ from turnstile.delta.repair import Repairer
 from turnstile.store.core.names import published_path, staged_path
 
 
-def test_the_transaction_of_anything_but_a_commit_is_nobodys() -> None:
+def test_anything_but_a_commit_has_no_transaction() -> None:
     assert transaction_of(delta.append("mine", 5)) == "mine"
     for raw in (
         b"",
@@ -131,7 +131,7 @@ def test_i4_a_file_too_large_to_be_read_whole_is_known_by_its_transaction_and_si
         content_of(table.world, table.head, positioned(table.head)[0])
 
 
-def test_i4_a_rewritten_file_is_not_given_to_whoever_asks_for_a_replay() -> None:
+def test_i4_a_rewritten_file_is_not_given_to_a_caller_that_asks_for_a_replay() -> None:
     table = Table(fake_world())
     name = table.stage()
     table.put(staged_path(name), table.ratified[1].replace(b"s-1-", b"z-9-"))

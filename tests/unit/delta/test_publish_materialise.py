@@ -75,7 +75,7 @@ def test_a_clients_own_copy_that_is_complete_by_the_second_look_is_fine() -> Non
     assert len(looks) == 2
 
 
-def test_lost_inline_content_is_told() -> None:
+def test_lost_inline_content_is_reported() -> None:
     table = Table(fake_world())
     table.inline(size=12_000)
     assert table.head.tail[0].obj

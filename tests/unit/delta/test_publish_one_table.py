@@ -72,7 +72,7 @@ def test_i4_a_version_that_holds_other_bytes_is_never_overwritten_and_stops_the_
     assert "repair" in (answer.problem.remedy or "")
 
 
-def test_a_file_that_somebody_is_still_writing_does_not_stop_the_table_at_once(world: FakeWorld, table: Table) -> None:
+def test_a_file_that_a_writer_is_still_writing_does_not_stop_the_table_at_once(world: FakeWorld, table: Table) -> None:
     table.mixed(2)
     table.put(published_path(1), table.ratified[1][:10])
     answer = Publisher(world).publish(TABLE)
@@ -343,7 +343,7 @@ def test_i10_being_stuck_never_revives_a_dropped_or_leaving_table(world: FakeWor
     assert table.head.state == "leaving"
 
 
-def test_a_fault_of_storage_is_told_and_progress_is_kept(world: FakeWorld, table: Table) -> None:
+def test_a_fault_of_storage_is_reported_and_progress_is_kept(world: FakeWorld, table: Table) -> None:
     table.mixed(3)
     publisher = Publisher(world)
     storage = type(table.storage)
@@ -365,7 +365,7 @@ def test_a_fault_of_storage_is_told_and_progress_is_kept(world: FakeWorld, table
     table.check_all_published()
 
 
-def test_a_store_that_does_not_answer_is_told_from_a_table_that_does_not_exist(world: FakeWorld) -> None:
+def test_a_store_that_does_not_answer_differs_from_a_table_that_does_not_exist(world: FakeWorld) -> None:
     with pytest.raises(NotFound):
         Publisher(world).publish(TABLE)
 

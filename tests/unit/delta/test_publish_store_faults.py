@@ -22,7 +22,7 @@ def table() -> Table:
 
 @pytest.mark.parametrize("error", [Throttled(), OutcomeUnknown("lost")])
 @pytest.mark.parametrize("applied", [False, True])
-def test_i5_a_floor_write_without_an_answer_is_told_and_healed(
+def test_i5_a_floor_write_without_an_answer_is_reported_and_healed(
     applied: bool, error: TurnstileError, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = table.world.refs
@@ -75,7 +75,7 @@ def test_a_store_that_falls_silent_in_the_middle_is_not_the_tables_problem(table
         Publisher(world, faults=hold).publish(TABLE)
 
 
-def test_a_head_that_lost_part_of_its_tail_is_told_and_left_alone(table: Table) -> None:
+def test_a_head_that_lost_part_of_its_tail_is_reported_and_left_alone(table: Table) -> None:
     table.row["tail_from"] = 3
     table.row["tail"] = table.row["tail"][2:]
     answer = Publisher(table.world).publish(TABLE)

@@ -118,7 +118,7 @@ def repairer(table: Table) -> Repairer:
     return Repairer(table.world, Publisher(table.world))
 
 
-def test_i4_a_foreign_version_is_told_apart_and_published_over_once_it_is_moved_away() -> None:
+def test_i4_a_foreign_version_is_distinguished_and_published_over_once_it_is_moved_away() -> None:
     table = Table(fake_world())
     table.mixed(3)
     foreign = table.ratified[1].replace(b"s-1", b"x-1")

@@ -76,7 +76,7 @@ def test_an_unexpected_failure_of_one_table_is_its_own() -> None:
     good.check_all_published()
 
 
-def test_a_store_that_nobody_can_read_is_told_from_tables_that_fail() -> None:
+def test_a_store_that_cannot_be_read_differs_from_tables_that_fail() -> None:
     world = fake_world()
 
     def unreachable(key: str) -> None:
@@ -124,7 +124,7 @@ def test_i11_the_sweeper_finds_every_table_whose_stream_record_was_lost() -> Non
     assert again.round.published == ()
 
 
-def test_i11_the_sweeper_serves_who_waits_longest_first_and_stuck_tables_last() -> None:
+def test_i11_the_sweeper_serves_the_longest_wait_first_and_stuck_tables_last() -> None:
     world = fake_world()
     tables = [Table(world, table_id(number)) for number in range(4)]
     for number in (2, 0, 3):

@@ -92,7 +92,7 @@ def test_i3_a_proposal_older_than_the_index_remembers_is_not_ratified_twice(tabl
     assert table.head.latest == 7
 
 
-def test_i11_a_head_nobody_publishes_stops_well_below_the_limit_of_a_row(table: Table) -> None:
+def test_i11_an_unpublished_head_stops_well_below_the_limit_of_a_row(table: Table) -> None:
     answer: object = None
     for number in range(2_000):
         apps = [{"txn": {"appId": f"{number}-{app}", "version": 1}} for app in range(MAX_APPS)]
@@ -216,7 +216,7 @@ def test_i7_a_clock_years_ahead_cannot_poison_the_table(table: Table) -> None:
         table.ratifier.commit(inline(table, 2, "other", table.head.last_ict + 1))
 
 
-def test_i2_an_append_that_meets_a_schema_change_is_told_so(table: Table) -> None:
+def test_i2_an_append_that_meets_a_schema_change_is_reported(table: Table) -> None:
     base = table.head.latest
     table.world.refs.rows[table.key]["epoch"] = 1
     table.world.refs.rows[table.key]["latest"] = 1
@@ -224,7 +224,7 @@ def test_i2_an_append_that_meets_a_schema_change_is_told_so(table: Table) -> Non
     assert isinstance(answer, Conflict) and answer.because == "metadata"
 
 
-def test_i3_an_append_that_meets_its_own_streaming_transaction_is_told_so(table: Table) -> None:
+def test_i3_an_append_that_meets_its_own_streaming_transaction_is_reported(table: Table) -> None:
     def batch(txn: str, base: int) -> object:
         raw = delta.append(txn, table.world.clock.now_ms(), app="query")
         return table.ratifier.commit(CommitRequest(table.id, None, base=base, content=raw))

@@ -114,7 +114,7 @@ def test_i3_a_refusal_that_may_pass_leaves_a_lost_attempt_unknown(
 
 
 @pytest.mark.parametrize("happens", [_stuck, _leaving, _dropped])
-def test_i3_the_same_refusal_is_told_when_nothing_was_lost(table: Table, happens: Happens) -> None:
+def test_i3_the_same_refusal_is_raised_when_nothing_was_lost(table: Table, happens: Happens) -> None:
     happens(table)
     answer = table.ratifier.commit(inline_request(table, 1, "mine"))
     assert isinstance(answer, Refused) and answer.kind == "TableNotActive"

@@ -117,7 +117,7 @@ def test_i2_a_type_that_delta_does_not_know_is_not_ratified(type: Any) -> None:
         struct(field(type={**UDT, "sqlType": "quux"})),
     ],
 )
-def test_i2_schemas_that_nobody_could_read_are_not_ratified(schema: Any) -> None:
+def test_i2_unreadable_schemas_are_not_ratified(schema: Any) -> None:
     with pytest.raises(Unreadable):
         columns_of(json.dumps(schema))
 

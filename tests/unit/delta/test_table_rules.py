@@ -142,7 +142,9 @@ def test_i2_files_may_be_removed_that_have_other_partition_columns(table: Table)
     assert isinstance(commit(table, partitioned("q"), delta.add("g", partitionValues={"q": "1"}), old), Ratified)
 
 
-def test_i2_who_lost_to_a_change_of_the_table_is_told_so_and_not_that_the_commit_does_not_fit(table: Table) -> None:
+def test_i2_a_loser_to_a_change_of_the_table_gets_the_conflict_and_not_that_the_commit_does_not_fit(
+    table: Table,
+) -> None:
     other = Ratifier(table.world)
     commit(table, partitioned("p"), ratifier=other)
     assert isinstance(commit(table, delta.add("f"), version=1), Conflict)

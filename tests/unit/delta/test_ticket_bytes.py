@@ -60,7 +60,7 @@ def test_i2_members_that_do_not_follow_from_the_place_keep_their_exact_bytes() -
 
 
 @given(st.lists(st.integers(0, 9), max_size=4), st.integers(1, START_ICT + 99), st.sampled_from([None, -1, 7]))
-def test_i2_everybody_computes_the_same_bytes_before_and_after_publication(
+def test_i2_every_process_computes_the_same_bytes_before_and_after_publication(
     records: list[int], own: int, row_hwm: int | None
 ) -> None:
     raw = delta.lines(delta.info("t", own), *[delta.add(f"f{n}", count) for n, count in enumerate(records)])

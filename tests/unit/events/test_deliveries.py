@@ -272,7 +272,7 @@ def test_whatever_a_targets_client_raises_is_a_failure_of_the_target(
     assert len(row_of(world).error) == 300
 
 
-def test_a_deliverer_that_is_told_to_stop_sends_no_batch_more_and_releases_the_target(
+def test_a_stopping_deliverer_sends_no_further_batch_and_releases_the_target(
     world: FakeWorld, table: Table, inbox: Inbox
 ) -> None:
     commit(table, 30)
@@ -287,7 +287,7 @@ def test_a_deliverer_that_is_told_to_stop_sends_no_batch_more_and_releases_the_t
 # -- holes ------------------------------------------------------------------------------------------------------------
 
 
-def test_i14_a_target_that_was_down_for_longer_than_events_are_kept_is_told(
+def test_i14_a_target_that_was_down_for_longer_than_events_are_kept_is_reported(
     world: FakeWorld, table: Table, inbox: Inbox
 ) -> None:
     commit(table, 3)
@@ -305,7 +305,7 @@ def test_i14_a_target_that_was_down_for_longer_than_events_are_kept_is_told(
     assert 4 < later[0] <= 64
 
 
-def test_i14_what_was_there_before_a_hole_is_sent_and_the_hole_is_told_once(
+def test_i14_what_was_there_before_a_hole_is_sent_and_the_hole_is_reported_once(
     world: FakeWorld, table: Table, inbox: Inbox
 ) -> None:
     for _ in range(60):
@@ -325,7 +325,7 @@ def test_i14_what_was_there_before_a_hole_is_sent_and_the_hole_is_told_once(
 
 
 @pytest.mark.parametrize("restored", ["another log", "behind the place", "gone"])
-def test_i14_after_the_log_was_restored_its_followers_begin_with_the_oldest_and_are_told(
+def test_i14_after_the_log_was_restored_its_followers_begin_with_the_oldest_and_are_reported(
     world: FakeWorld, table: Table, inbox: Inbox, restored: str
 ) -> None:
     commit(table, 3)

@@ -50,7 +50,7 @@ def test_i13_a_new_table_is_created_and_each_version_has_one_event() -> None:
     assert len({event.id for event in made.events}) == 3
 
 
-def test_i13_a_new_table_that_nobody_looked_at_tells_every_version() -> None:
+def test_i13_a_new_table_that_was_not_seen_before_has_an_event_for_every_version() -> None:
     made = changes(None, head(9, 9, tail_from=10, tail=(), first=4))
     assert [event.data["version"] for event in made.events] == [4, 5, 6, 7, 8, 9, 9]
     assert types(made) == ["created", *["ratified"] * 5, "published"]
@@ -145,7 +145,7 @@ def test_i13_a_new_name_has_an_event() -> None:
     assert (event.type, event.name) == (core.TABLE_RENAMED, "main.default.u")
 
 
-def test_i13_versions_that_were_taken_back_are_told_and_their_successors_have_other_ids() -> None:
+def test_i13_versions_that_were_taken_back_are_reported_and_their_successors_have_other_ids() -> None:
     first = changes(after(head(1)), head(3)).events
     made = changes(after(head(3)), head(1, state="recovering"))
     assert types(made) == ["taken-back", "recovering"]

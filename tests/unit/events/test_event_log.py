@@ -250,7 +250,9 @@ def test_i13_heads_that_no_hint_named_are_found(world: FakeWorld, table: Table) 
     assert set(behind(world, Appender(world))) == {table.key, other.key}
 
 
-def test_i13_events_are_kept_for_the_retention_and_a_cursor_from_before_is_told(world: FakeWorld, table: Table) -> None:
+def test_i13_events_are_kept_for_the_retention_and_a_cursor_from_before_is_reported(
+    world: FakeWorld, table: Table
+) -> None:
     append(world, table)
     old = EventReader(world).place("main", None)
     while EventReader(world).place("main", "now").chunk < 2:

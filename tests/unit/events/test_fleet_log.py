@@ -34,7 +34,7 @@ def written(world: FakeWorld) -> list[str]:
     return ids
 
 
-def test_an_event_says_who_what_and_which_epochs() -> None:
+def test_an_event_names_the_member_the_granules_and_the_epochs() -> None:
     taken = Happening(TAKEN_OVER, "b", "a", "publish", 32, 5, 9)
     assert fleet_event("i", taken, "b", NAMES, 7) == Event(
         "i", TAKEN_OVER, "b", "host-b:2", 7,
@@ -64,7 +64,7 @@ def test_i13_events_whose_append_had_no_answer_are_appended_again_and_are_there_
     assert written(world) == [event.id for event in events(0, 5)]
 
 
-def test_i13_whoever_loses_a_race_is_told_and_nothing_of_it_is_appended() -> None:
+def test_i13_an_appender_that_loses_a_race_gets_an_error_and_nothing_of_it_is_appended() -> None:
     world = fake_world()
     assert FleetLog(world).append(events(0, 1))
 

@@ -209,7 +209,7 @@ def test_i17_an_action_that_fails_is_asked_again_and_holds_up_no_other(site: Sit
     assert site.dbt.ranges == [(3, 6)]
 
 
-def test_i17_who_was_frozen_asks_again_with_the_same_id_and_notes_nothing(site: Site) -> None:
+def test_i17_a_frozen_holder_asks_again_with_the_same_id_and_notes_nothing(site: Site) -> None:
     site.publish(3)
 
     def freeze() -> None:
@@ -241,7 +241,7 @@ def test_i17_a_lost_answer_of_the_store_leaves_no_gap(site: Site, how: How, nth:
     assert covered == list(range(1, 5))
 
 
-def test_of_two_who_come_at_once_one_asks(site: Site) -> None:
+def test_of_two_requests_at_once_one_asks(site: Site) -> None:
     site.publish(3)
     outcomes = []
     site.cache.before = lambda: outcomes.append(site.follow().outcome)
@@ -250,7 +250,7 @@ def test_of_two_who_come_at_once_one_asks(site: Site) -> None:
     assert site.cache.ranges == [(3, 3)]
 
 
-def test_who_loses_the_row_asks_for_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loser_of_the_row_asks_for_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.publish(3)
 
     def other_first(*arguments: Any) -> list[Due]:

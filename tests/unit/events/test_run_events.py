@@ -60,7 +60,7 @@ def test_i13_a_run_starts_and_is_over_once_each() -> None:
     assert told(changes(after(running(1), ended(1)), running(2))) == [("started", 2)]
 
 
-def test_i13_what_nobody_looked_at_is_told_later() -> None:
+def test_i13_an_unseen_change_becomes_an_event_later() -> None:
     assert told(changes(after(ended(1)), ended(2))) == [("started", 2), ("done", 2)]
     assert told(changes(after(running(1)), ended(2))) == [("done", 1), ("started", 2), ("done", 2)]
     assert told(changes(after(running(1)), running(3))) == [("done", 1), ("started", 2), ("done", 2), ("started", 3)]
@@ -94,11 +94,11 @@ def test_a_run_whose_worker_died_is_over_when_another_begins_and_its_outcome_is_
     assert (over.data, over.time) == ({"attempt": 1, "outcome": "unknown"}, 0)
 
 
-def test_the_past_of_runs_that_the_log_has_not_seen_is_not_told() -> None:
+def test_the_past_of_runs_that_the_log_has_not_seen_has_no_events() -> None:
     assert told(changes(None, ended(57))) == [("started", 57), ("done", 57)]
 
 
-def test_of_very_many_runs_between_two_looks_the_newest_are_told() -> None:
+def test_of_very_many_runs_between_two_looks_the_newest_are_reported() -> None:
     attempts = [attempt for what, attempt in told(changes(after(running(1)), running(500))) if what == "started"]
     assert attempts == list(range(501 - ATTEMPTS_MAX, 501))
 
@@ -113,7 +113,7 @@ def test_runs_that_begin_anew_with_a_restored_table_have_ids_of_their_own() -> N
 
 
 @given(st.lists(st.sampled_from(["begin", "end", "die", "look"]), max_size=40))
-def test_i13_every_attempt_has_one_start_and_one_end_in_order_whenever_somebody_looks(steps: list[str]) -> None:
+def test_i13_every_attempt_has_one_start_and_one_end_in_order_at_any_time_of_reading(steps: list[str]) -> None:
     task, mark, events = Task(), None, list[Event]()
 
     def look() -> None:
@@ -183,7 +183,7 @@ def test_runs_of_a_table_that_is_gone_have_no_events_and_keep_none_waiting(world
     assert (done.events, done.unreadable, done.left) == (0, (), ())
 
 
-def test_a_task_that_cannot_be_read_is_told_and_holds_up_nothing_else(world: FakeWorld) -> None:
+def test_a_task_that_cannot_be_read_is_reported_and_holds_up_nothing_else(world: FakeWorld) -> None:
     table = Table(world)
     begin(world)
     world.refs.rows[runs_key(world, TABLE)]["payload"] = b"\xc1"

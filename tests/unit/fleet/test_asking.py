@@ -64,7 +64,7 @@ def test_a_request_is_taken_then_begun_then_answered() -> None:
 
 
 @pytest.mark.parametrize(("steps", "reached"), [(0, "NOT_STARTED"), (1, "NOT_STARTED"), (2, "STARTED"), (3, "STARTED")])
-def test_i3_an_outcome_is_open_from_the_moment_when_the_owner_is_told_to_begin(steps: int, reached: str) -> None:
+def test_i3_an_outcome_is_open_from_the_moment_when_the_owner_may_begin(steps: int, reached: str) -> None:
     side = asking(b"request")
     step = driven(side, ASKERS_STEPS[:steps])
     assert step == ASKERS_STEPS[steps][0]
@@ -73,7 +73,7 @@ def test_i3_an_outcome_is_open_from_the_moment_when_the_owner_is_told_to_begin(s
     assert failed.value.reached is Reached[reached]
 
 
-def test_i3_who_says_another_word_has_not_taken_the_request_and_is_not_told_to_begin() -> None:
+def test_i3_an_owner_that_says_another_word_has_not_taken_the_request_and_may_not_begin() -> None:
     side = asking(b"request")
     driven(side, ASKERS_STEPS[:1])
     with pytest.raises(Failed) as failed:
@@ -131,7 +131,7 @@ def test_the_owners_response_is_the_answer_unless_it_does_not_know_the_caller(ha
     assert after_applying(AskedResponse(401, {}, b""), 503) is Then.HERE
 
 
-def test_i21_after_the_owner_was_told_to_begin_only_what_the_key_remembers_is_told() -> None:
+def test_i21_after_the_owner_may_begin_only_what_the_key_remembers_is_answered() -> None:
     began = Failed(Reached.STARTED, "x")
     assert {after_applying(began, status) for status in (200, 201, 204, 299, 400, 406, 409, 413, 422)} == {Then.HERE}
     assert {after_applying(began, status) for status in (300, 401, 403, 404, 429, 500, 503)} == {Then.UNKNOWN}

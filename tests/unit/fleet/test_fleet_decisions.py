@@ -159,7 +159,7 @@ def test_neighbours_are_given_together_and_to_each_about_as_many() -> None:
     assert {len(names) for names in few.values()} == {8}
 
 
-def test_what_is_heavy_goes_alone_to_whoever_has_least() -> None:
+def test_a_heavy_granule_goes_alone_to_the_member_with_least() -> None:
     mine = {f"publish/{number:05d}": 1 for number in range(200)} | {"publish/8": 90, "publish/9": 60}
     moves = everything("a", mine, [member("m", loads={"publish": 0}), member("n", loads={"publish": 0})], "publish")
     (first,) = [names for names in moves.values() if "publish/8" in names]
@@ -173,7 +173,7 @@ def test_what_weighs_too_much_stays_and_the_rest_goes() -> None:
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.lists(st.integers(0, 300), max_size=6))
 @settings(max_examples=examples(200), deadline=None)
-def test_nobody_gives_below_the_mean_and_nobody_gets_more_than_the_giver_had(
+def test_no_member_gives_below_the_mean_and_none_gets_more_than_the_giver_had(
     weights: list[int], others: list[int]
 ) -> None:
     mine = {f"publish/{number}": weight for number, weight in enumerate(weights)}
@@ -189,7 +189,7 @@ def test_members_of_other_roles_get_nothing() -> None:
     assert surplus("a", granules(5), [other], "publish") == {} == everything("a", granules(5), [other], "publish")
 
 
-def test_whoever_leaves_gives_everything_to_those_with_least() -> None:
+def test_a_leaving_member_gives_everything_to_the_members_with_least() -> None:
     members = [member("m", loads={"publish": 4}), member("n", loads={"publish": 1}), member("o", loads={"maintain": 0})]
     moves = everything("a", {"publish/0": 3, "publish/1": 1, "publish/2": 1}, members, "publish")
     assert Counter(name for names in moves.values() for name in names) == Counter(

@@ -102,7 +102,7 @@ def changed(writes: tuple[Write, ...], *rows: GranuleRow | MemberRow) -> list[An
     return [type(row).from_row(found or {}) for row, found in zip(rows, new, strict=True)]
 
 
-def test_i19_what_nobody_owns_is_claimed_under_the_next_epoch() -> None:
+def test_i19_a_free_granule_is_claimed_under_the_next_epoch() -> None:
     free, fresh, me = granule(1, owner=""), granule(2, owner="", epoch=0), member()
     writes = claim([free, fresh], me, NOW)
     first, second, own = writes

@@ -64,7 +64,7 @@ def test_a_granule_has_one_owner_the_last_that_was_read() -> None:
     assert granules.counts("b") == {"publish": 2}
 
 
-def test_i19_what_is_being_given_away_is_nobodys_until_it_is_read_or_written() -> None:
+def test_i19_a_granule_that_is_being_given_away_is_free_until_it_is_read_or_written() -> None:
     granules = read(row(0), row(1))
     granules.drop(["publish/0", "publish/7"])
     assert granules.get("publish/0") is None and names(granules.owned_by("a")) == ["publish/1"]
@@ -154,7 +154,7 @@ def test_entries_about_granules_of_other_roles_are_passed_over() -> None:
     assert granules.get("publish/7") is None and granules.unread(9) == []
 
 
-def test_i19_the_log_of_who_is_no_member_any_more_is_read_to_its_end_and_then_what_is_left() -> None:
+def test_i19_the_log_of_a_former_member_is_read_to_its_end_and_then_what_is_left() -> None:
     granules = read(row(0, "b"), row(1, "b"), row(2, ""))
     granules.notice(me(), [], {"a", "me"})
     assert granules.entries(2) == [("b", 1), ("b", 2)]
@@ -168,7 +168,9 @@ def test_i19_the_log_of_who_is_no_member_any_more_is_read_to_its_end_and_then_wh
     assert granules.unread(9) == []
 
 
-def test_the_log_of_who_left_is_read_some_entries_at_a_time_and_not_at_all_where_nothing_was_believed_its_own() -> None:
+def test_the_log_of_a_former_member_is_read_some_entries_at_a_time_and_not_at_all_where_nothing_was_believed_its_own() -> (
+    None
+):
     granules = read(row(0, "b"), row(1))
     granules.notice(me(), [], {"me"})
     assert sorted(granules.entries(100)) == [("a", number) for number in range(2, 2 + PROBED)] + [
@@ -185,13 +187,13 @@ def test_the_log_of_who_left_is_read_some_entries_at_a_time_and_not_at_all_where
     assert empty.entries(9) == [("a", 1)], "who comes under its name is a stranger"
 
 
-def test_i19_all_entries_are_read_of_who_is_new() -> None:
+def test_i19_all_entries_are_read_of_a_new_member() -> None:
     granules = read(row(0))
     granules.notice(me(), [member("n", moves=2)], {*ALL, "n"})
     assert granules.entries(9) == [("n", 1), ("n", 2)]
 
 
-def test_i19_a_gap_in_the_log_of_who_left_is_no_gap_of_who_comes_under_its_name() -> None:
+def test_i19_a_gap_in_the_log_of_a_former_member_is_no_gap_of_a_new_one_under_its_name() -> None:
     granules = read(row(0, "b"), row(1))
     granules.notice(me(), [member("b", moves=2)], ALL)
     apply(granules)
@@ -204,7 +206,7 @@ def test_i19_a_gap_in_the_log_of_who_left_is_no_gap_of_who_comes_under_its_name(
     assert names(granules.owned_by("b")) == ["publish/1"]
 
 
-def test_what_nobody_owns_is_read_again_when_it_is_doubted() -> None:
+def test_a_free_granule_is_read_again_when_it_is_doubted() -> None:
     granules = read(row(0), row(1, ""))
     granules.doubt("nobody that owns anything")
     assert granules.unread(9) == []

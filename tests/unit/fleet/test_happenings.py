@@ -29,7 +29,7 @@ def granule(number: int, epoch: int, role: str = "publish") -> GranuleRow:
     return GranuleRow(SPACE.fleet_granule(name), name, "a" if epoch else "", epoch, 3)
 
 
-def test_who_joins_leaves_and_is_removed_is_told_apart() -> None:
+def test_a_joining_a_leaving_and_a_removed_member_are_distinguished() -> None:
     assert happenings(SPACE, "", rows.join_fleet(KEY, A)) == [Happening(JOINED, "a")]
     assert joined_name(rows.join_fleet(KEY, A)) == {"a": "on a"}
     assert happenings(SPACE, "a", rows.remove_member(KEY, A)) == [Happening(LEFT, "a")]
@@ -49,7 +49,7 @@ def test_granules_that_change_hands_are_counted_by_role_with_the_epochs_that_the
     assert taken == [Happening(TAKEN_OVER, "b", "a", "publish", 1, 5, 5)]
 
 
-def test_granules_that_become_nobodys_are_told_of_whoever_had_them() -> None:
+def test_granules_that_become_free_are_events_of_their_former_owner() -> None:
     released = [Happening(RELEASED, "a", "", "publish", 1, 5, 5)]
     assert happenings(SPACE, "a", rows.hand_over([granule(0, 4)], A, None, NOW, entry="e")) == released
     assert happenings(SPACE, "b", rows.take_over([granule(0, 4)], A, None, NOW, entry="e")) == released

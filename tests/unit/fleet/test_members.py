@@ -116,7 +116,7 @@ def test_a_member_beats_no_slower_than_its_row_says() -> None:
     assert site.rows(MemberRow)[0].beat_ms == BEAT == member.next_beat_ms()
 
 
-def test_i19_who_is_not_alone_any_more_beats_again_at_once_so_that_its_row_says_so() -> None:
+def test_i19_a_member_that_is_not_alone_any_more_beats_again_at_once_so_that_its_row_says_so() -> None:
     """Others would doubt it only after two of its slow beats, if it died now."""
     site = Site()
     first = site.member()
@@ -138,7 +138,7 @@ def test_i19_two_members_share_and_each_knows_what_is_whose() -> None:
     assert {row.name for row in site.rows(MemberRow)} == {"a", "b"}
 
 
-def test_i19_nobody_relies_on_a_member_that_it_has_not_seen_alive() -> None:
+def test_i19_no_member_relies_on_another_that_it_has_not_seen_alive() -> None:
     site = Site()
     first = site.member()
     site.beats(first)
@@ -150,7 +150,7 @@ def test_i19_nobody_relies_on_a_member_that_it_has_not_seen_alive() -> None:
     assert second.whose("publish", "t") is Whose.OTHERS
 
 
-def test_i19_whoever_could_not_beat_is_sure_of_nothing() -> None:
+def test_i19_a_member_that_could_not_beat_is_sure_of_nothing() -> None:
     site, first, second = pair()
     mine, theirs = subject_of(first), subject_of(second)
     site.now_ms += SUSPECTED_BEATS * BEAT - 1
@@ -221,7 +221,7 @@ def test_a_member_names_the_granule_of_a_subject_of_a_role_that_the_fleet_has() 
     assert member.granule_of("maintain", "t1") == ""
 
 
-def test_whoever_is_alone_or_has_not_joined_looks_at_nobody() -> None:
+def test_a_member_that_is_alone_or_has_not_joined_looks_at_no_other() -> None:
     site = Site()
     member = site.member()
     assert not member.look()
@@ -242,7 +242,7 @@ def test_i19_a_member_that_was_frozen_finds_that_it_was_removed_and_begins_anew(
     assert len(second.owned()) == 4
 
 
-def test_i19_an_observer_that_was_frozen_takes_nothing_from_who_is_well() -> None:
+def test_i19_an_observer_that_was_frozen_takes_nothing_from_a_healthy_member() -> None:
     site, first, second = pair()
     kept = second.owned()
     site.now_ms += 100 * BEAT
@@ -253,7 +253,7 @@ def test_i19_an_observer_that_was_frozen_takes_nothing_from_who_is_well() -> Non
     site.agree(first, second)
 
 
-def test_i19_who_shows_life_between_the_look_and_the_taking_keeps_what_it_owns() -> None:
+def test_i19_a_member_that_shows_life_between_the_look_and_the_taking_keeps_what_it_owns() -> None:
     site, first, second = pair()
     kept = second.owned()
     site.beats(first, times=SILENT_BEATS)
@@ -282,7 +282,7 @@ def test_i19_a_second_copy_of_a_process_ends_as_another_member() -> None:
     assert beat.removed and member.id != row.id
 
 
-def test_i19_whoever_leaves_hands_over_first() -> None:
+def test_i19_a_leaving_member_hands_over_first() -> None:
     site, first, second = pair()
     assert second.leave() and second.id == "" and second.leave()
     site.beats(first)
@@ -296,7 +296,7 @@ def test_i19_whoever_leaves_hands_over_first() -> None:
     site.agree(third)
 
 
-def test_a_member_that_leaves_takes_nothing_any_more_and_nobody_gives_to_it() -> None:
+def test_a_member_that_leaves_takes_nothing_any_more_and_is_given_nothing() -> None:
     site, first, second = pair()
     (row,) = [row for row in site.rows(MemberRow) if row.id == second.id]
     site.world.refs.rows[row.key] = {**site.world.refs.rows[row.key], "state": "leaving", "loads": {"publish": 0}}
@@ -305,7 +305,7 @@ def test_a_member_that_leaves_takes_nothing_any_more_and_nobody_gives_to_it() ->
     assert set(site.owners().values()) == {"", second.id}
 
 
-def test_i19_roles_are_apart_and_what_nobody_works_for_is_nobodys() -> None:
+def test_i19_roles_are_apart_and_granules_of_a_role_without_members_are_free() -> None:
     site = Site()
     both, worker = site.member(publish=4, maintain=4), site.member("w", maintain=9)
     site.beats(both)
@@ -341,7 +341,7 @@ def granule_row(site: Site, name: str, owner: str) -> None:
     }
 
 
-def test_i19_nobody_relies_on_an_owner_that_is_no_member() -> None:
+def test_i19_no_member_relies_on_an_owner_that_is_no_member() -> None:
     site, first, second = pair()
     subject = subject_of(second)
     assert first.whose("publish", subject) is Whose.OTHERS
@@ -350,7 +350,7 @@ def test_i19_nobody_relies_on_an_owner_that_is_no_member() -> None:
     assert first.whose("publish", subject) is Whose.UNSURE
 
 
-def test_i19_what_nobody_owns_is_found_by_looking_at_all_now_and_then() -> None:
+def test_i19_free_granules_are_found_by_looking_at_all_now_and_then() -> None:
     site, first, second = pair()
     (row,) = [row for row in site.rows(MemberRow) if row.id == second.id]
     name = second.owned()[0]
@@ -362,7 +362,7 @@ def test_i19_what_nobody_owns_is_found_by_looking_at_all_now_and_then() -> None:
     site.agree(first, second)
 
 
-def test_i19_a_third_knows_at_once_who_took_over() -> None:
+def test_i19_a_third_member_knows_at_once_which_one_took_over() -> None:
     site = Site()
     first, second, third = (site.member(name) for name in "abc")
     site.beats(first, second, third, times=3 * WHOLE_LOOK_BEATS + 2)
@@ -421,7 +421,7 @@ def test_i19_an_owner_stops_before_another_one_begins() -> None:
     assert answers.count(Whose.UNSURE) and answers.count(Whose.MINE), "what is given away is not its own any more"
 
 
-def test_i19_whoever_is_removed_while_it_gives_begins_anew() -> None:
+def test_i19_a_member_that_is_removed_while_it_gives_begins_anew() -> None:
     site = Site()
     first, second = site.member(), site.member("b")
     site.beats(first, second, times=2)
@@ -435,7 +435,7 @@ def test_i19_whoever_is_removed_while_it_gives_begins_anew() -> None:
     assert first.id != before
 
 
-def test_i19_whoever_leaves_gives_to_members_that_stay_and_are_well() -> None:
+def test_i19_a_leaving_member_gives_to_healthy_members_that_stay() -> None:
     site = Site()
     first, second, third, fourth = (site.member(name) for name in "abcd")
     site.beats(first, second, third, fourth, times=3 * WHOLE_LOOK_BEATS + 2)
@@ -469,7 +469,7 @@ def test_i19_a_member_that_is_alone_gives_back_any_number_of_granules() -> None:
     assert member.leave() and site.rows(MemberRow) == []
 
 
-def test_i19_whoever_was_removed_has_left() -> None:
+def test_i19_a_removed_member_has_left() -> None:
     site, first, second = pair()
     site.beats(first, times=SILENT_BEATS + 2)
     assert second.leave() and second.id == ""
@@ -517,7 +517,7 @@ def slow_store(site: Site, ms: int) -> None:
     site.world.refs.transact, site.world.refs.read_many = slow_transact, slow_read  # type: ignore[method-assign]
 
 
-def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_and_shows_life_meanwhile() -> None:
+def test_i19_a_member_with_much_to_claim_read_and_give_does_it_in_several_beats_and_shows_life_meanwhile() -> None:
     site = Site()
     slow_store(site, 4)
     count = 30 * GRANULES_PER_WRITE
@@ -546,7 +546,7 @@ def test_i19_whoever_has_much_to_claim_read_and_give_does_it_in_several_beats_an
     site.agree(first)
 
 
-def test_i19_whoever_joins_and_is_well_is_given_its_part_before_the_next_whole_look() -> None:
+def test_i19_a_new_healthy_member_is_given_its_part_before_the_next_whole_look() -> None:
     site = Site()
     first = site.member(publish=64)
     site.beats(first, times=WHOLE_LOOK_BEATS + 1)
@@ -562,7 +562,7 @@ def test_i19_whoever_joins_and_is_well_is_given_its_part_before_the_next_whole_l
     site.agree(first, second, third, fourth)
 
 
-def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_nobody() -> None:
+def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_no_member() -> None:
     site = Site()
     slow_store(site, 2 * BEAT)
     count = 5 * GRANULES_PER_WRITE
@@ -699,7 +699,7 @@ def test_what_is_given_in_several_beats_is_planned_once() -> None:
     assert {row.epoch for row in site.rows(GranuleRow)} == {1, 2}, "no granule moved twice"
 
 
-def test_i19_a_fleet_whose_row_went_while_a_member_joined_is_told() -> None:
+def test_i19_a_fleet_whose_row_went_while_a_member_joined_is_reported() -> None:
     site = Site()
     during_transactions(site, lambda: site.world.refs.rows.pop(site.world.space.fleet(), None))
     with pytest.raises(StateConflict, match="row of the fleet is gone"):
@@ -767,7 +767,7 @@ def test_a_report_shows_members_granules_and_how_often_they_moved() -> None:
     assert [member.name for member in report.members] == ["b"]
 
 
-def test_a_fleet_whose_row_is_gone_is_told() -> None:
+def test_a_fleet_whose_row_is_gone_is_reported() -> None:
     site, first, _ = pair()
     del site.world.refs.rows[site.world.space.fleet()]
     with pytest.raises(StateConflict, match="row of the fleet is gone"):
@@ -865,7 +865,7 @@ def test_a_member_without_an_address_is_not_asked() -> None:
     assert first.owners("catalogs").granules == 2
 
 
-def test_i19_what_other_processes_of_a_member_are_told_is_what_it_believes() -> None:
+def test_i19_other_processes_of_a_member_read_its_view_of_ownership() -> None:
     site, first, second = pair()
     subjects = [f"t{number}" for number in range(64)]
 

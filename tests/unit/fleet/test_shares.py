@@ -20,18 +20,18 @@ def catalog_in(name: str) -> str:
 @pytest.mark.parametrize(
     ("granule", "whose"), [(0, Whose.MINE), (1, Whose.OTHERS), (2, Whose.OTHERS), (3, Whose.UNSURE)]
 )
-def test_i19_who_should_do_the_work_is_whose_the_granule_is(granule: int, whose: Whose) -> None:
+def test_i19_the_owner_of_the_granule_should_do_the_work(granule: int, whose: Whose) -> None:
     assert SHARES.whose(MAINTAIN, catalog_in(NAMES[granule]), 99) is whose
 
 
-def test_i19_nobody_is_sure_of_what_was_said_long_ago_or_of_a_role_that_nothing_was_said_of() -> None:
+def test_i19_no_member_is_sure_of_what_was_said_long_ago_or_of_a_role_that_nothing_was_said_of() -> None:
     catalog = catalog_in(NAMES[1])
     assert SHARES.whose(MAINTAIN, catalog, 100) is Whose.UNSURE
     assert SHARES.whose(PUBLISH, catalog, 99) is Whose.UNSURE
     assert Shares().whose(MAINTAIN, catalog, -1) is Whose.UNSURE
 
 
-def test_a_role_that_nobody_works_for_is_named_also_one_that_the_fleet_never_had() -> None:
+def test_a_role_without_members_is_named_also_one_that_the_fleet_never_had() -> None:
     assert ALL == (PUBLISH, SWEEP, EVENTS, MAINTAIN) == tuple(GRANULES)
     assert without_members({"catalogs": 32}, [["catalogs"]]) == ALL
     assert without_members({"catalogs": 32}, [["catalogs", MAINTAIN], [PUBLISH, SWEEP]]) == (EVENTS,)

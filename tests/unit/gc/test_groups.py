@@ -11,8 +11,8 @@ import pytest
 from tests.support.delta_table import Table, inline_request, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, days
-from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 
@@ -81,7 +81,7 @@ def test_i8_i10_a_row_stays_while_an_entry_cannot_be_folded(world: FakeWorld) ->
     assert rows(world) == ["committed"] and all(table.head.undecided for table in tables)
 
 
-def test_i8_a_group_that_nobody_decided_is_aborted_and_goes(world: FakeWorld) -> None:
+def test_i8_an_undecided_group_is_aborted_and_goes(world: FakeWorld) -> None:
     tables, _ = committed(world, transactions=1)
     days(world, 31)
     assert collect(world).deleted == 0 and rows(world) == ["aborted"]

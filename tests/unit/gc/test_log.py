@@ -15,15 +15,15 @@ from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import copied
 from turnstile.delta.core.pointer import POINTER
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRequest
-from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.log.files import listed
 from turnstile.delta.past import version_at
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.soundness.checkpoints import SIDECARS
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.gc.kinds import log
@@ -182,7 +182,7 @@ def test_i15_nothing_goes_before_the_retention_is_over(site: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", ["clone", "snapshot", "reader", "transaction"])
-def test_i10_what_somebody_holds_stays_and_goes_when_it_is_not_held_any_more(kind: str) -> None:
+def test_i10_a_pinned_version_stays_and_goes_when_it_is_not_pinned_any_more(kind: str) -> None:
     site = Site()
     site.days(25)
     services = fresh(site.world, history_ms=HISTORY_MS)

@@ -72,7 +72,9 @@ def test_i10_runs_that_are_cut_off_look_at_every_row_of_every_kind_between_them(
         )
 
 
-def test_i10_a_row_that_takes_longer_than_a_run_keeps_nobody_else_from_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i10_a_row_that_takes_longer_than_a_run_does_not_keep_others_from_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world, looked = slow_world(monkeypatch, 3)
     for _ in range(3 * len(KINDS)):
         run(world, 0.5)

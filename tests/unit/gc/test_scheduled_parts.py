@@ -117,7 +117,7 @@ def test_i10_a_row_that_takes_all_of_the_time_does_not_keep_the_others_from_thei
     assert sorted({table for _, table in looked}) == tables
 
 
-def test_i10_a_table_that_nobody_changes_is_left_to_the_turns_of_idle_tables(
+def test_i10_an_unchanged_table_is_left_to_the_turns_of_idle_tables(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [Table(world, table_id(number)) for number in range(4)]
@@ -189,7 +189,7 @@ def tasks(world: FakeWorld) -> list[Row]:
     return [row for key, row in world.refs.rows.items() if key.endswith("task/collect")]
 
 
-def test_i10_idle_is_who_was_looked_at_when_all_that_its_last_change_left_was_due() -> None:
+def test_i10_a_table_is_idle_if_it_was_looked_at_when_all_that_its_last_change_left_was_due() -> None:
     place = Place(after="x", began_ms=days_ms(200), before_ms=days_ms(100))
     assert idle_since(place, GRACE) == days_ms(100) - LOG_RETENTION_MS
     assert Place().begun(5) == Place(began_ms=5)

@@ -232,7 +232,7 @@ def test_i10_a_row_that_fell_back_since_the_look_keeps_what_it_may_need_again(wo
     assert "behind where it was" in report.problems[0].message
 
 
-def test_i10_what_log_cleanup_took_is_judged_by_the_next_version_and_a_hole_by_nobody(
+def test_i10_what_log_cleanup_took_is_judged_by_the_next_version_and_a_hole_is_left_alone(
     world: FakeWorld, table: Table
 ) -> None:
     for _ in range(8):
@@ -324,7 +324,7 @@ def test_i10_nothing_is_unreachable_before_it_was_written_decided_and_out_of_the
         assert since == max(file.modified_ms, decided, left or 0)
 
 
-def test_names_that_are_no_staged_commits_are_nobodys_garbage(world: FakeWorld, table: Table) -> None:
+def test_names_that_are_no_staged_commits_are_no_garbage(world: FakeWorld, table: Table) -> None:
     table.put(staged_path("readme.txt"), b"keep")
     table.put(staged_path("00000000000000000000.json"), b"keep")
     table.mixed(5)

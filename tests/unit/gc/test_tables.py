@@ -38,7 +38,7 @@ def dropped(world: FakeWorld, id: str = TABLE, *, managed: bool = True, owned: b
 # -- staging ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_staging_table_nobody_registered_goes_with_its_files_after_its_grace(world: FakeWorld) -> None:
+def test_a_staging_table_that_was_never_registered_goes_with_its_files_after_its_grace(world: FakeWorld) -> None:
     location = stage_table(world, STAGING)
     days(world, 0.9)
     assert collect(world).items == ()
@@ -95,7 +95,7 @@ def test_i10_a_registration_that_comes_first_wins_and_keeps_every_file(world: Fa
 
 
 @pytest.mark.parametrize("row", ["table", "location"])
-def test_i10_a_location_that_somebody_owns_is_not_emptied(row: str, world: FakeWorld) -> None:
+def test_i10_a_location_with_an_owner_is_not_emptied(row: str, world: FakeWorld) -> None:
     location = stage_table(world, STAGING)
     key = world.space.table(STAGING) if row == "table" else world.space.location(location)
     world.refs.rows[key] = {"key": key, "kind": row, "table_id": table_id(9)}

@@ -15,9 +15,7 @@ from tests.support.catalog import LAKE, fakes, fresh
 from tests.support.examples import examples
 from tests.support.gc import DAY
 from turnstile.access.authorizer import Authorizer, Need, Target
-from turnstile.access.core.grants import Access, Grant, Principal, Privilege
-from turnstile.access.core.rules import use_catalog
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Namespace, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.history.core import AsOf
@@ -25,6 +23,8 @@ from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.rights.grants import Access, Grant, Principal, Privilege
+from turnstile.rights.rules import use_catalog
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World

@@ -10,7 +10,6 @@ from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of,
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days
 from turnstile.access.authorizer import Authorizer, Target
-from turnstile.access.core.grants import GrantChange, Privilege
 from turnstile.access.grants import Grants
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.rows import RECENT
@@ -20,6 +19,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.state_writes import restore_head
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
+from turnstile.rights.grants import GrantChange, Privilege
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,

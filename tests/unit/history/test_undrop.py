@@ -172,7 +172,7 @@ def test_a_registered_table_has_its_location_again_unless_another_has_it() -> No
     assert refused.value.type == "LocationOwned"
 
 
-def test_i12_a_location_beside_the_lake_is_claimed_again_only_by_those_who_may_use_it() -> None:
+def test_i12_a_location_beside_the_lake_is_claimed_again_only_by_principals_that_may_use_it() -> None:
     services = fresh()
     made = services.externals.register(*MAIN, "e", location="s3://b/e", format="delta", about=External())
     services.externals.drop(*MAIN, "e", made.table_id)

@@ -19,11 +19,11 @@ from tests.support.catalog import (
     seq,
     undrop,
 )
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.state_writes import mark_purging
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, TurnstileError
 
 

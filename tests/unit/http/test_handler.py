@@ -10,13 +10,13 @@ import pytest
 from chalice.app import Blueprint
 
 from tests.support.functions import Http, event
-from turnstile.access.core.grants import OPERATOR
 from turnstile.api.auth.bearer import Bearer, Open, StaticTokens
 from turnstile.api.auth.verifier import fingerprint
 from turnstile.api.http.handler import App, routes_of
 from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import STATUS, Answer, created, refusal, render, status_of
 from turnstile.delta.core.decide import Refused
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
 
 COUNT = itertools.count()
@@ -93,7 +93,7 @@ def test_head_is_served_by_get_without_a_body() -> None:
     assert make().call("HEAD", "/nothing").text == ""
 
 
-def test_without_the_token_nothing_is_told_not_even_that_a_path_does_not_exist() -> None:
+def test_without_the_token_nothing_is_shown_not_even_that_a_path_does_not_exist() -> None:
     http = make(token="s3cret")
     for path in ("/things/a", "/nothing"):
         for headers in (
@@ -274,7 +274,7 @@ def test_a_401_asks_for_a_token_in_every_shape() -> None:
     assert wrong.headers["www-authenticate"] == 'Bearer realm="turnstile", error="invalid_token"'
 
 
-def test_a_public_route_is_asked_by_nobody_in_particular() -> None:
+def test_a_public_route_has_an_anonymous_caller() -> None:
     api = Blueprint(__name__)
     api.route("/door", methods=["POST"])(lambda: {"name": current().principal.name})
     api.route("/room", methods=["POST"])(lambda: {"name": current().principal.name})

@@ -101,7 +101,7 @@ def test_a_text_that_is_no_url_is_refused_at_once(url: str) -> None:
         Http(url, None)
 
 
-def test_a_server_that_nobody_runs_is_given_up_with_a_remedy(nowhere: str) -> None:
+def test_a_server_that_does_not_run_is_given_up_with_a_remedy(nowhere: str) -> None:
     with pytest.raises(ApiError, match="turnstile serve") as caught:
         Http(nowhere, None).reach(0.2)
     assert caught.value.type == "Unreachable"

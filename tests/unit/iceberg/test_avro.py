@@ -65,7 +65,7 @@ def test_what_is_written_pyiceberg_reads_and_so_do_we(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_bytes_that_nobody_wrote_are_refused_and_nothing_else_happens(raw: bytes) -> None:
+def test_bytes_from_no_writer_are_refused_and_nothing_else_happens(raw: bytes) -> None:
     for given_bytes in (raw, avro.MAGIC + raw):
         with pytest.raises(avro.Unreadable):
             avro.read(given_bytes)

@@ -168,7 +168,7 @@ def test_a_partition_that_json_cannot_hold_is_named() -> None:
         json_value("variant", 5)
 
 
-def test_a_delete_file_is_told_once() -> None:
+def test_a_delete_file_is_reported_once() -> None:
     deletes = DeleteFiles(frozenset((0,)))
     for each in (file("p", 2, M.POSITION_DELETES), file("e", 2, M.EQUALITY_DELETES, equality_ids=[1])):
         deletes.add(each)

@@ -54,7 +54,7 @@ def test_a_long_plan_is_begun_once_and_its_result_is_fetched_once(plan: Plan) ->
     assert runs.result("p", lambda: 9) in (None, 9), "it is planned again"
 
 
-def test_what_a_plan_raises_is_raised_to_who_fetches_it_and_forgotten(plan: Plan) -> None:
+def test_an_error_of_a_plan_is_raised_to_its_fetcher_and_forgotten(plan: Plan) -> None:
     def wrong() -> int:
         plan()
         raise InvalidRequest("no such column", field="filter", remedy="name one")
@@ -115,7 +115,7 @@ def test_a_plan_that_is_cancelled_before_it_begins_never_does(plan: Plan) -> Non
     assert later.calls == 0
 
 
-def test_results_that_nobody_fetches_are_bounded(monkeypatch, plan: Plan) -> None:
+def test_results_that_are_not_fetched_are_bounded(monkeypatch, plan: Plan) -> None:
     monkeypatch.setattr(plan_runs, "KEPT", 2)
     runs = PlanRuns[int](wait_s=0, running=10)
     for id in "abcd":

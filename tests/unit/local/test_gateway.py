@@ -56,7 +56,7 @@ def closed(tmp_path: Path) -> Site:
     return Site(tmp_path, is_open=False)
 
 
-def test_i1_after_a_kill_the_api_answers_nothing_until_it_is_opened_by_who_has_the_key(closed: Site) -> None:
+def test_i1_after_a_kill_the_api_answers_nothing_until_the_holder_of_the_key_opens_it(closed: Site) -> None:
     for method in ("GET", "POST"):
         status, headers, document = closed.send(request("/v1/tables/x/commits", method=method))
         assert (status, headers[b"retry-after"], document["error"]["type"]) == (503, b"1", "Unavailable")
@@ -105,7 +105,7 @@ def test_a_first_start_and_one_after_an_orderly_stop_have_lost_nothing(tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["killed", "not saved"])
-def test_i1_a_start_after_a_kill_knows_since_when_state_is_lost_until_somebody_made_up_for_it(
+def test_i1_a_start_after_a_kill_knows_since_when_state_is_lost_until_it_is_made_up_for(
     tmp_path: Path, kind: str
 ) -> None:
     layout = Layout.at(tmp_path)

@@ -108,7 +108,7 @@ def test_i15_the_oldest_version_goes_first_and_its_commit_last() -> None:
     assert expired(files, 0) == []
 
 
-def test_i15_sidecars_go_that_nobody_names_and_only_when_they_are_old() -> None:
+def test_i15_unnamed_sidecars_go_only_when_they_are_old() -> None:
     now = 10 * ORPHAN_MS
     times = {"named": 0, "young": now - ORPHAN_MS + 1, "b": now - ORPHAN_MS, "a": 0}
     assert orphans(times, {"named"}, now) == ["a", "b"]

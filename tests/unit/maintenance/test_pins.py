@@ -16,11 +16,11 @@ from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRequest
-from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.maintenance.core.pins import Marks, Pin
 from turnstile.maintenance.holders import MARGIN_MS, SKEW_MS, is_held, live, snapshots_with
 from turnstile.maintenance.holds import Holds, VacuumPlan
@@ -295,7 +295,9 @@ def test_i10_what_comes_between_a_vacuums_pins_and_its_marks_is_left(site: Site,
 
 
 @pytest.mark.parametrize("who", ["reader", "clone"])
-def test_i10_who_comes_after_a_vacuums_marks_is_refused_also_if_it_looked_before(site: Site, who: str) -> None:
+def test_i10_a_reader_that_comes_after_a_vacuums_marks_is_refused_also_if_it_looked_before(
+    site: Site, who: str
+) -> None:
     services = fresh(site.world)
     when = head_of(site.world, site.id).last_ict
     site.days(20)

@@ -136,7 +136,7 @@ def test_i15_a_log_without_protocol_or_metadata_has_no_state() -> None:
             open_state(storage, 0)
 
 
-def test_i15_a_file_that_goes_while_the_log_is_read_is_told() -> None:
+def test_i15_a_file_that_goes_while_the_log_is_read_is_reported() -> None:
     storage = log_of(first(delta.add("a")), [delta.add("b")], [delta.add("c")])
     files = listed(storage)
     state = open_state(storage, 2)
@@ -148,7 +148,7 @@ def test_i15_a_file_that_goes_while_the_log_is_read_is_told() -> None:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "x.json"])
-def test_i15_a_checkpoint_that_goes_while_it_is_read_is_told(ending: str) -> None:
+def test_i15_a_checkpoint_that_goes_while_it_is_read_is_reported(ending: str) -> None:
     storage = log_of(first(delta.add("a")), [delta.add("b")], [delta.add("c")])
     path = f"{LOG}{1:020d}.checkpoint.{ending}"
     if ending == "parquet":

@@ -496,7 +496,7 @@ def test_i15_a_feature_that_is_not_known_is_named_and_nothing_is_written(table: 
     assert listed(table.storage).checkpoints == {}
 
 
-def test_what_is_kept_of_a_dropped_table_goes_when_somebody_comes_to_it(table: Table) -> None:
+def test_a_copy_of_a_dropped_table_goes_when_the_table_is_met_again(table: Table) -> None:
     busy(table, 12)
     maintainer = Maintainer(table.world)
     maintainer.maintain(table.id)

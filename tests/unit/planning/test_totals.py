@@ -118,7 +118,7 @@ def partitioned(*values: tuple[str | None, str | None]) -> Totals:
         ([("-", "x"), (None, "x")], 2),
     ],
 )
-def test_partitions_are_told_apart_whatever_is_in_their_values(values, count) -> None:
+def test_partitions_are_distinguished_whatever_is_in_their_values(values, count) -> None:
     assert partitioned(*values).partitions == count
 
 

@@ -63,7 +63,7 @@ def answering(status: int, code: str) -> Iterator[dict[str, str]]:
         (400, "AuthorizationHeaderMalformed", "region"),
     ],
 )
-def test_a_refusal_of_s3_is_told_with_the_location_and_a_remedy(
+def test_a_refusal_of_s3_is_reported_with_the_location_and_a_remedy(
     status: int, code: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with answering(status, code) as s3:
@@ -81,7 +81,7 @@ def test_a_refusal_of_s3_is_told_with_the_location_and_a_remedy(
             list(FileReader(storage, DEFINITION, ["id"], None).rows(planned))
 
 
-def test_a_file_that_is_gone_and_a_folder_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_and_a_folder_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
     storage = Storage(tmp_path.as_uri(), {}, lambda: None)
     planned = [{"path": "gone.parquet", "partitionValues": {}, "size": 1000}]
     with pytest.raises(StorageFailure, match=r"a file is not there.*verify"):
@@ -106,7 +106,7 @@ def test_a_file_that_is_gone_and_a_folder_that_cannot_be_written_are_told(tmp_pa
         (OSError("something new"), "something new; try again"),
     ],
 )
-def test_what_arrow_says_is_told_with_a_remedy(error: OSError, words: str) -> None:
+def test_what_arrow_says_is_reported_with_a_remedy(error: OSError, words: str) -> None:
     told = failure(error, "s3://lake/t")
     assert isinstance(told, ClientError) and isinstance(told, OSError)
     with pytest.raises(StorageFailure, match=words):

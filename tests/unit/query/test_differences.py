@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import Entity, IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import key_of
 from turnstile.catalog.query.core.differences import Difference, differences, differences_of_ids
+from turnstile.rights.grants import Access
 
 
 def table(id: str, location: str = "", comment: str | None = None, access: Access | None = None) -> Table:

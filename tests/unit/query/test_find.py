@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.catalog import counted, fakes, fresh
 from tests.support.examples import examples
 from tests.support.queries import Thing, catalog_with, entity, find_all, finder, naive
-from turnstile.catalog.commit import Edit
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
@@ -188,7 +188,7 @@ def test_a_token_whose_head_is_gone_counts_as_expired() -> None:
         finder(fresh(services.world)).find("/main/*/*", page_token=first.next_token)
 
 
-def test_what_is_not_there_is_told_apart_from_what_does_not_match() -> None:
+def test_what_is_not_there_is_distinguished_from_what_does_not_match() -> None:
     services = catalog_with(lake())
     with pytest.raises(NotFound) as error:
         finder(services).find("/second/*")

@@ -114,7 +114,7 @@ def test_and_binds_tighter_than_or_and_not_tighter_than_both(text: str, wanted: 
         ("/lake/[and = 1]", 8, "an attribute or a property"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int, expected: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_place(text: str, position: int, expected: str) -> None:
     with pytest.raises(InvalidRequest) as error:
         parse(text)
     assert error.value.details["position"] == position

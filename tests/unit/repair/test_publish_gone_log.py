@@ -79,7 +79,7 @@ def test_i24_a_version_that_was_cleaned_up_after_the_head_was_read_is_not_taken_
     assert done.problem is None and table.head.state == "active"
 
 
-def test_i24_who_does_not_look_sends_no_request_more(world: FakeWorld, table: Table) -> None:
+def test_i24_a_publisher_that_does_not_look_sends_no_request_more(world: FakeWorld, table: Table) -> None:
     remove(world, table)
     table.mixed(1)
     assert Publisher(world).publish(TABLE).problem is None

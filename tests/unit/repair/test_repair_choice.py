@@ -104,7 +104,7 @@ def test_i2_i4_no_finding_advises_to_move_a_file_and_nothing_changes_unchosen(ta
 
 
 @pytest.mark.parametrize("commits", [1, 2, 40])
-def test_i1_i2_who_chooses_the_log_gets_every_commit_that_was_published_and_a_copy_of_the_others(
+def test_i1_i2_the_choice_of_the_log_keeps_every_commit_that_was_published_and_a_copy_of_the_others(
     table: Table, commits: int
 ) -> None:
     lost, contents = two_histories(table, commits)
@@ -353,7 +353,7 @@ def test_i10_nothing_is_taken_back_from_a_table_that_was_not_stopped(table: Tabl
 # -- the HEAD stays -----------------------------------------------------------------------------------------------------
 
 
-def test_i4_who_chooses_the_head_is_told_what_to_remove_and_removes_it_oneself(table: Table) -> None:
+def test_i4_the_choice_of_the_head_names_the_files_that_its_operator_has_to_remove(table: Table) -> None:
     _, contents = two_histories(table)
     table.put("_delta_log/00000000000000000010.checkpoint.parquet", b"state of the log")
     table.put("_delta_log/00000000000000000010.crc", b"{}")

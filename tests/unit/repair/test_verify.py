@@ -148,7 +148,7 @@ def test_i24_a_commit_whose_middle_was_changed_is_found(table: Table) -> None:
     assert kinds(table) == [(4, "unreadable")]
 
 
-def test_i6_what_nobody_ratified_is_found(table: Table) -> None:
+def test_i6_unratified_versions_are_found(table: Table) -> None:
     rewrite(table, LAST + 1, contents(table, LAST))
     rewrite(table, LAST + 3, contents(table, LAST))
     assert kinds(table) == [(LAST + 1, "not ratified"), (LAST + 3, "not ratified")]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from turnstile.access.core.grants import Principal
 from turnstile.api.http.responses import Response
 from turnstile.api.waits import Waits
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated, Throttled, TurnstileError
 from turnstile_server.admission import Admission, Visit
 from turnstile_server.supervisor import most_connections
@@ -166,7 +166,7 @@ def test_i12_requests_without_a_token_have_a_quarter_of_the_turns(door: Door) ->
     assert first.result() == b"{}"
 
 
-def test_as_many_are_worked_on_as_there_are_turns_and_who_rests_lends_its_own(door: Door) -> None:
+def test_as_many_are_worked_on_as_there_are_turns_and_a_resting_request_lends_its_own(door: Door) -> None:
     began = threading.Event()
 
     def work() -> None:

@@ -81,7 +81,7 @@ def test_many_ask_at_once(owner: Owner) -> None:
     assert sorted(bodies) == sorted(str(number).encode() * 2 for number in range(20))
 
 
-def test_who_does_not_know_the_secret_is_not_answered(owner: Owner) -> None:
+def test_a_caller_that_does_not_know_the_secret_is_not_answered(owner: Owner) -> None:
     with pytest.raises(Failed) as failed:
         Asker().ask(Address(HOST, owner.address.port, "another"), REQUEST)
     assert failed.value.reached is Reached.NOT_SENT
@@ -117,7 +117,7 @@ def knows_the_secret(connection: socket.socket) -> None:
     asking._exactly(connection, 32)
 
 
-def test_a_token_is_not_sent_to_whoever_listens_at_the_address_now() -> None:
+def test_a_token_is_not_sent_to_another_server_at_the_same_address() -> None:
     received = bytearray()
 
     def serve(connection: socket.socket) -> None:
@@ -135,7 +135,7 @@ def test_a_token_is_not_sent_to_whoever_listens_at_the_address_now() -> None:
     assert len(received) == 32, "a nonce, and nothing else"
 
 
-def test_nobody_at_the_address() -> None:
+def test_no_server_at_the_address() -> None:
     listener = socket.create_server((HOST, 0))
     address = Address(HOST, listener.getsockname()[1], "secret")
     listener.close()
@@ -208,7 +208,7 @@ def test_a_request_that_is_too_large_is_applied_where_it_is(owner: Owner, monkey
     assert failed.value.reached is Reached.NOT_SENT
 
 
-def test_what_the_background_believes_is_read_by_others_and_is_nobody_elses(tmp_path: Path) -> None:
+def test_the_view_of_the_background_is_read_by_its_own_processes_only(tmp_path: Path) -> None:
     writer, reader = OwnersFile(tmp_path / "owners"), OwnersFile(tmp_path / "owners")
     assert reader.read() == Owners()
     for until_ms in (1, 2):

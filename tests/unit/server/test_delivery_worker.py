@@ -85,7 +85,7 @@ def test_i14_what_comes_while_a_catalog_has_its_turn_gives_it_another(
     until(lambda: delivers.calls == ["a", "a"])
 
 
-def test_i14_it_comes_back_when_it_is_told_to_and_after_a_fault_of_the_store(
+def test_i14_it_comes_back_at_its_due_time_and_after_a_fault_of_the_store(
     worker: DeliveryWorker, delivers: Delivers, figures: Figures
 ) -> None:
     soon_ms = int(time.time() * 1000)

@@ -91,7 +91,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     opened.close()
 
 
-def test_members_and_granules_are_told_of_from_the_first_to_the_last(site: Site) -> None:
+def test_members_and_granules_have_events_from_the_first_to_the_last(site: Site) -> None:
     first, second = site.member("a"), site.member("b")
     site.beats(first)
     until(lambda: len(site.written()) == 2)
@@ -106,7 +106,7 @@ def test_members_and_granules_are_told_of_from_the_first_to_the_last(site: Site)
     ]  # fmt: skip
 
 
-def test_who_is_silent_is_removed_by_others_and_finds_that_itself(site: Site) -> None:
+def test_a_silent_member_is_removed_by_others_and_finds_that_itself(site: Site) -> None:
     first, second = site.member("a"), site.member("b")
     site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
     until(lambda: len(site.written()) == 4)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.http.handler import Incoming
 from turnstile.api.http.request import BodyLimit
 from turnstile.api.http.responses import Response
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached
 from turnstile.fleet.core.decisions import granule_of
 from turnstile.fleet.core.owners import CATALOGS, HOT_PER_S, Address, Owners, Rates, table_subject
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
 from turnstile_server import metrics, owner
 from turnstile_server.asking import OwnersFile
@@ -132,7 +132,7 @@ def test_the_owner_is_asked_with_the_callers_own_request(site: Site) -> None:
     assert site.app.bodies_read == [] and site.counted == {"answered": 1}
 
 
-def test_nobody_is_asked_for_reads_or_where_nobody_is_sure_of_the_owner(site: Site) -> None:
+def test_no_owner_is_asked_for_reads_or_where_no_owner_is_sure(site: Site) -> None:
     assert site.send(method="GET").body == b"here"
     site.believe({})
     assert site.send().body == b"here"

@@ -72,7 +72,7 @@ def keys(world: FakeWorld) -> dict[str, int]:
     return {world.space.table(f"t{number}"): 1 for number in range(300)}
 
 
-def test_i11_i19_no_change_is_left_to_nobody_while_granules_are_handed_over(clock: Clock) -> None:
+def test_i11_i19_no_change_is_left_out_while_granules_are_handed_over(clock: Clock) -> None:
     world = fake_world()
     parts = [Part(world)]
     for count in (1, 2, 3):

@@ -102,7 +102,7 @@ class Figures:
     def record(self, *_: Any, **__: Any) -> None: ...
 
 
-def test_i19_each_role_is_shared_by_those_who_work_for_it_and_nobody_else_owns_any_of_it(site: Site) -> None:
+def test_i19_each_role_is_shared_by_the_members_that_work_for_it_and_no_other_owns_any_of_it(site: Site) -> None:
     server, worker = site.process(PUBLISH, SWEEP, EVENTS), site.process(PUBLISH, MAINTAIN)
     nothing = site.process(address=Address("h", 1, "s"))
     site.beats(server, worker, nothing, times=4 * WHOLE_LOOK_BEATS)
@@ -125,7 +125,7 @@ def test_i19_a_process_catches_up_in_the_roles_that_it_got_granules_of(site: Sit
     assert server.missed[1:] == [set(ALL)]
 
 
-def test_i19_a_member_that_is_alone_beats_at_once_when_somebody_comes(site: Site) -> None:
+def test_i19_a_member_that_is_alone_beats_at_once_when_another_comes(site: Site) -> None:
     beats, rested = list[int](), threading.Event()
     first = Process(site.world, PUBLISH)
     site.processes.append(first)
@@ -170,7 +170,7 @@ def test_what_was_left_to_others_long_ago_is_theirs(site: Site) -> None:
     assert first.done == {PUBLISH: {}}
 
 
-def test_light_work_is_told_whose_catalogs_are_and_says_what_it_has_done(site: Site) -> None:
+def test_light_work_reads_the_owners_of_catalogs_and_says_what_it_has_done(site: Site) -> None:
     first, second = site.process(MAINTAIN), site.process(MAINTAIN)
     site.beats(first, second, times=4 * WHOLE_LOOK_BEATS)
     catalogs = [f"c{number}" for number in range(40)]
@@ -187,7 +187,7 @@ def test_light_work_is_told_whose_catalogs_are_and_says_what_it_has_done(site: S
     assert len(mine(second)) > len(mine(first)), "who has much to do there gives other granules away"
 
 
-def test_who_does_not_hear_of_every_change_leaves_and_works_as_one_that_is_alone(site: Site) -> None:
+def test_a_member_that_does_not_hear_of_every_change_leaves_and_works_as_one_that_is_alone(site: Site) -> None:
     process = site.process(PUBLISH, MAINTAIN)
     site.beats(process)
     process.hears = False

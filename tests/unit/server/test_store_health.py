@@ -130,7 +130,7 @@ def test_however_often_it_is_asked_one_look_stands_for_a_while() -> None:
     assert len(looks) == 1
 
 
-def test_what_is_wrong_is_told_by_its_cause_and_nothing_of_the_inside() -> None:
+def test_what_is_wrong_is_reported_by_its_cause_and_nothing_of_the_inside() -> None:
     for cause in StoreCause:
 
         def fails(cause: StoreCause = cause) -> None:

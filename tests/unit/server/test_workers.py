@@ -78,7 +78,7 @@ def test_progress_is_what_all_processes_counted() -> None:
     assert figures(exposition) == {"light_work_files": 5, "published": 1_000_000}
 
 
-def test_i15_i19_light_work_is_done_by_the_owner_and_by_whoever_is_not_sure(tmp_path: Path) -> None:
+def test_i15_i19_light_work_is_done_by_the_owner_and_by_a_member_that_is_not_sure(tmp_path: Path) -> None:
     settings = ServerSettings(str(tmp_path), fleet=True, runtime=str(tmp_path))
     process = LightWork.__new__(LightWork)
     process._shares = shares_file(settings)

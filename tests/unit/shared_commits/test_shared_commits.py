@@ -165,7 +165,7 @@ def test_i10_i23_a_group_of_a_table_that_left_meanwhile_changes_nothing(table: T
     assert [answer.kind for answer in answers] == ["TableNotActive"] * 2 and table.head.latest == 1
 
 
-def test_i23_a_group_of_a_table_that_is_gone_is_told_so(table: Table, server: Server) -> None:
+def test_i23_a_group_of_a_table_that_is_gone_is_reported(table: Table, server: Server) -> None:
     requests = [ticket(table, "a"), ticket(table, "b")]
     _before_write(table, lambda: table.world.refs.rows.pop(table.key))
     assert all(isinstance(answer, NotFound) for answer in server.together(*requests))
@@ -178,7 +178,7 @@ def test_i11_i23_a_full_row_refuses_what_does_not_fit_and_takes_what_does(table:
     assert Publisher(table.world).publish(table.id).problem is None and table.head.floor == 41
 
 
-def test_i3_i23_a_lost_answer_is_unknown_to_all_of_its_group_and_to_nobody_else(table: Table, server: Server) -> None:
+def test_i3_i23_a_lost_answer_is_unknown_to_all_of_its_group_and_to_no_other(table: Table, server: Server) -> None:
     def lost(write: Any) -> Any:
         real(write)
         raise OutcomeUnknown("no answer")
@@ -195,7 +195,7 @@ def test_i3_i23_a_lost_answer_is_unknown_to_all_of_its_group_and_to_nobody_else(
     assert versions(again) == [2, 3] and all(answer.replayed for answer in again)
 
 
-def test_i3_i23_a_refusal_after_a_lost_answer_is_told_only_if_it_excludes_the_lost_write(
+def test_i3_i23_a_refusal_after_a_lost_answer_is_reported_only_if_it_excludes_the_lost_write(
     table: Table, server: Server
 ) -> None:
     real = table.world.refs.write
@@ -215,7 +215,7 @@ def test_i3_i23_a_refusal_after_a_lost_answer_is_told_only_if_it_excludes_the_lo
     assert isinstance(conflict, OutcomeUnknown), "the state comes before the version"
 
 
-def test_i23_a_throttled_group_is_told_so_and_what_did_not_take_part_goes_on(table: Table, server: Server) -> None:
+def test_i23_a_throttled_group_fails_and_what_did_not_take_part_goes_on(table: Table, server: Server) -> None:
     real = table.world.refs.write
 
     def throttled(write: Any) -> Any:
@@ -282,7 +282,7 @@ def test_i1_a_store_that_accepts_and_shows_another_row_is_an_internal_error(tabl
     assert all("not the newest" in str(answer) for answer in server.together(*requests))
 
 
-def test_i23_whoever_meets_change_after_change_is_told_that_it_is_contended(table: Table) -> None:
+def test_i23_a_commit_that_meets_change_after_change_gets_the_error_of_contention(table: Table) -> None:
     server = Server(table)
     real = table.world.refs.write
 

@@ -64,7 +64,7 @@ def test_i24_a_log_that_begins_at_a_checkpoint_is_judged_behind_it() -> None:
     assert faults(table) == [(22, "damaged")]
 
 
-def test_i24_a_log_without_any_start_is_told_and_no_commit_of_it_is_read() -> None:
+def test_i24_a_log_without_any_start_is_reported_and_no_commit_of_it_is_read() -> None:
     table = Checkpointed()
     table.remove_before(22)
     table.rewrite(23, b"{")
@@ -95,7 +95,7 @@ def test_i24_what_is_not_read_for_its_size_is_said(monkeypatch: pytest.MonkeyPat
     assert left.path == published_path(24) and f"more than {sum(sizes) - 1} bytes" in left.reason
 
 
-def test_i24_a_fault_that_the_listing_shows_is_told_once() -> None:
+def test_i24_a_fault_that_the_listing_shows_is_reported_once() -> None:
     table = Checkpointed()
     table.rewrite(23, b"")
     assert faults(table) == [(23, "damaged")]

@@ -41,7 +41,7 @@ def test_i3_a_refusal_that_the_server_remembers_is_final_also_after_a_lost_answe
     assert (error.type, error.condition) == ("AlreadyExists", "TURNSTILE_REFUSED")
 
 
-def test_a_refusal_is_told_at_once_when_nothing_was_lost() -> None:
+def test_a_refusal_is_reported_at_once_when_nothing_was_lost() -> None:
     assert failure(refused("NotAuthenticated", 401)).condition == "TURNSTILE_NOT_PERMITTED"
     down = failure(httpx.ConnectError("down"), deadline=0.2)
     assert down.condition == "TURNSTILE_UNREACHABLE"

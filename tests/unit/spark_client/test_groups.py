@@ -65,7 +65,7 @@ def test_i3_a_lost_answer_is_asked_for_by_the_same_group() -> None:
         assert server.bodies == [GROUP.body] * 3
 
 
-def test_i8_a_conflict_names_its_members_and_is_told_at_once() -> None:
+def test_i8_a_conflict_names_its_members_and_is_reported_at_once() -> None:
     error, server = failed(conflict("CommitVersionConflict", "StaleMetadata"))
     assert isinstance(error, TransactionConflict)
     assert [member["type"] for member in error.members] == ["CommitVersionConflict", "StaleMetadata"]
@@ -92,7 +92,7 @@ def test_i3_any_other_refusal_after_a_lost_answer_is_checked_against_the_outcome
     assert isinstance(error, TransactionOutcomeUnknown)
 
 
-def test_i3_when_nobody_can_say_the_outcome_is_unknown() -> None:
+def test_i3_an_outcome_without_evidence_is_unknown() -> None:
     error, _ = failed(LOST, deadline=0.2)
     assert isinstance(error, TransactionOutcomeUnknown)
     assert error.id == "g" and "transaction g" in str(error)

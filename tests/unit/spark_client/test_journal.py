@@ -80,13 +80,13 @@ def test_one_that_never_arrived_has_announced_nothing() -> None:
         assert caught.value.type == (type or "InvalidRequest") and not journal.is_announced
 
 
-def test_i3_what_somebody_has_finished_is_sent_all_the_same() -> None:
+def test_i3_a_transaction_that_another_client_has_finished_is_sent_all_the_same() -> None:
     journal, _ = announcer(refused("TransactionCommitted"))
     journal.announce(GROUP, 5)
     assert journal.is_announced
 
 
-def test_i3_an_abort_of_somebody_is_final_also_after_a_lost_answer() -> None:
+def test_i3_an_abort_of_another_client_is_final_also_after_a_lost_answer() -> None:
     server = Server(LOST, refused("TransactionAborted"))
     with pytest.raises(ApiError) as caught:
         ratify_group(api(server), GROUP, 5)
@@ -98,7 +98,7 @@ def conflict(*types: str) -> TransactionConflict:
     return TransactionConflict("g", ApiError(409, "TransactionConflict", "no", body))
 
 
-def test_i3_a_refused_transaction_is_withdrawn_unless_somebody_has_finished_it() -> None:
+def test_i3_a_refused_transaction_is_withdrawn_unless_another_client_has_finished_it() -> None:
     refusal = ApiError(429, "BacklogFull", "full")
     for answer, is_committed in ((OK, False), (refused("TransactionCommitted"), True)):
         journal, server = announcer(answer)

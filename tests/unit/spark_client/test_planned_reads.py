@@ -136,7 +136,7 @@ def test_a_predicate_that_the_server_would_refuse_for_its_length_is_not_sent(mon
         assert sql_of(asked) == kept
 
 
-def test_the_definition_of_the_log_is_the_tables_but_for_who_writes_it() -> None:
+def test_the_definition_of_the_log_is_the_tables_except_for_its_writer() -> None:
     protocol = {
         "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["catalogManaged", "deletionVectors", "v2Checkpoint"],
         "writerFeatures": ["catalogManaged", "deletionVectors", "inCommitTimestamp", "rowTracking", "vacuumProtocolCheck", "v2Checkpoint"],

@@ -42,7 +42,7 @@ def test_i3_a_lost_answer_is_asked_for_by_the_same_proposal() -> None:
 
 
 @pytest.mark.parametrize("type", ["CommitVersionConflict", "StaleMetadata", "InvalidCommit", "TableNotActive"])
-def test_a_refusal_is_told_at_once_when_nothing_was_lost(type: str) -> None:
+def test_a_refusal_is_reported_at_once_when_nothing_was_lost(type: str) -> None:
     error, server = failed(refused(type))
     assert isinstance(error, ApiError) and error.type == type
     assert server.sent == ["POST commits"]
@@ -82,7 +82,7 @@ def test_i3_a_ratified_commit_that_has_left_the_tail_is_asked_for_again() -> Non
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_i3_a_ratified_commit_that_may_not_be_read_is_never_told_as_refused(status: int) -> None:
+def test_i3_a_ratified_commit_that_may_not_be_read_is_never_reported_as_refused(status: int) -> None:
     """Delta would rebase what is ratified, and commit it a second time."""
     told = (LOST, refused("StaleMetadata"), outcome("ratified"), refused("Refused", status))
     error, _ = failed(*told, deadline=0.2)

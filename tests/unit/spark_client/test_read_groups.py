@@ -56,7 +56,7 @@ def test_files_of_which_not_all_are_known_are_not_listed() -> None:
     assert read.files is None
 
 
-def test_files_of_two_commands_on_a_table_are_not_told_apart() -> None:
+def test_files_of_two_commands_on_a_table_are_not_distinguished() -> None:
     inner = PlanReads(fixed_files=[(mention(1), frozenset({"f"}))])
     commands = [(mention(1), Read("t", 3, PREDICATE)), (mention(1), Read("t", 4, PREDICATE))]
     assert [read.files for read in _of_group([inner, PlanReads(commands=commands)])] == [None, None]

@@ -75,7 +75,7 @@ def test_an_obj_larger_than_its_room_is_not_kept_and_pushes_out_nothing_of_anoth
     assert TYPES["inline"].caching is Caching.APART
 
 
-def test_i10_an_obj_that_was_there_keeps_its_times_in_the_memory_of_who_writes_it_again() -> None:
+def test_i10_an_obj_that_was_there_keeps_its_times_in_the_memory_of_its_second_writer() -> None:
     """By its creation gc knows how long it has been unreachable, and by its end that it counts as absent."""
     clock = FakeClock(step_ms=0)
     stored = FakeObjs(clock)

@@ -57,7 +57,7 @@ def test_no_two_types_that_differ_in_rules_share_a_prefix() -> None:
                 )
 
 
-def test_i3_i6_absence_lasts_only_for_ids_that_are_random_and_told_after_the_write() -> None:
+def test_i3_i6_absence_lasts_only_for_ids_that_are_random_and_given_out_after_the_write() -> None:
     lasting = {one.prefix for one in TYPES.values() if one.absence_ms}
     assert lasting == {"commit/", "entity/", "segment/"}
     assert all(one.absence_ms <= 60_000 for one in TYPES.values())

@@ -40,5 +40,5 @@ def members() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_i22_whoever_adds_a_member_to_a_row_decides_what_older_code_does_with_it() -> None:
+def test_i22_adding_a_member_to_a_row_requires_a_decision_about_older_code() -> None:
     assert members() == LIST.read_text(), RULE

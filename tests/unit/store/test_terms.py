@@ -13,11 +13,11 @@ from tests.support.fakes.world import fake_world
 from turnstile.access.core.client_rows import Client
 from turnstile.adapters.dynamo.models import KINDS
 from turnstile.api.clocks import ENDS, ahead
+from turnstile.catalog.changes.retry import PriorityClaim
 from turnstile.catalog.core.follow_ups import FollowUpRule
 from turnstile.catalog.core.location_rows import Location, Reader
 from turnstile.catalog.core.policies import policy_of
 from turnstile.catalog.core.rows import CatalogHead, swept_ahead
-from turnstile.catalog.retry import PriorityClaim
 from turnstile.coordination.core.rows import LeaseRow, Task
 from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.delta.core.decide import Refused, decide

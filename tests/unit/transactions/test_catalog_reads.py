@@ -15,7 +15,7 @@ from tests.support.catalog import fakes, fresh, head_of, names
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.store.transactions import Client, Refused, drop, group, new_namespace, read, rename
-from turnstile.catalog.commit import CatalogChange, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Edit
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import whole_answer
@@ -106,7 +106,7 @@ def test_i3_a_copy_that_was_applied_after_the_judgement_is_known_by_its_commits(
     assert (names(fresh(world)), head_of(world, request.commits[0].table_id).latest) == (["t"], 1)
 
 
-def test_i3_a_transaction_that_is_not_remembered_is_told_by_its_commits_and_not_refused_by_its_changes(
+def test_i3_a_transaction_that_is_not_remembered_is_reported_by_its_commits_and_not_refused_by_its_changes(
     services: CatalogServices,
 ) -> None:
     world, request, reads = fakes(services), group(append(services, "t")), read(services, TABLES)

@@ -13,20 +13,20 @@ from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.store import transactions
 from tests.support.store.transactions import Client, Refused, drop, group, new_namespace, rename
-from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import CatalogChange, Edit
-from turnstile.catalog.composed import Composition, DraftView, GroupChange
+from turnstile.catalog.changes.commit import CatalogChange, Edit
+from turnstile.catalog.changes.composed import Composition, DraftView, GroupChange
+from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.catalog.transactions import Applied
 from turnstile.delta.core.decide import Conflict
 from turnstile.delta.core.ratify_writes import Keep
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRequest
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRequest
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
@@ -132,7 +132,7 @@ def _sent_again(services: CatalogServices, lake: Lake, request: GroupRequest, st
     return Client(services).commit([] if state == AFTER else lake.members(services), request)
 
 
-def test_i3_two_copies_at_once_are_applied_once_and_both_are_told_so(lake: Lake) -> None:
+def test_i3_two_copies_at_once_are_applied_once_and_both_get_that_answer(lake: Lake) -> None:
     request, other = group(lake.append(lake.t, 1)), fresh(lake.world)
     first: list[Applied] = []
 
@@ -393,7 +393,7 @@ def test_a_draft_has_the_entities_of_the_changes_and_of_the_tree(lake: Lake) -> 
     assert draft.written(("default",)) == ("default",) and view.tree.find(("default", "w")) is None
 
 
-def test_every_change_is_told_the_outcome_unless_it_is_unknown(lake: Lake) -> None:
+def test_every_change_gets_its_outcome_unless_it_is_unknown(lake: Lake) -> None:
     settled: list[bool] = []
     change = CatalogChange(lambda _: None, settled=settled.append)
     Client(lake.services).commit([change, rename(lake.services, "u", "w")], group())

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.head import new_head_row
-from turnstile.delta.cuts import Cuts, TableInCut
+from turnstile.delta.transactions.cuts import Cuts, TableInCut
 from turnstile.store.core.errors import NotFound, StateConflict
 from turnstile.store.core.writes import Insert, new_row
 

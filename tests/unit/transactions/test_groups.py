@@ -18,11 +18,11 @@ from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.ratify_writes import Keep
 from turnstile.delta.core.state_writes import drop_head
 from turnstile.delta.core.undecided import OPEN_MS
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRefused
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRefused
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import (
     InvalidCommit,
@@ -215,7 +215,7 @@ def test_i8_a_member_that_lost_before_anything_was_written_is_named(world: FakeW
     assert latest(tables[:2]) == [1, 0]
 
 
-def test_i2_a_commit_too_large_to_be_read_whole_is_told_with_the_metadata_of_its_row(
+def test_i2_a_commit_too_large_to_be_read_whole_is_reported_with_the_metadata_of_its_row(
     world: FakeWorld, tables: list[Table]
 ) -> None:
     adds = [delta.add(f"{number}.parquet") for number in range(100)]
@@ -389,7 +389,7 @@ def sent_twice(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejec
     return SomeRejected(answer.failed, uncertain=True)
 
 
-def test_i3_an_outcome_that_is_unknown_is_told_so_and_the_same_again_is_a_replay(
+def test_i3_an_unknown_outcome_is_reported_as_unknown_and_the_same_again_is_a_replay(
     world: FakeWorld, tables: list[Table]
 ) -> None:
     service, _ = faulty(world, lost)
@@ -434,7 +434,7 @@ def test_i3_a_lost_answer_is_not_forgotten_by_the_attempt_after_it(world: FakeWo
 
 
 @pytest.mark.parametrize("happens", ["stuck", "taken", "read"])
-def test_i3_a_refusal_behind_a_lost_answer_is_told_only_where_it_stays(
+def test_i3_a_refusal_behind_a_lost_answer_is_reported_only_where_it_stays(
     world: FakeWorld, tables: list[Table], happens: str
 ) -> None:
     """The first copy is held up on its way, and lands afterwards."""

@@ -14,10 +14,10 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.groups import appends, groups, journal, latest, ratified
 from turnstile.delta.core import journal_rows
 from turnstile.delta.core.journal_rows import JournalRow
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRefused, GroupRequest
-from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRefused, GroupRequest
+from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import AllAccepted, Rejected, SomeRejected, World
@@ -243,7 +243,7 @@ def test_i12_a_later_attempt_is_about_the_same_tables(world: FakeWorld, tables: 
         announced(world, appends(tables[1:], id=group.id), attempt=2)
 
 
-def test_i3_whoever_resumes_while_the_client_rebases_goes_on_with_what_is_announced_now(
+def test_i3_a_resumer_goes_on_with_what_is_announced_now_while_the_client_rebases(
     world: FakeWorld, tables: list[Table]
 ) -> None:
     first = appends(tables[:2])
@@ -329,7 +329,9 @@ def test_a_hundred_tables_and_their_entry_are_too_many_for_one_write(world: Fake
         announced(world, GroupRequest(str(uuid.uuid4()), commits))
 
 
-def test_i3_what_is_committed_is_told_so_also_when_its_commits_are_gone(world: FakeWorld, tables: list[Table]) -> None:
+def test_i3_a_committed_transaction_is_reported_also_when_its_commits_are_gone(
+    world: FakeWorld, tables: list[Table]
+) -> None:
     group = appends(tables)
     announced(world, group)
     journal(world).commit(group)

@@ -29,12 +29,12 @@ from turnstile.delta.core.undecided import (
     undecided_of,
     verdict,
 )
-from turnstile.delta.cuts import Cuts
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatifier, GroupRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.sweep import Sweeper
+from turnstile.delta.transactions.cuts import Cuts
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, Throttled
 from turnstile.store.core.evaluate import applied
@@ -226,7 +226,9 @@ def test_i8_i11_others_go_on_after_the_deadline(world: FakeWorld, tables: list[T
 
 
 @pytest.mark.parametrize("after", range(1, 9))
-def test_i8_i11_the_sweeper_resolves_what_nobody_else_meets(world: FakeWorld, tables: list[Table], after: int) -> None:
+def test_i8_i11_the_sweeper_resolves_what_no_other_process_meets(
+    world: FakeWorld, tables: list[Table], after: int
+) -> None:
     stopped(world, appends(tables), after)
     world.clock.now += OPEN_MS + 1
     Sweeper(world, Publisher(world)).sweep(until_ms=world.clock.now_ms() + 60_000, each_ms=60_000, workers=1)
@@ -284,7 +286,7 @@ def test_i8_a_frozen_coordinator_cannot_commit_what_others_aborted(world: FakeWo
     assert latest(tables) == [0, 0, 1, 0, 0] and undecided(tables) == 0
 
 
-def test_i8_a_late_prepare_of_an_aborted_group_is_removed_by_whoever_meets_it(
+def test_i8_a_late_prepare_of_an_aborted_group_is_removed_by_the_next_process_that_meets_it(
     world: FakeWorld, tables: list[Table]
 ) -> None:
     sent: list[Any] = []

@@ -14,9 +14,9 @@ from tests.support.examples import examples
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.cuts import AHEAD_MS, Cuts
 from turnstile.delta.past import FIRST_BYTES, AtMoment, version_at
 from turnstile.delta.publish import Publisher
+from turnstile.delta.transactions.cuts import AHEAD_MS, Cuts
 from turnstile.store.core.errors import InvalidRequest, NotFound, UnsupportedTable
 from turnstile.store.core.names import published_path
 

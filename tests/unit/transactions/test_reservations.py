@@ -77,7 +77,7 @@ def test_i18_asking_again_is_a_longer_lease_with_the_same_tables_and_more(line: 
     assert [each.number for each in line.register.reservations] == [1]
 
 
-def test_i18_who_has_waited_longest_gets_it_first_also_when_it_asks_last(line: Line) -> None:
+def test_i18_the_longest_wait_gets_it_first_also_when_it_asks_last(line: Line) -> None:
     line.ask("a", "x")
     assert line.ask("b", "x") == "waiting for a"
     assert line.ask("c", "x") == "waiting for a b"
@@ -90,7 +90,7 @@ def test_i18_who_has_waited_longest_gets_it_first_also_when_it_asks_last(line: L
     assert line.ask("c", "x") == "held"
 
 
-def test_i18_who_stops_asking_loses_its_place(line: Line) -> None:
+def test_i18_a_transaction_that_stops_asking_loses_its_place(line: Line) -> None:
     line.ask("a", "x", lease=LEASE * 3)
     line.ask("b", "x")
     line.now += LEASE
@@ -98,13 +98,13 @@ def test_i18_who_stops_asking_loses_its_place(line: Line) -> None:
     assert line.ask("b", "x") == "waiting for a c"
 
 
-def test_i18_who_has_a_table_need_not_wait_for_those_that_wait_for_it(line: Line) -> None:
+def test_i18_a_holder_of_a_table_need_not_wait_for_transactions_that_wait_for_it(line: Line) -> None:
     line.ask("a", "x")
     assert line.ask("b", "x", "y") == "waiting for a"
     assert line.ask("a", "y") == "held"
 
 
-def test_i18_of_a_circle_the_one_that_came_last_loses_whoever_closes_it(line: Line) -> None:
+def test_i18_of_a_circle_the_one_that_came_last_loses_whichever_closes_it(line: Line) -> None:
     for who, table in (("a", "x"), ("b", "y"), ("c", "z")):
         line.ask(who, table)
     assert line.ask("c", "x") == "waiting for a"
@@ -116,7 +116,7 @@ def test_i18_of_a_circle_the_one_that_came_last_loses_whoever_closes_it(line: Li
     assert line.ask("c", "x") == "waiting for a", "and may begin anew"
 
 
-def test_i18_who_closes_a_circle_and_came_last_is_told_at_once(line: Line) -> None:
+def test_i18_a_transaction_that_closes_a_circle_and_came_last_is_refused_at_once(line: Line) -> None:
     line.ask("a", "x")
     line.ask("b", "y")
     line.ask("a", "y")
@@ -191,7 +191,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-def test_i18_whatever_is_asked_a_table_has_one_holder_and_somebody_can_go_on(steps: list[Any]) -> None:
+def test_i18_whatever_is_asked_a_table_has_one_holder_and_one_transaction_can_go_on(steps: list[Any]) -> None:
     line = Line()
     for what, who, tables in steps:
         if what == "ask":

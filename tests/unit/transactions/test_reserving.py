@@ -15,9 +15,9 @@ from tests.support.groups import group, groups, ratified
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.reservations import LEASE_LEAST_MS, LEASE_MOST_MS, TABLES_MAX, holder_of
 from turnstile.delta.core.state_writes import drop_head
-from turnstile.delta.groups import GroupRatified
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.reservations import Reservations
+from turnstile.delta.transactions.groups import GroupRatified
+from turnstile.delta.transactions.reservations import Reservations
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.core.evaluate import applied
 from turnstile.store.core.writes import Write
@@ -76,7 +76,9 @@ def test_i18_two_requests_are_two_of_the_store(
     assert world.refs.requests == ["read", "transact"]
 
 
-def test_i18_whoever_waits_marks_nothing(world: FakeWorld, tables: list[Table], reservations: Reservations) -> None:
+def test_i18_a_waiting_transaction_marks_nothing(
+    world: FakeWorld, tables: list[Table], reservations: Reservations
+) -> None:
     reservations.ask("ann", "1", ids(tables[:1]), LEASE)
     answer, mine = reservations.ask("bob", "1", ids(tables), LEASE)
     assert (answer.outcome, answer.blockers) == ("waiting", ("1",))
@@ -97,7 +99,7 @@ def test_i18_a_victims_marks_go_with_the_write_that_makes_it_one(
     assert (told.outcome, nothing) == ("victim", None)
 
 
-def test_i18_whoever_loses_the_race_for_the_register_decides_again(
+def test_i18_a_lost_race_for_the_register_is_decided_again(
     world: FakeWorld, tables: list[Table], reservations: Reservations
 ) -> None:
     with interfered(world, lambda: Reservations(world).ask("bob", "2", ids(tables[:1]), LEASE)):
@@ -182,7 +184,7 @@ def test_i18_a_table_that_is_not_there_or_takes_no_commits_cannot_be_reserved(
     assert marks(tables) == ["", "", ""]
 
 
-def test_i18_tables_that_went_meanwhile_keep_nobody_from_releasing_the_others(
+def test_i18_tables_that_went_meanwhile_do_not_keep_others_from_being_released(
     world: FakeWorld, tables: list[Table], reservations: Reservations
 ) -> None:
     reservations.ask("ann", "1", ids(tables), LEASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from turnstile.access.core.grants import Principal
+from turnstile.rights.grants import Principal
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Present, Set, new_row

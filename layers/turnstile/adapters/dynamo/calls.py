@@ -2,7 +2,7 @@
 a deadline.
 
 A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request
-is sent again. So is one whose answer was lost. That is safe: a conditional write that was applied
+is sent again. So is a call with a lost answer. That is safe: a conditional write that was applied
 refuses its own repetition and returns the row that holds its identity, and a transaction is
 repeated under the same token. A refusal after a lost answer says so (``uncertain``): the first
 request may still be in flight, and meet a row that takes it. When time is up a writer gets

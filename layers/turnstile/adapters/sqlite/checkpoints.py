@@ -8,9 +8,9 @@ next group copies the small rest, with the groups' lock in hand.
 
 A checkpoint that fails because the disk is full or the file is busy changes nothing: the WAL still
 has every page, and the next one begins when it has grown on. One that fails otherwise may not be
-repeated (``failure``): the system forgets pages whose sync failed, and SQLite counts some as copied
-before their sync. The store then takes no writes until it is opened anew, which copies the whole
-WAL again.
+repeated (``failure``): the system forgets pages after a failed sync, and SQLite counts some as
+copied before their sync. The store then takes no writes until it is opened anew, which copies the
+whole WAL again.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def back_up(store: Path, folder: Path, *, now_ms: int, release: str) -> Manifest
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of a backup whose file is unchanged. Raises StorageFault for any other folder."""
+    """The manifest of a backup with an unchanged file. Raises StorageFault for any other folder."""
     remedy = "name a folder that 'turnstile backup' made, whole"
     try:
         manifest = msgspec.json.decode((folder / MANIFEST_FILE).read_bytes(), type=Manifest)

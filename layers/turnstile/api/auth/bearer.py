@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.auth import settings
 from turnstile.api.auth.settings import Accepted, AuthSettings
 from turnstile.api.auth.verifier import VerifiedToken, Verifier, fingerprint, from_context, invalid
 from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated, StorageFault
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 limited rate.
 
 * An unknown key causes a new fetch, because issuers rotate keys; but at most once in ``PAUSE_S``,
-  whatever strangers write into their tokens.
+  for any content of strangers' tokens.
 * A key that is unknown during that pause may be newer than the last fetch: it is not refused, but
   looked up again after the pause. Only a key that is missing from a response of just now is
   refused.

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.adapters import secret
 from turnstile.api.auth.verifier import fingerprint, is_trusted
 from turnstile.api.http import env
+from turnstile.rights.grants import OPERATOR, Principal
 
 _LOGGER: Final = logging.getLogger(__name__)
 _KEY: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]{1,64}):(?P<secret>[A-Za-z0-9+/_=-]{43,512})")

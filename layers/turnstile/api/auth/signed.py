@@ -1,4 +1,5 @@
-"""Signed tokens (JWT): those of an OIDC issuer, and Turnstile's own. Importing this loads PyJWT."""
+"""Signed tokens (JWT): tokens of an OIDC issuer, and Turnstile's own. Importing this loads
+PyJWT."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 import jwt
 import msgspec
 
-from turnstile.access.core.grants import Principal, reserved
 from turnstile.api.auth.jwks import ALGORITHMS, IssuerKeys
 from turnstile.api.auth.settings import AuthSettings, OidcSettings, SigningKey
 from turnstile.api.auth.verifier import VerifiedToken, invalid
+from turnstile.rights.grants import Principal, reserved
 
 MAX_NAME: Final = 255  # characters of a principal's or role's name
 MAX_ROLES: Final = 500
@@ -128,7 +129,7 @@ class OidcTokens:
         self._keys = keys
 
     def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
-        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``; raises as
+        """Verifies a token with one of ``jwks.ALGORITHMS`` in its unverified header; raises as
         ``Verifier``."""
         settings = self._settings
         algorithm = header["alg"]

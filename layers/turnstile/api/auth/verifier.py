@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from turnstile.access.core.grants import Principal
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")

@@ -2,7 +2,7 @@
 
 A view carries its declaration: ``@needs((see_table, table_of_path))``. No view can do without.
 Services are only handed out inside a view that declares something, their actions are authorized by
-the request's guard, and an answer whose needs were not all authorized is never sent. A test walks
+the request's guard, and an answer is never sent unless all its needs were authorized. A test walks
 the routes of every app.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from turnstile.access.authorizer import METASTORE, Authorizer, Guard, Need, Target
-from turnstile.access.core.grants import Principal
-from turnstile.access.core.rules import Rule
 from turnstile.access.tables import TableAuthorizer
 from turnstile.api.http.request import current
 from turnstile.catalog.reader import CatalogReader
+from turnstile.rights.grants import Principal
+from turnstile.rights.rules import Rule
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
 
@@ -127,7 +127,7 @@ def authorized_by_view(what: str) -> Callable[[View[P, R]], View[P, R]]:
 
 
 def open_to_all(view: View[P, R]) -> View[P, R]:
-    """Declares that the view shows nothing of anybody's data."""
+    """Declares that the view shows no data of the lake."""
     declare = _declare("nothing", lambda _: _guard())
     return declare(view)
 

@@ -3,7 +3,7 @@
     Incoming -> Request -> principal -> route -> view -> result or error -> response, and one log
     line in any case.
 
-An app is a Lambda handler behind an HTTP API, whose events are payload 2.0, or behind a REST API
+An app is a Lambda handler behind an HTTP API, with events of payload 2.0, or behind a REST API
 (``rest``); a server calls ``answer`` itself. Chalice's blueprints hold the routes, and an app's
 table of them is Chalice's. Views are called directly: Chalice itself reads payload 1.0 and answers
 errors in a shape of its own.
@@ -72,8 +72,8 @@ class Telemetry(Protocol):
     """Logs and counts requests."""
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
-        """Logs the request and counts it. ``operation`` is one of a few names, whatever the
-        request; ``fault`` is an unexpected exception."""
+        """Logs the request and counts it. ``operation`` is one of a few names for any request;
+        ``fault`` is an unexpected exception."""
         ...
 
 
@@ -102,7 +102,7 @@ class App:
             type of the body.
         slashed: the path parameters that may hold slashes (``Router``).
         later: further routes; a start that no request waits for imports all of them at once
-            (``start``). Not for a server, whose threads would import them at the same time.
+            (``start``). Not for a server: its threads would import them at the same time.
         elsewhere: the routes of the other apps, for the app that gets each request without a route
             at the gateway: it can tell a wrong method (405) from a wrong path (404). Called when a
             request has no route here.
@@ -270,7 +270,7 @@ class App:
         return response
 
     def _operation(self, request: Request) -> str:
-        """Name in logs and metrics: one of a few, whatever the request, so that metrics stay cheap."""
+        """Name in logs and metrics: one of a few for any request, so that metrics stay cheap."""
         return f"{request.method} {request.route}" if self._serves(request.route, request.method) else "unknown"
 
     def _serves(self, route: str, method: str) -> bool:
@@ -389,9 +389,9 @@ class Router:
     """Matches paths against templates such as ``/v1/tables/{table_id}``; literal segments win over
     parameters.
 
-    A gateway may have decoded the slash in a parameter of those in ``slashed``. So for a path that
-    matches nothing these may be several segments, none of which is a literal of a template: then
-    there is at most one way to match.
+    A gateway may have decoded the slash in a parameter of the routes in ``slashed``. So for a path
+    that matches nothing these may be several segments, none of which is a literal of a template:
+    then there is at most one way to match.
     """
 
     def __init__(self, templates: Iterable[str], slashed: Container[str] = ()) -> None:

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from turnstile.access.authorizer import Guard
 from turnstile.api.http.request import current
-from turnstile.catalog.commit import Committer
-from turnstile.catalog.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
@@ -24,7 +24,7 @@ from turnstile.store.ports import World
 T = TypeVar("T")
 
 FINAL: Final = (400, 404, 406, 409, 413, 422)
-"""Statuses of final refusals: the same request is refused again, whatever happens meanwhile."""
+"""Statuses of final refusals: the same request is refused again, also after further changes."""
 
 
 def once(
@@ -39,7 +39,7 @@ def once(
     status_of: Callable[[TurnstileError], int],
 ) -> T:
     """Returns the answer to the request with ``key``. If it is new, that is the answer of
-    ``operation``, whose one change of ``catalog`` is applied by the committer that it gets;
+    ``operation``, which applies its one change of ``catalog`` by the committer that it gets;
     otherwise of ``again``. Raises as ``operation``, KeyReused when the key belongs to another
     request, and Repeated with the refusal of the first attempt.
 

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from turnstile.access.authorizer import Guard
-from turnstile.access.core.grants import ANONYMOUS, Principal
 from turnstile.catalog.history.core import AsOf, parse_as_of
+from turnstile.rights.grants import ANONYMOUS, Principal
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.names import MAX_VERSION
 
@@ -46,9 +46,9 @@ class Request(msgspec.Struct):
 
     ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched;
     ``headers`` have lower-case names; ``query`` maps each member to all its values; ``correlation``
-    identifies the request in logs and errors; ``services`` are those of the app that answers;
-    ``rest`` is entered while a view waits for other work; ``notes`` are further members of the
-    request's log line.
+    identifies the request in logs and errors; ``services`` are the services of the app that
+    answers; ``rest`` is entered while a view waits for other work; ``notes`` are further members of
+    the request's log line.
     """
 
     method: str

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from turnstile.access.authorizer import METASTORE, Guard, Need, Target
-from turnstile.access.core.rules import create_external, see_table
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
 from turnstile.api.http.request import BodyLimit, Query, current, decode, idempotency_key, pause
@@ -16,10 +15,11 @@ from turnstile.api.iceberg import requests
 from turnstile.api.iceberg.errors import PREFIX, ReadOnly, kind_of
 from turnstile.api.iceberg.requests import MAX_BODY, catalog_of, is_past, without_null_members
 from turnstile.api.services import services
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.listing import Listing, Names
+from turnstile.rights.rules import create_external, see_table
 from turnstile.store.core.errors import StorageFault
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def _require_create_external() -> None:
 def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Context], T], by: Guard | None = None) -> T:
     """Returns the answer of ``operation``, which changes a catalog; for a repeated Idempotency-Key,
     the answer of ``again``. The repetition is authorized like the request, so its result needs a
-    guard of its own (``seeing``). ``by``: the guard of a request whose needs only its body says;
+    guard of its own (``seeing``). ``by``: the guard of a request, if only its body says its needs;
     else the one that its view declares. Raises InvalidRequest for a key that is no uuid, and
     ReadOnly when the prefix names the past.
     """

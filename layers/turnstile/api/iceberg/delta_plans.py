@@ -10,7 +10,6 @@ from typing import Any, Final
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.rules import read_table, use_catalog
 from turnstile.api.http.authorization import Params, guard, needs
 from turnstile.api.http.request import note
 from turnstile.api.iceberg import requests, responses
@@ -21,6 +20,7 @@ from turnstile.api.services import services
 from turnstile.catalog.core.entities import Table
 from turnstile.iceberg.delta_scans import NotPlanned, PlanRequest
 from turnstile.iceberg.tables import Tables
+from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)

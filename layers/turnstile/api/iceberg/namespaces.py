@@ -8,8 +8,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Need, Target
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.http.authorization import Params, guard, needs
 from turnstile.api.http.request import current
 from turnstile.api.iceberg import requests, responses
@@ -35,6 +33,8 @@ from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace, Namespaces
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.tables import already_exists
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_schema, edit_schema, see_schema, use_catalog
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest
 
 routes = Blueprint(__name__)
@@ -58,7 +58,7 @@ def _only_catalog() -> str:
 
 
 def _parent(params: Params) -> Target:
-    """The namespace whose children are listed; the catalog when none is named."""
+    """The namespace to list; the catalog when none is named."""
     return Target(catalog_of(params["prefix"]), _parent_path())
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.core.rules import read_table
 from turnstile.api.http.authorization import guard, needs
 from turnstile.api.http.request import current, note
 from turnstile.api.iceberg import responses
@@ -24,6 +23,7 @@ from turnstile.api.services import services
 from turnstile.catalog.core.entities import IcebergTable, Table
 from turnstile.iceberg.delta_scans import PlannedPage, PlanRequest
 from turnstile.iceberg.tables import Tables
+from turnstile.rights.rules import read_table
 
 routes = Blueprint(__name__)
 
@@ -80,7 +80,7 @@ def fetch_plan(prefix: str, namespace: str, table: str, plan_id: str) -> dict[st
 @routes.route(PLAN, methods=["DELETE"])
 @needs((read_table, table_of_path))
 def cancel_plan(prefix: str, namespace: str, table: str, plan_id: str) -> None:
-    """Plans have no state, except those in progress here."""
+    """Plans have no state, except plans in progress here."""
     entity = Tables(reading(prefix)).find_any(*path_of(prefix, namespace, table))
     if isinstance(entity, Table):
         services().delta_scans.check_plan_id(entity, plan_id)
@@ -116,7 +116,7 @@ def fetch_tasks(prefix: str, namespace: str, table: str) -> dict[str, Any]:
 
 
 def _roots(table: IcebergTable) -> list[str]:
-    """The locations whose manifests may be read for the principal: the table's, and for a clone its
-    readable sources' (I12)."""
+    """The locations with manifests that may be read for the principal: the table's, and for a clone
+    its readable sources' (I12)."""
     sources = [held for held in table.needs if services().source_rights.may_read(current().principal, held)]
     return [table.location, *(held.location for held in sources)]

@@ -119,7 +119,7 @@ class RegisterTable(Body, frozen=True):
 
 
 class RegisterView(Body, frozen=True):
-    """A view whose metadata file exists in storage."""
+    """A view with a metadata file that exists in storage."""
 
     name: str
     metadata_location: str

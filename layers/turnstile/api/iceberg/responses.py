@@ -112,8 +112,8 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
-    """A table with its metadata, and credentials for its files. Those of a single location are in
-    ``config`` as well, for clients that do not know ``storage-credentials``."""
+    """A table with its metadata, and credentials for its files. Credentials of a single location
+    are in ``config`` as well, for clients that do not know ``storage-credentials``."""
     shown = loaded.metadata.referenced() if refs_only else loaded.metadata
     body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
     if loaded.entity is not None:
@@ -126,7 +126,7 @@ def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: 
 
 
 def delta_table(loaded: LoadedDelta, vended: Credentials | None) -> dict[str, Any]:
-    """A Delta table, whose scans only the catalog can plan."""
+    """A Delta table with scans that only the catalog can plan."""
     body: dict[str, Any] = {
         "metadata-location": location_of(loaded.head),
         "metadata": metadata.document(loaded.metadata),

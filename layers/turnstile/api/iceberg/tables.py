@@ -10,15 +10,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.access.core.rules import (
-    create_table,
-    edit_table,
-    modify_table,
-    read_table,
-    see_schema,
-    see_table,
-    write_files,
-)
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs
 from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import Answer
@@ -43,6 +34,15 @@ from turnstile.catalog.core.paths import Path, check_path
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.core.requirements import creates
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
+from turnstile.rights.rules import (
+    create_table,
+    edit_table,
+    modify_table,
+    read_table,
+    see_schema,
+    see_table,
+    write_files,
+)
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_name
 
@@ -288,9 +288,9 @@ def credentials_of(
 ) -> Credentials:
     """Credentials for a table's files, as far as the principal may read or write them: by the
     authorizations of ``by``, or as the owner of a table that was ``created`` just now. For a Delta
-    table they are only for reading; while a table is only staged, they are for its location. Those
-    of the past are only for reading, and so are those of a clone's source, if the principal may
-    read that, too.
+    table they are only for reading; while a table is only staged, they are for its location.
+    Locations of the past are only for reading, and so are locations of a clone's source, if the
+    principal may read that, too.
     """
     if isinstance(table, str):  # it has no address yet to fetch other credentials from
         return Credentials(services().credentials(table, "READ_WRITE"))

@@ -8,7 +8,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import (
@@ -28,6 +27,7 @@ from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.tables import Tables
 from turnstile.iceberg.views import CreateView, LoadedView, ReplaceView, Views
+from turnstile.rights.rules import create_table, edit_table, modify_table, see_schema, see_table
 from turnstile.store.core.names import check_name
 
 routes = Blueprint(__name__)

@@ -16,10 +16,10 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.grants import Principal
 from turnstile.api.http.request import Request, current, note
 from turnstile.api.http.responses import Answer, status_of
 from turnstile.api.services import open_services
+from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated, TurnstileError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 
 
 def described(table: Table, content: Content) -> DeltaMetadata:
-    """Returns the metadata of a table whose version 0 has arrived. Version 0 decides; members of
+    """Returns the metadata of a table after version 0 has arrived. Version 0 decides; members of
     the registration that it lacks are stored beside it."""
     metadata = first_metadata(content)
     about = table.external or External()

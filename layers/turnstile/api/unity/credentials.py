@@ -7,8 +7,6 @@ from typing import Final, Literal
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Need, Target, denied
-from turnstile.access.core import rules
-from turnstile.access.core.rules import Rule, allowed, permitted
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs, needs_table
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -20,6 +18,8 @@ from turnstile.catalog.core.rows import OPEN
 from turnstile.catalog.create import check_creator
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.core.head import TableHead
+from turnstile.rights import rules
+from turnstile.rights.rules import Rule, allowed, permitted
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.locations import is_root, normalise, of_path, overlap
 from turnstile.store.core.names import check_uuid

@@ -5,7 +5,6 @@ from __future__ import annotations
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.rules import modify_table, see_table, use_catalog
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import body, note
 from turnstile.api.services import services
@@ -19,6 +18,7 @@ from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.maintenance.holders import is_held
+from turnstile.rights.rules import modify_table, see_table, use_catalog
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 
 routes = Blueprint(__name__)
@@ -92,7 +92,7 @@ def _refuse_view(names: tuple[str, Path, str]) -> None:
 
 
 def require_version(table: Table) -> None:
-    """Raises StateConflict for a managed table whose version 0 is awaited."""
+    """Raises StateConflict for a managed table that awaits version 0."""
     if is_awaited(table):
         raise without_head(table, "")
 

@@ -7,8 +7,6 @@ import functools
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_external, create_table, edit_table, modify_table
 from turnstile.api.http.authorization import TargetOf, metastore, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -19,6 +17,8 @@ from turnstile.api.unity.requests import SCHEMA, TABLE, schema_of_path, table_of
 from turnstile.catalog.core.entities import DELTA, External
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import RegisteredTable
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_external, create_table, edit_table, modify_table
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.locations import normalise, of_path
 from turnstile.store.core.names import check_identifier, check_uuid

@@ -29,7 +29,7 @@ def checked(about: External) -> External:
     """Returns ``about`` without another table's uuid, which a log keeps when the table is copied or
     leaves a catalog.
 
-    Raises InvalidRequest for a feature of tables whose commits go through a catalog: clients would
+    Raises InvalidRequest for a feature of tables with commits through a catalog: clients would
     commit through this one, which coordinates no commits of an external table.
     """
     protocol = about.protocol or {}

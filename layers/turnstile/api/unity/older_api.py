@@ -231,8 +231,8 @@ def managed(
 
 
 def external(catalog: str, namespace: str, table: Table) -> TableInfo:
-    """A table without a HEAD: an external one, or a managed one whose version 0 is awaited, as it
-    was registered."""
+    """A table without a HEAD: an external one, or a managed one that awaits version 0, as it was
+    registered."""
     about = table.external or External()
     return TableInfo(
         name=table.name,

@@ -11,15 +11,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import Access, owner_for
-from turnstile.access.core.rules import (
-    create_catalog,
-    create_schema,
-    edit_catalog,
-    edit_schema,
-    see_schema,
-    use_catalog,
-)
 from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs, open_to_all
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -29,6 +20,15 @@ from turnstile.api.unity.requests import query
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import key_of
 from turnstile.catalog.namespaces import NamedNamespace, check_properties
+from turnstile.rights.grants import Access, owner_for
+from turnstile.rights.rules import (
+    create_catalog,
+    create_schema,
+    edit_catalog,
+    edit_schema,
+    see_schema,
+    use_catalog,
+)
 from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.core.names import check_identifier, check_namespace
 
@@ -67,7 +67,7 @@ def _renamed_schema(params: Params) -> Target | None:
 
 
 def _catalog_of_query(_params: Params) -> Target:
-    """The catalog whose schemas are listed; the view raises the error for a query without one."""
+    """The catalog to list; the view raises the error for a query without one."""
     return Target(requests.find_catalog(query().text("catalog_name") or ""))
 
 

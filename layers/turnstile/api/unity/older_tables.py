@@ -10,8 +10,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target, access_of
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_external, create_table, edit_table, see_schema, see_table
 from turnstile.api.http.authorization import Params, TargetOf, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -31,6 +29,8 @@ from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.undecided import seen
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_external, create_table, edit_table, see_schema, see_table
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
@@ -54,7 +54,7 @@ def _table_of_path(params: Params) -> Target:
 
 
 def _schema_of_query(_params: Params) -> Target:
-    """The schema whose tables are listed; the view raises the error for a query without one."""
+    """The schema to list; the view raises the error for a query without one."""
     members = query()
     return Target(*requests.find_schema(members.text("catalog_name") or "", members.text("schema_name") or ""))
 
@@ -197,8 +197,8 @@ def _with_views(tables: older_api.Tables, catalog: str, path: Path, size: int) -
 
 
 def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str], table_id: str) -> None:
-    """Registers a managed table: at once if its version 0 exists, else as a table whose version 0
-    is awaited."""
+    """Registers a managed table: at once if its version 0 exists, else as a table that awaits
+    version 0."""
     principal = current().principal
     describe = functools.partial(_described, request)
     try:

@@ -14,14 +14,14 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import METASTORE, Target
-from turnstile.access.core import grants
-from turnstile.access.core.grants import Access, Grant, GrantChange, Privilege, Securable
-from turnstile.access.core.rules import admin_only, edit_catalog, edit_schema, edit_table
 from turnstile.api.http.authorization import TargetOf, authorized_by_view, guard, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
 from turnstile.api.unity import requests
 from turnstile.api.unity.errors import PREFIX
+from turnstile.rights import grants
+from turnstile.rights.grants import Access, Grant, GrantChange, Privilege, Securable
+from turnstile.rights.rules import admin_only, edit_catalog, edit_schema, edit_table
 from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)

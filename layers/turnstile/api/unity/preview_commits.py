@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.core.rules import modify_table, read_table
 from turnstile.api.http.authorization import needs_table
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -27,6 +26,7 @@ from turnstile.api.unity.table_update import TableUpdate, check_published, check
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.head import TableHead
+from turnstile.rights.rules import modify_table, read_table
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.locations import normalise, of_path

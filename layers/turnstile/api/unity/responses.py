@@ -267,9 +267,9 @@ def clustering_properties(configuration: Any) -> dict[str, str]:
 
 
 def table_properties(metadata: DeltaMetadata, timestamp_ms: int, row_hwm: int | None) -> dict[str, str]:
-    """All properties of a coordinated table, whose newest version has the row-id high-water mark
-    ``row_hwm``. The mark is shown if a client has set its domain, as in the reference: otherwise it
-    would change with every INSERT.
+    """All properties of a coordinated table; ``row_hwm`` is the row-id high-water mark of its
+    newest version. The mark is shown if a client has set its domain, as in the reference: otherwise
+    it would change with every INSERT.
     """
     properties = {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
     properties = {key: value for key, value in properties.items() if not is_derived(key)}

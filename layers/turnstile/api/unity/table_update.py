@@ -275,7 +275,7 @@ def check_agreement(update: TableUpdate, after: DeltaMetadata) -> None:
 
 
 def _check_domains(update: TableUpdate, after: DeltaMetadata) -> None:
-    """Domains are those of the log. Row tracking's is not compared: its high-water mark is in the
+    """Domains come from the log. Row tracking's is not compared: its high-water mark is in the
     HEAD."""
     for name, wanted in update.set_domains.items():
         text = after.domains.get(name)

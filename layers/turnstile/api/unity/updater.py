@@ -6,10 +6,10 @@
     claimed backfill only    no write: only versions that were seen in storage count as published
                              (I5)
 
-A repetition of an accepted commit returns the present state and changes nothing, whatever else the
-request says and however stale its etag is (I3). The ratifier checks identity first, by transaction
-and by name, in the tail and in the identity index; if neither has the commit any more, contents are
-compared.
+A repetition of an accepted commit returns the present state and changes nothing, for any other
+members of the request and however stale its etag is (I3). The ratifier checks identity first, by
+transaction and by name, in the tail and in the identity index; if neither has the commit any more,
+contents are compared.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Updater:
         self._describer = Describer(world, metadata)
 
     def update(self, head: TableHead, update: TableUpdate) -> TableHead:
-        """Applies ``update`` to the table whose HEAD ``head`` was just read, and returns the HEAD
+        """Applies ``update`` to the table of ``head``, which was just read, and returns the HEAD
         after it.
 
         Raises RequirementFailed if uuid or etag differ from the required ones; StateConflict

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.access.authorizer import Need, Target
-from turnstile.access.core.rules import see_table
 from turnstile.api.http.authorization import guard
 from turnstile.api.iceberg.context import context_of
 from turnstile.api.services import services
@@ -17,6 +16,7 @@ from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import View
 from turnstile.iceberg.core.unity_views import DIALECTS, UnityView, new_version, view_of
 from turnstile.iceberg.views import CreateView, LoadedView, Views
+from turnstile.rights.rules import see_table
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 
 Names = tuple[str, Path, str]
@@ -93,8 +93,8 @@ def page(catalog: str, namespace: Path, after: str, most: int) -> tuple[list[old
 
 
 def _info(catalog: str, schema: str, entity: IcebergView) -> older_api.TableInfo:
-    """The view in the API's form. A view whose metadata file cannot be read is shown without
-    columns and definition."""
+    """The view in the API's form. A view is shown without columns and definition if its metadata
+    file cannot be read."""
     try:
         view = view_of(LoadedView(entity, services().metadata_files.view(entity)).metadata)
     except TurnstileError:

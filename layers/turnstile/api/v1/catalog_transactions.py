@@ -20,7 +20,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.access.core.rules import read_table, use_catalog
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, current, note
@@ -40,16 +39,17 @@ from turnstile.api.v1.transactions import (
     ratified_members,
     refused_members,
 )
-from turnstile.catalog.announced import AnnouncedTransactions
-from turnstile.catalog.commit import Committer
-from turnstile.catalog.composed import RefusedChange
+from turnstile.catalog.changes.announced import AnnouncedTransactions
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.composed import RefusedChange
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, check_transaction, earlier
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
-from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, check_transaction, earlier
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRequest
-from turnstile.delta.journal import Announcement, CatalogPart
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRequest
+from turnstile.delta.transactions.journal import Announcement, CatalogPart
+from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import ErrorType, NotFound, PermissionDenied, StateConflict
 from turnstile.store.core.names import check_identifier, check_uuid
 
@@ -61,8 +61,8 @@ _ROUNDS: Final = 8
 class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``{"id", "changes": [{"change", ...}], "commits"?, "reads"?, "catalog_reads"?}``. ``id``: a
     uuid that the client makes, one for each transaction. ``changes``: in their order, each computed
-    in the catalog as the changes before it leave it. ``catalog_reads``: queries of the catalog
-    whose answers must be the same. The others: as in ``POST /v1/transactions``.
+    in the catalog as the changes before it leave it. ``catalog_reads``: queries of the catalog that
+    must have the same answers. The others: as in ``POST /v1/transactions``.
     """
 
     id: str
@@ -304,7 +304,7 @@ def _read(reads: Sequence[CatalogRead], error: StateConflict) -> dict[str, Any]:
 
 def _change(name: str, refused: RefusedChange) -> dict[str, Any]:
     """The part of an answer about a refused change: the error of the change, and the catalog's
-    commit (``seq``) in whose state it was refused."""
+    commit (``seq``) that refused it by its state."""
     error = refused.error
     shown = {"name": name, "type": error.type, "message": error.message, "field": error.field, "seq": refused.seq}
     return {**error.details, **shown}

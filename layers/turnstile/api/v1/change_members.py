@@ -11,17 +11,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Guard, Need, Target, authorize_in
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_schema, create_table, edit_schema, edit_table
 from turnstile.api.http.request import current, decode
 from turnstile.api.services import services
-from turnstile.catalog.commit import CatalogChange
-from turnstile.catalog.composed import GroupChange
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.namespaces import properties_altered
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_schema, create_table, edit_schema, edit_table
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.names import check_identifier, check_namespace
 
@@ -49,8 +49,8 @@ class UpdateNamespace(_Body, frozen=True, tag="update_namespace"):
 
 
 class CreateTable(_Body, frozen=True, tag="create_table"):
-    """As ``POST .../tables``: registers the staged table ``table_id``, whose version 0 the client
-    has written."""
+    """As ``POST .../tables``: registers the staged table ``table_id`` after the client has written
+    its version 0."""
 
     namespace: str
     name: str
@@ -106,7 +106,7 @@ def member_of(catalog: str, index: int, change: Change) -> PreparedMember:
 
 
 def prepared(members: Sequence[PreparedMember], by: Guard) -> list[GroupChange]:
-    """Prepares the changes of a request whose guard is ``by``. Raises refusals that need no tree,
+    """Prepares the changes of a request with the guard ``by``. Raises refusals that need no tree,
     with the name of the change. A conflict is raised when the change is computed, so that it is
     reported like conflicts with the tree.
     """

@@ -10,7 +10,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from turnstile.access.core.rules import modify_table, read_table, see_table
 from turnstile.api.conflicts import note_conflicts
 from turnstile.api.http.authorization import guard, needs_table, open_to_all
 from turnstile.api.http.request import MAX_BODY, Query, body, note
@@ -22,6 +21,7 @@ from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import Positioned, final_bytes, positioned
 from turnstile.delta.proposals import CommitRequest
+from turnstile.rights.rules import modify_table, read_table, see_table
 from turnstile.store.core.errors import (
     InvalidRequest,
     OutcomeUnknown,
@@ -304,8 +304,8 @@ def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
 
 
 def _replayed(services: Services, request: CommitRequest, decision: Ratified, may_read: bool) -> Commit:  # noqa: FBT001
-    """The first answer again (I3): a ticket's bytes are the ratified ones, not those of the second
-    request. A principal that may not read the table gets none: to know an identity is no right to
+    """The first answer again (I3): a ticket's bytes are the ratified ones, not the second
+    request's. A principal that may not read the table gets none: to know an identity is no right to
     the content (I12).
     """
     place = decision.place

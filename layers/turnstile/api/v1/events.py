@@ -21,8 +21,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.grants import NO_ACCESS, Principal
-from turnstile.access.core.rules import Chain, edit_catalog, permitted, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import Params, guard, needs
 from turnstile.api.http.request import Query, current, pause
 from turnstile.api.http.responses import Answer
@@ -32,6 +30,8 @@ from turnstile.delta.core.head import TableHead
 from turnstile.events.core.cloud_events import CloudEvent, cloud_event
 from turnstile.events.core.cursors import FIELD, Place
 from turnstile.events.core.events import Event, catalog_created
+from turnstile.rights.grants import NO_ACCESS, Principal
+from turnstile.rights.rules import Chain, edit_catalog, permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest, NotFound, Throttled
 from turnstile.store.core.names import check_identifier, check_uuid
 from turnstile.store.core.opaque import seal
@@ -56,7 +56,7 @@ POLL_S: Final = 0.25
 """How often a request that waits looks whether the log has grown; one read each."""
 
 _PAGE: Final = 500
-"""Events whose rights are looked up together."""
+"""The number of events with rights looked up together."""
 
 
 class Events(msgspec.Struct, frozen=True):

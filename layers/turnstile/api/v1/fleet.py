@@ -7,7 +7,6 @@ from itertools import islice
 
 from chalice.app import Blueprint
 
-from turnstile.access.core.rules import admin_only
 from turnstile.api.http.authorization import metastore, needs
 from turnstile.api.http.request import Query
 from turnstile.api.services import services
@@ -15,6 +14,7 @@ from turnstile.api.v1.events import MOST, USUAL, WAIT_MOST_S, Events, waited
 from turnstile.events.core.cloud_events import FLEET, CloudEvent, cloud_event
 from turnstile.events.core.cursors import FIELD, Place
 from turnstile.fleet.read import FleetReader, FleetReport
+from turnstile.rights.rules import admin_only
 from turnstile.store.core.opaque import seal
 
 routes = Blueprint(__name__)

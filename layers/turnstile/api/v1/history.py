@@ -10,8 +10,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.clone_rights import CloneRights
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import admin_only, edit_catalog, use_catalog
 from turnstile.api.http.authorization import metastore, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
@@ -28,6 +26,8 @@ from turnstile.catalog.history.reset import ResetResult
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.files import MetadataFiles
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import admin_only, edit_catalog, use_catalog
 from turnstile.store.core.names import check_identifier, check_namespace
 
 routes = Blueprint(__name__)

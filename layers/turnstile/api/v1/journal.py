@@ -14,15 +14,15 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import write_files
 from turnstile.api.http.authorization import authorized_by_view, guard
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, authorized, group_of
 from turnstile.catalog.paging import page_size
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.journal import Announcement
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.journal import Announcement
+from turnstile.rights.rules import write_files
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.names import check_uuid
 

@@ -8,7 +8,6 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import see_table
 from turnstile.api.http.authorization import needs
 from turnstile.api.http.request import Query
 from turnstile.api.services import services
@@ -16,6 +15,7 @@ from turnstile.api.v1.commits import Commit, commits_of
 from turnstile.api.v1.paths import TABLE, table_names, table_of_path
 from turnstile.catalog.load import TableState
 from turnstile.delta.core.head import TableHead
+from turnstile.rights.rules import see_table
 
 routes = Blueprint(__name__)
 

@@ -13,7 +13,6 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import read_table, write_files
 from turnstile.api.http.authorization import needs_table
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
@@ -23,6 +22,7 @@ from turnstile.coordination.core.rows import TERM_MOST_MS
 from turnstile.events.core.follow_ups import ActionState
 from turnstile.maintenance.core.candidates import Job, NotDue, Operation
 from turnstile.maintenance.runs import NoRun, OperationResult, Overview, RunReport
+from turnstile.rights.rules import read_table, write_files
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.names import check_uuid

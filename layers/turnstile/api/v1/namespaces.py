@@ -9,8 +9,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Need, Target
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_catalog, create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
@@ -24,6 +22,8 @@ from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import create_catalog, create_schema, edit_schema, see_schema, use_catalog
 from turnstile.store.core.names import check_identifier, check_namespace
 
 routes = Blueprint(__name__)

@@ -7,7 +7,6 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import admin_only, modify_table
 from turnstile.api import checks
 from turnstile.api.http.authorization import metastore, needs, needs_table
 from turnstile.api.http.request import Query, body, current
@@ -26,6 +25,7 @@ from turnstile.gc.core import KINDS
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.named_files import IcebergFiles
 from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
+from turnstile.rights.rules import admin_only, modify_table
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
 
@@ -58,7 +58,7 @@ class HeadResponse(msgspec.Struct, frozen=True):
 
 
 class UnreadableHead(msgspec.Struct, frozen=True):
-    """A HEAD whose row is damaged: its key, and the reason why it cannot be read."""
+    """A HEAD with a damaged row: its key, and the reason why it cannot be read."""
 
     key: str
     message: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.core.grants import Access, Securable, check_principal
 from turnstile.api.http.request import Query, body
 from turnstile.api.services import services
 from turnstile.api.unity import permissions
 from turnstile.api.v1.references import named_refs
 from turnstile.coordination.core.ref_rights import check_privileges
+from turnstile.rights.grants import Access, Securable, check_principal
 from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)

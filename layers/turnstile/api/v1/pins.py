@@ -14,13 +14,13 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import read_table, write_files
 from turnstile.api.http.authorization import guard, needs_table
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.maintenance.core.pins import Marks, Pin
 from turnstile.maintenance.holds import VacuumPlan
+from turnstile.rights.rules import read_table, write_files
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.names import check_uuid
@@ -59,7 +59,8 @@ class ShownPin(msgspec.Struct, frozen=True):
 
 
 class ShownMarks(msgspec.Struct, frozen=True):
-    """Versions that vacuums leave whole: from ``readable_from`` on, and those in ``kept``."""
+    """Versions that vacuums leave whole: from ``readable_from`` on, and the versions in
+    ``kept``."""
 
     readable_from: int
     kept: list[int]

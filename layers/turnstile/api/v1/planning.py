@@ -9,7 +9,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.rules import read_table, use_catalog
 from turnstile.api.http.authorization import Params, needs, needs_table, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
@@ -20,6 +19,7 @@ from turnstile.catalog.query.find import Finder
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead
 from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics
+from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.names import check_uuid
@@ -245,7 +245,7 @@ class FoundFile(ShownFile, frozen=True, kw_only=True):
 
 
 class TableLeftOut(msgspec.Struct, frozen=True):
-    """A table that the query finds, whose files were not searched."""
+    """A table that the query finds, but did not search for files."""
 
     table: str
     reason: str

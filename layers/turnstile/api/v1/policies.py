@@ -13,7 +13,6 @@ from typing import Literal
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.core.rules import edit_catalog, edit_schema, modify_table, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import needs
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
@@ -36,6 +35,7 @@ from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.maintenance.runs import MaintenanceRuns
+from turnstile.rights.rules import edit_catalog, edit_schema, modify_table, see_schema, see_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_identifier
 

@@ -6,13 +6,13 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import create_reference
 from turnstile.api.http.authorization import authorized_by_view, guard, metastore, needs
 from turnstile.api.http.request import Query, body
 from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
 from turnstile.coordination.core.named_ref import Entry
 from turnstile.coordination.refs import NamedRefs, WriteResult
+from turnstile.rights.rules import create_reference
 from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)

@@ -13,11 +13,11 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import modify_table
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
 from turnstile.delta.core.reservations import ASK_AGAIN_MS, LEASE_USUAL_MS, RESERVATIONS_MAX, SHARE_MAX, Reservation
+from turnstile.rights.rules import modify_table
 from turnstile.store.core.errors import NotFound, PermissionDenied, Throttled
 from turnstile.store.core.names import check_uuid
 
@@ -27,8 +27,8 @@ BY_ID = "/v1/reservations/{reservation_id}"
 
 
 class ReservationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"tables", "lease_ms"?}``: uuids of Delta tables, which are reserved together with those
-    that it has already."""
+    """``{"tables", "lease_ms"?}``: uuids of Delta tables, which are reserved together with the
+    tables that it has already."""
 
     tables: list[str]
     lease_ms: int = LEASE_USUAL_MS
@@ -50,7 +50,7 @@ class ShownReservation(msgspec.Struct, frozen=True):
 
 
 class ReservationList(msgspec.Struct, frozen=True):
-    """Reservations whose tables the caller may write, the oldest first."""
+    """Reservations of tables that the caller may write, the oldest first."""
 
     reservations: list[ShownReservation]
 
@@ -85,7 +85,7 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
 @routes.route(BY_ID, methods=["DELETE"])
 @authorized_by_view("nothing: it is the caller's own, or any for administrators")
 def release_tables(reservation_id: str) -> None:
-    """Also of one that is over, or never was. An administrator releases whoever's it is."""
+    """Also of one that is over, or never was. An administrator may release any."""
     Query()
     id = check_uuid(reservation_id, "reservation_id")
     guard().mark_authorized()

@@ -15,7 +15,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Need, Target
-from turnstile.access.core.rules import read_table
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
@@ -23,7 +22,8 @@ from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.core.head import DROPPED
-from turnstile.delta.cuts import Cut, TableInCut
+from turnstile.delta.transactions.cuts import Cut, TableInCut
+from turnstile.rights.rules import read_table
 from turnstile.store.core.errors import (
     ErrorType,
     InvalidRequest,
@@ -116,7 +116,7 @@ def _require_different(ids: Sequence[str]) -> None:
 
 def _resolve(by_name: dict[int, Target]) -> dict[int, _Named]:
     """The tables that these names lead to now, authorized: one request for the catalogs' HEADs, and
-    those of the reader. Raises PermissionDenied, NotFound."""
+    the requests of the reader. Raises PermissionDenied, NotFound."""
     if not by_name:
         return {}
     authorizing = services().guard_of(*(Need(read_table, target) for target in by_name.values()))

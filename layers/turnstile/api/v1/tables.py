@@ -8,17 +8,6 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import METASTORE, Need, Target
-from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import (
-    admin_only,
-    create_external,
-    create_schema,
-    create_table,
-    edit_table,
-    see_schema,
-    see_table,
-    use_catalog,
-)
 from turnstile.access.undrop_rights import UndropRights
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import Query, body, current
@@ -35,6 +24,17 @@ from turnstile.catalog.listing import version_in
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import Finder, entity_candidate
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import (
+    admin_only,
+    create_external,
+    create_schema,
+    create_table,
+    edit_table,
+    see_schema,
+    see_table,
+    use_catalog,
+)
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_identifier, check_namespace
 from turnstile.transfer.reports import ExportReport, ImportReport
@@ -113,7 +113,7 @@ class Tables(msgspec.Struct, frozen=True):
 class EntryResponse(msgspec.Struct, frozen=True):
     """A name and its entity: ``name`` with the catalog, as it was written; ``created`` in ms;
     ``metadata_location`` of Iceberg's tables and views; ``version`` of a Delta table if it is
-    known; ``head`` whose tree it is, if no page has it.
+    known; ``head`` of the tree, if no page has it.
     """
 
     name: str

@@ -9,7 +9,6 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Guard
-from turnstile.access.core.rules import modify_table, read_table
 from turnstile.api.conflicts import note_conflicts
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
@@ -17,8 +16,9 @@ from turnstile.api.services import services
 from turnstile.api.v1.commits import Commit, CommitBody, committed, conflict_details, refused, to_request
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.reservations import holder_of
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import GroupRatified, GroupRefused, GroupRequest, RefusedMember, check_group
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import GroupRatified, GroupRefused, GroupRequest, RefusedMember, check_group
+from turnstile.rights.rules import modify_table, read_table
 from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.names import check_uuid
 
@@ -38,9 +38,9 @@ class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version", "slack"?,
     "predicate"?}]}``. ``id``: a uuid that the client makes, one for each transaction. ``reads``:
-    the tables whose latest version must still be ``version``, or at most ``slack`` versions later;
-    with a ``predicate`` later versions are allowed if they changed no row that satisfies it (I20).
-    ``journal``: whether it was announced, and is committed together with its entry.
+    the tables that must still have ``version`` as the latest one, or at most ``slack`` versions
+    more; with a ``predicate`` later versions are allowed if they changed no row that satisfies it
+    (I20). ``journal``: whether it was announced, and is committed together with its entry.
     ``reservation``: the id of the caller's reservation of tables.
     """
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.access.core.grants import Access
+from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.clone.copies import (
     Copier,
     CopyRequest,
@@ -30,7 +30,6 @@ from turnstile.catalog.clone.copies import (
     check_rows,
     parts_of,
 )
-from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.location_rows import HeldLocation, Location, hold
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
@@ -38,6 +37,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World

@@ -8,15 +8,15 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.access.core.grants import Access
+from turnstile.catalog.changes.commit import MAX_ROWS
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
-from turnstile.catalog.commit import MAX_ROWS
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
 from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import View
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import InvalidRequest, NotFound, TooLarge, UnsupportedTable
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World
@@ -66,7 +66,7 @@ class Copier(Protocol):
     earlier attempt stored for the same source are used again."""
 
     rows: int
-    """Rows of a copy in the transaction, without those that hold locations."""
+    """Rows of a copy in the transaction, without the rows of locations."""
 
     def prefetch(self, sources: Sequence[Entity]) -> None:
         """Reads together the rows and objs that the copies of ``sources`` will need."""

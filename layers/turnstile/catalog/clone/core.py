@@ -24,7 +24,7 @@ class Pin(msgspec.Struct, frozen=True):
     """The version that a clone shows.
 
     Attributes:
-        source: uuid of the table whose log it is; the first one, if clones are cloned.
+        source: uuid of the table that the log belongs to; the first one, if clones are cloned.
         location: that table's.
         ict: the version's in-commit timestamp (ms).
         row_hwm: its row-id high-water mark; None where row tracking is off.

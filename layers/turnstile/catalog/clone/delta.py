@@ -218,7 +218,7 @@ def timestamp_of(storage: LogStorage, version: int, name: str) -> int:
 
 
 def _oldest(storage: LogStorage) -> int | None:
-    """The oldest version whose commit is in the log; the listing stops there."""
+    """The oldest version with a commit in the log; the listing stops there."""
     names = (_COMMIT.fullmatch(stat.path.removeprefix(LOG)) for stat in storage.list(LOG))
     return next((int(name[1]) for name in names if name is not None), None)
 

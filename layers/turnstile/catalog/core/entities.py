@@ -14,16 +14,16 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.location_rows import HeldLocation
 from turnstile.catalog.history.core import NamedSnapshot
+from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError, UnsupportedTable
 from turnstile.store.core.names import published_path
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
 CATALOG: Final = "catalog"
-"""Kind of the entries of the realm's own tree, whose names are the catalogs."""
+"""Kind of the entries of the realm's own tree: its names are the catalogs."""
 
 ICEBERG_TABLE: Final = "iceberg-table"
 ICEBERG_VIEW: Final = "iceberg-view"
@@ -47,7 +47,7 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
 class External(msgspec.Struct, frozen=True, omit_defaults=True):
     """The engine's description of a table that is registered only: its log, if any, is not
     coordinated here and it has no HEAD. ``columns`` (fields of the schema), ``protocol`` and
-    ``domains`` are Delta's JSON; ``version`` and ``timestamp`` (ms) are those that this metadata
+    ``domains`` are Delta's JSON; ``version`` and ``timestamp`` (ms) say which version this metadata
     reflects. ``awaited``: it is a managed table that was registered before its version 0 was
     written, and is coordinated as soon as that is there (``catalog.awaited``).
     """
@@ -120,7 +120,7 @@ class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
 
 
 class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
-    """``needs``: locations of foreign files that its snapshots name: those of a clone's source.
+    """``needs``: locations of foreign files that its snapshots name: the files of a clone's source.
     ``turn_until``: when the turn of a commit that rewrites it ends (``iceberg.turns``)."""
 
     needs: tuple[HeldLocation, ...] = ()

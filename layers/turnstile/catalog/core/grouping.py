@@ -1,10 +1,11 @@
 """Which changes of a catalog share one swap of its HEAD, and when their outcomes are certain (I21).
 Pure.
 
-A group is a chain of commits: each change is computed in the state that those before it leave, and
-becomes a commit of its own; one conditional write makes the last of them the HEAD. So a refusal may
-come from a state that exists only if that write is accepted, or from a state that was the catalog's
-before the change was requested. Neither is an answer: alone, the change might have been applied.
+A group is a chain of commits: each change is computed in the state that the changes before it
+leave, and becomes a commit of its own; one conditional write makes the last of them the HEAD. So a
+refusal may come from a state that exists only if that write is accepted, or from a state that was
+the catalog's before the change was requested. Neither is an answer: alone, the change might have
+been applied.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
 
     Args:
         real: whether the state that it was computed in is known to have been the catalog's at a
-            moment after the change was requested, whatever the result of the swap.
+            moment after the change was requested, for any result of the swap.
     """
     if judgement is Judgement.POSTPONED:
         return Telling.NOTHING
@@ -69,8 +70,8 @@ def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
 
 def joins(keys: Collection[str], taken: AbstractSet[str], changes: int, size_bytes: int) -> bool:
     """Returns whether a change of the rows ``keys`` may join a group of so many ``changes``, which
-    change the rows ``taken`` and whose indexes have ``size_bytes``. The first change always may. A
-    row takes part in a transaction once.
+    change the rows ``taken`` and have indexes of ``size_bytes``. The first change always may. A row
+    takes part in a transaction once.
     """
     if changes == 0:
         return True

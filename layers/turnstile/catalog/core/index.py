@@ -161,7 +161,7 @@ _NO_ENTRY: Final = IndexEntry("", "")
 
 
 def _packed(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[str, _KnownRow]]:
-    """The packed index, and its rows by key; ``known`` are those of an index that is like it."""
+    """The packed index, and its rows by key; ``known``: the rows of a similar index."""
     kinds: dict[str, int] = {}
     rows: dict[str, _KnownRow] = {}
     last_key = ""
@@ -291,7 +291,7 @@ def _long_id(id: bytes | str) -> str:
 
 class LayeredIndex:
     """The index of a tree: sorted keys with their entries. Immutable. Segments are loaded as they
-    are needed: a look-up reads at most one, a range only those it crosses."""
+    are needed: a look-up reads at most one, a range only the segments it crosses."""
 
     __slots__ = ("_segments", "directory", "embedded")
 

@@ -11,7 +11,7 @@ A location has at most one row, of one of three sorts:
 An owner outside a zone, or a zone, is written in one transaction with a marker on each of its
 ancestors. The clauses fail if the location itself has a row (an owner, a zone, or a marker of
 owners below) or if an ancestor is an owner or a zone. So of two overlapping claims only one can be
-written, whatever their order. Managed tables lie inside a zone and are disjoint by construction
+written, in any order. Managed tables lie inside a zone and are disjoint by construction
 (``managed_location``): only their owner row is written, and the zone keeps other claims out.
 
 The row of an owner has more facts:
@@ -150,7 +150,8 @@ def owner_row(
 
 
 def keys_above(space: Space, location: str) -> list[str]:
-    """Keys to read before a claim on ``location``: the location's own and those of all its ancestors."""
+    """Keys to read before a claim on ``location``: the location's own and the keys of all its
+    ancestors."""
     return [space.location(location), *(space.location(above) for above in ancestors(location))]
 
 
@@ -183,7 +184,7 @@ def claim(
     space: Space, location: str, rows: Mapping[str, Row], *, table_id: str, catalog: str, now: int, importing: str = ""
 ) -> list[Write]:
     """The writes that make ``table_id`` the owner (empty: make a zone), with a marker on every
-    ancestor. ``rows`` are those under ``keys_above``; if they have changed by the time of the
+    ancestor. ``rows`` are the rows under ``keys_above``; if they have changed by the time of the
     write, a clause fails: read again. So with ``release`` and ``give_back``. ``importing`` is the
     import run that claims the location.
     """
@@ -239,7 +240,7 @@ def _unmarked(space: Space, location: str, rows: Mapping[str, Row]) -> list[Writ
 
 def copy_owner(space: Space, row: Row, to: str, rows: Mapping[str, Row], now: int) -> list[Write]:
     """The writes that give the owner, or zone, of ``row`` the location ``to`` as well, with all
-    facts of the row. ``rows``: those under ``keys_above`` of ``to``."""
+    facts of the row. ``rows``: the rows under ``keys_above`` of ``to``."""
     copy = Insert({**row, "key": space.location(to)}, (new_row("I10"),))
     if any(Location.from_row(rows[key]).zone for key in keys_above(space, to)[1:] if key in rows):
         return [copy]
@@ -247,8 +248,8 @@ def copy_owner(space: Space, row: Row, to: str, rows: Mapping[str, Row], now: in
 
 
 def vacate(space: Space, location: str, row: Row, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that end the ownership of ``location``, whose owner has another by now, if its row
-    is still as it was copied: ``row``."""
+    """The writes that end the ownership of ``location`` after its owner has moved to another one,
+    if its row is still as it was copied: ``row``."""
     own = Clause("own", "I10", "the location is still this owner's", Equals(("table_id",), row["table_id"]))
     marks = Equals(("revision",), row["revision"]) if "revision" in row else Absent(("revision",))
     clones = Equals(_CLONES, row["clones"]) if row.get("clones") else Absent(_CLONES)

@@ -1,6 +1,6 @@
 """Updates of numeric properties that are computed when they are applied: counters and bounds
 (TreeCat, "Merge"). A merge is an operation on a number, not a result. So two merges never conflict,
-in whatever order they are applied, and a client need not read the number first.
+their order does not matter, and a client need not read the number first.
 """
 
 from __future__ import annotations

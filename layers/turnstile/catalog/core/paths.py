@@ -17,7 +17,7 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.core.names import check_name, plain
 
 Path = tuple[str, ...]
-"""Levels of a full name without the catalog: those of a namespace, then perhaps a table."""
+"""Levels of a full name without the catalog: the parts of a namespace, then perhaps a table."""
 
 MAX_LEVELS: Final = 10
 

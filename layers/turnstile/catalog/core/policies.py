@@ -1,9 +1,9 @@
 """Policies of maintenance: the properties ``turnstile.maintenance.<name>`` of catalogs, namespaces
 and tables (docs/maintenance.md).
 
-Entities inherit a value from the nearest one that has it: table, its namespace, those around it,
-the catalog, default. Sizes and intervals are written as Delta's users know them: ``128mb``,
-``interval 7 days``; a plain number is bytes, or hours.
+Entities inherit a value from the nearest one that has it: table, its namespace, the namespaces
+around it, the catalog, default. Sizes and intervals are written as Delta's users know them:
+``128mb``, ``interval 7 days``; a plain number is bytes, or hours.
 
 When a policy is set on a catalog or a namespace, or beside a table's log, ``check_policies``
 refuses an invalid one. A commit is never refused for its policies: ``policy_of`` skips an invalid

@@ -20,7 +20,7 @@ from turnstile.store.core.writes import Insert, new_row
 
 REQUEST_KEPT_S: Final = 86_400
 """How long a request is remembered after its first response, in seconds: much longer than another
-sandbox can be working on the same request (``catalog.commit.OUTLIVED_MS``, and the time that a swap
+sandbox can be working on the same request (``catalog.changes.commit.OUTLIVED_MS``, and the time that a swap
 is on its way).
 """
 
@@ -90,7 +90,7 @@ def _details(error: TurnstileError) -> str:
 
 def _shorter(value: Any) -> Iterator[Any]:
     """Returns ``value`` and shorter forms of it: without winners, then with fewer and fewer
-    members. A client that rebases those learns of the others by its next attempt."""
+    members. A client that rebases the named ones learns of the others by its next attempt."""
     yield value
     shorter = _without_winners(value)
     yield shorter

@@ -188,10 +188,11 @@ def begin_sweep(key: str, created: int, began: int) -> Change:
 
 
 def end_sweep(at: CatalogHead, now: int) -> Change:
-    """Takes back the mark of a gc run whose clock was ahead, as ``swept_ahead`` finds it, and ends
-    that run, which looks for its mark before each removal. Everything that the run can have removed
-    was replaced, or written, before ``now`` (ms), which is the mark from then on. A change that has
-    read the row before is refused, since the run may be removing objs that it wrote (I9).
+    """Takes back the mark of a gc run that had a clock ahead of time, as ``swept_ahead`` finds it,
+    and ends that run, which looks for its mark before each removal. Everything that the run can
+    have removed was replaced, or written, before ``now`` (ms), which is the mark from then on. A
+    change that has read the row before is refused, since the run may be removing objs that it wrote
+    (I9).
     """
     same = Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), at.created))
     mark = Clause("same mark", "I10", "the mark is the one that is ahead", Equals(("swept",), at.swept or 0))
@@ -225,7 +226,7 @@ def _same_sweeps(at: CatalogHead) -> Clause:
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
     """Erases the catalog's row while ``head`` is its HEAD, and inserts a note under the key
     ``gone`` that its objs are still there; their grace counts from then. The note replaces an older
-    one: the objs of an earlier catalog of the same name are among those of this one, and became
+    one: the objs of an earlier catalog of the same name are among the objs of this one, and became
     unreachable only now (I10).
     """
     same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))

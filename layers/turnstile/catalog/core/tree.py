@@ -1,9 +1,9 @@
 """A catalog at one HEAD: the commit obj, and the tree of names that it describes (design 2.4).
 
 A commit names its ancestors. ``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]``
-is the newest earlier commit whose sequence number is a multiple of ``8 ** k``, a bookmark. A commit
-computes its parents from those of the commit before it, without a read, and any ancestor is a few
-steps away however long the history is.
+is the newest earlier commit with a sequence number that is a multiple of ``8 ** k``, a bookmark. A
+commit computes its parents from the parents of the commit before it, without a read, and any
+ancestor is a few steps away however long the history is.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
 from turnstile.catalog.core.index import IndexEntry, Item, LayeredIndex, Segments, unpack, unpack_directory
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
+from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import NotFound
 
 REALM_TREE: Final = "."
@@ -61,7 +61,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
             commit.
         at: microseconds since the epoch; greater than that of the commit before.
         embedded, segments: the packed embedded layer and directory of segments of the index.
-        access: rights on the catalog; those on its namespaces and tables are in their entities.
+        access: rights on the catalog; rights on its namespaces and tables are in their entities.
         restores: whether it brought back entities that the commit before it did not lead to (a
             reset, a name for a HEAD of the past).
         restored_by: the newest commit before it that did; empty if none did.

@@ -63,8 +63,8 @@ def _time_ms(text: str) -> int:
 
 
 def open_until(windows: Windows, now_ms: int) -> int | None:
-    """Returns when the window ends that is open at a time, with those that follow without a gap, at
-    most a week; None if none is open."""
+    """Returns the end of the window that is open at a time, extended by windows that follow without
+    a gap, at most a week; None if none is open."""
     until = now_ms
     while until - now_ms < 7 * DAY_MS:
         ends = [end for window in windows for begin, end in _around(window, until) if begin <= until < end]

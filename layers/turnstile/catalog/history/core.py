@@ -55,8 +55,8 @@ def parse_as_of(text: str, field: str = FIELD) -> AsOf:
 
 
 def check_as_of(as_of: AsOf, field: str) -> AsOf:
-    """Returns a moment whose members were read one by one, below ``field`` of a request's body.
-    Raises InvalidRequest."""
+    """Returns a moment from its members, which were read one by one below ``field`` of a request's
+    body. Raises InvalidRequest."""
     names = [name for name in as_of.__struct_fields__ if getattr(as_of, name) is not None]
     if len(names) != 1:
         problem = f"{field} names {' and '.join(names) or 'no moment'}"
@@ -137,7 +137,7 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
         head, seq, at: the commit that it names: id, number, time (microseconds).
         created: when it was named (ms).
         versions: version of each Delta table by uuid when it was named; empty for a HEAD of the
-            past, whose tables are read as of its time.
+            past: tables are read as of its time.
     """
 
     name: str

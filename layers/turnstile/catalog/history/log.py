@@ -101,10 +101,10 @@ class History:
             return LogPage(tuple(commits), last + 1 if last < newest else None)
 
     def kept(self, now: Tree, as_of: AsOf, since_ms: int) -> KeptTree:
-        """Returns the tree as of a moment, of the catalog whose present tree is ``now``, if gc
+        """Returns the tree as of a moment, of the catalog with the present tree ``now``, if gc
         leaves it alone: a named snapshot's, or one that was not replaced before ``since_ms``. gc
-        may be about to take other trees, and may have taken a part of them. No request for a HEAD
-        whose tree is cached. Raises as ``tree``.
+        may be about to take other trees, and may have taken a part of them. No request if the
+        HEAD's tree is cached. Raises as ``tree``.
         """
         by_head = as_of.head is not None and as_of == AsOf(head=as_of.head)
         # the HEAD of a snapshot may be so old that nothing else can show any more that it was a HEAD

@@ -1,9 +1,9 @@
 """Opens the tree that a request reads: the present one, or that of a moment of the past; and finds
 the start of its next pages.
 
-Rights are those of the present tree, whichever tree is read (I12). So a principal sees of the past
-the entities that it may see now: those that still have their names. The rest is for admins, since
-the rights on it are no longer known.
+Rights come from the present tree, whichever tree is read (I12). So a principal sees of the past
+the entities that it may see now: entities that still have their names. The rest is for admins,
+since the rights on it are no longer known.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class TreeAsOf(msgspec.Struct, frozen=True):
 
     Attributes:
         tree: as of the moment.
-        present: the tree whose rights count; ``tree`` itself where no rights are checked and
-            nothing else needs it.
+        present: the tree with the rights that count; ``tree`` itself where no rights are checked
+            and nothing else needs it.
         versions: of the Delta tables by uuid, as the requested named snapshot has them.
     """
 
@@ -93,7 +93,7 @@ class AsOfReader:
         cached.
 
         Args:
-            parent: index key whose children are listed.
+            parent: index key of the parent that is listed.
             kind: of listing; a token is valid for listings of one kind.
             member: the request's member that holds the token.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import TABLE, encode
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot, snapshot_path
@@ -33,7 +33,7 @@ class NamedSnapshots:
     def create(self, catalog: str, name: str, *, of: AsOf | None = None, comment: str | None = None) -> NamedSnapshot:
         """Names the present HEAD, or the one as of a moment. Returns the snapshot. For the present
         HEAD the versions of Delta tables are recorded, each as it is read, after the HEAD; for one
-        that only has a name, those of that name.
+        that only has a name, the versions recorded for the name.
 
         Raises:
             InvalidRequest, NotFound: as ``History.tree``; an invalid name.
@@ -78,8 +78,8 @@ class NamedSnapshots:
         self._committer.commit(catalog, change)
 
     def _recorded(self, present: Tree, source: KeptTree, of: AsOf) -> dict[str, int]:
-        """The versions of a HEAD that exists only because it has a name: those recorded for that
-        name. None were recorded for another HEAD of the past."""
+        """The versions of a HEAD that exists only because it has a name: the versions recorded for
+        that name. None were recorded for another HEAD of the past."""
         store = self._reader.store
         if of.snapshot is not None:
             return find_named_snapshot(present, store, of.snapshot).versions

@@ -11,7 +11,7 @@ The parts that a drop removed come back in one transaction with the name:
     Iceberg            the location, or, after a drop with the files, the end of the tombstone; the
                        holds of a clone
 
-A table that was stuck when it was dropped is stuck again. Rights are those that the table had.
+A table that was stuck when it was dropped is stuck again. The table gets the rights that it had.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
+from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit
 from turnstile.catalog.clone.core import needs_of
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable, IcebergView, Table
 from turnstile.catalog.core.location_rows import (
     HeldLocation,
@@ -59,7 +59,7 @@ _REGISTER: Final = "register it again, or import it, if its files are elsewhere"
 
 
 class Undropper:
-    """Brings dropped tables and views back. ``rights`` are those of the request; ``elsewhere``
+    """Brings dropped tables and views back. ``rights`` are the rights of the request; ``elsewhere``
     raises PermissionDenied if it may not use locations that the catalog did not choose."""
 
     def __init__(

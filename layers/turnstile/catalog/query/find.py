@@ -4,7 +4,8 @@ match are pruned before they are read.
     1  the names that a level can lead to follow from its predicate: only that part of the index is
        read
     2  name, kind and id are in the index: a predicate that they decide costs no request
-    3  entities are read a hundred at a time, across parents, and only those that 2 left undecided
+    3  entities are read a hundred at a time, across parents, and only the entities that 2 left
+       undecided
     4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a
        time, if 3 left it undecided
 
@@ -59,8 +60,8 @@ class Match(msgspec.Struct, frozen=True):
 
 class MatchPage(msgspec.Struct, frozen=True):
     """A page of matches in the order of their names; it may be empty although there are more.
-    ``next_token`` is None on the last one; ``versions`` are those of Delta tables by uuid, where
-    they are known.
+    ``next_token`` is None on the last one; ``versions`` are the versions of Delta tables by uuid,
+    where they are known.
     """
 
     catalog: str
@@ -230,7 +231,7 @@ class _Walk:
         return holds(step.where, candidate)
 
     def _read_properties(self, undecided: list[Child]) -> dict[str, Mapping[str, str]]:
-        """Properties of the Delta tables whose predicate depends on them, by uuid."""
+        """Properties of the Delta tables with a predicate that depends on them, by uuid."""
         if not undecided:
             return {}
         if self._properties is None:
@@ -252,7 +253,7 @@ class _Walk:
             yield from (child for child, shown in zip(siblings, visible, strict=True) if shown)
 
     def named(self, hits: Sequence[_Hit]) -> Iterator[Match]:
-        """The matches with their names as users wrote them; those of their namespaces are read
+        """The matches with their names as users wrote them; the names of their namespaces are read
         together."""
         above = {path_of(hit.key)[:depth] for hit in hits for depth in range(1, len(path_of(hit.key)))}
         entries = {key_of(path): self._tree.namespace(path) for path in above}

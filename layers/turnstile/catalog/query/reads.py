@@ -1,4 +1,4 @@
-"""Reads of a catalog inside a transaction: path queries whose answers have to be the same when it
+"""Reads of a catalog inside a transaction: path queries that must have the same answers when it
 commits (TreeCat, "precision locking"; docs/decisions/0033).
 
     1  the query's answer as it was read    the tree of the HEAD that answered it, which the

@@ -147,7 +147,7 @@ def delete(key: str, token: str, request_id: str, now: int, *, authorized: tuple
 
 
 def regrant(key: str, ref: NamedRef, rights: Rights) -> Change:
-    """Other rights, if those of ``ref`` are still the present ones."""
+    """Other rights, if the rights of ``ref`` are still the present ones."""
     live = Clause("live", "I12", "the reference was not deleted meanwhile", Equals(("state",), LIVE))
     action: Action = Set(("rights",), dict(rights)) if rights else Drop(("rights",))
     return Change(key, (live, unchanged(ref.rights)), (action,))

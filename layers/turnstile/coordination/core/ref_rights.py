@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege, changed
+from turnstile.rights.grants import Access, Grant, GrantChange, Principal, Privilege, changed
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, TooLarge
 from turnstile.store.core.writes import Absent, AtLeast, Clause, Either, Equals
 
 READ: Final = 1
 SWAP: Final = 2
 OWN: Final = 4
-"""Each is more than those before it together, so that "at least" means it or more."""
+"""Each is more than all before it together, so that "at least" means it or more."""
 
 PRIVILEGES: Final = {Privilege.SELECT: READ, Privilege.MODIFY: SWAP}
 
@@ -42,7 +42,7 @@ def permitted(names: Iterable[str], least: int) -> Clause:
 
 
 def unchanged(rights: Rights) -> Clause:
-    """The condition that the rights are those that a change of them was computed from."""
+    """The condition that the rights are still the ones that a change of them was computed from."""
     test = Equals(("rights",), dict(rights)) if rights else Absent(("rights",))
     return Clause("same rights", "I12", "the rights were not changed meanwhile", test)
 

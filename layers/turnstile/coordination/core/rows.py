@@ -25,8 +25,8 @@ class LeaseRow(StoredRow, frozen=True):
     ``holder`` is a random token that every renewal replaces: a copy of a process that renews with
     an old one is refused. ``until`` only ever rises. A lease is taken over when the taker's clock
     is past it; a wrong clock may take it early. If a lease must exclude others for certain, use an
-    order that the row keeps: ``Lease.start`` (the new holder's times begin where those of the one
-    before end) or ``fence`` (which rises with every holder). Rows are never deleted: a new one
+    order that the row keeps: ``Lease.start`` (the new holder's times begin where the times of the
+    one before end) or ``fence`` (which rises with every holder). Rows are never deleted: a new one
     would give times and fences out a second time.
     """
 
@@ -54,8 +54,8 @@ def take_first_lease(key: str, holder: str, now: int, until: int) -> Insert:
 
 
 def take_over_lease(last: LeaseRow, holder: str, until: int) -> Change:
-    """The next lease of a name whose ``last`` one is over. Refused if another process has taken or
-    extended it, which moves the end; a renewal that does not move the end does not matter."""
+    """The next lease of a name after its ``last`` one is over. Refused if another process has taken
+    or extended it, which moves the end; a renewal that does not move the end does not matter."""
     return Change(
         last.key,
         (Clause("same end", "I2", "times begin where those of the last lease end", Equals(("until",), last.until)),),

@@ -5,8 +5,8 @@ Alternatives").
 
 A node is leased, and a lease is a *range of time*: its ids carry times from ``start`` on and before
 ``stop``, and the next lease of the node starts where this one stops, as the node's row says. So two
-holders of a node never make the same id, whatever their clocks say, and however long one holder was
-frozen: the rest of its range is still its own (I2).
+holders of a node never make the same id, with any clocks, and however long one holder was frozen:
+the rest of its range is still its own (I2).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def parts_of(id: int) -> IdParts:
 
 
 def random_id(at: int, random: int) -> int:
-    """An id whose node and sequence are ``random`` bits: ordered by time, but unique only once it
+    """An id with ``random`` bits for node and sequence: ordered by time, but unique only once it
     has been claimed (written by an insert). Use it if there are more processes than nodes."""
     return compose(at, random >> SEQUENCE_BITS & (NODES - 1), random & (PER_MS - 1))
 
 
 class IdRange(msgspec.Struct, frozen=True):
     """The ids of one lease of a node: times from ``start`` on and before ``stop`` (ms since 1970).
-    ``last`` and ``sequence`` are those of the last id (``last`` 0: none yet). Immutable."""
+    ``last`` and ``sequence`` come from the last id (``last`` 0: none yet). Immutable."""
 
     node: int
     start: int

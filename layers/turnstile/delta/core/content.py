@@ -62,7 +62,8 @@ _FIELDS: Final = {
 
 class TableRules(msgspec.Struct, frozen=True):
     """The rules of a table: ``partitions`` its partition columns, by their names in actions, with
-    their types; ``features`` those of its writers; ``tracked`` whether writers assign row ids."""
+    their types; ``features`` the features of its writers; ``tracked`` whether writers assign row
+    ids."""
 
     partitions: dict[str, Any]
     features: frozenset[str]
@@ -71,8 +72,9 @@ class TableRules(msgspec.Struct, frozen=True):
 
 class Uses(msgspec.Struct, frozen=True):
     """The needs of a commit: ``partitions`` the sets of partition columns that its new files have
-    values of; ``features`` those that its actions need; ``untracked`` the path of an add without
-    row ids, if there is one; ``values`` the partition values, each once, with their columns.
+    values of; ``features`` the features that its actions need; ``untracked`` the path of an add
+    without row ids, if there is one; ``values`` the partition values, each once, with their
+    columns.
     """
 
     partitions: frozenset[frozenset[str]] = frozenset()
@@ -332,7 +334,7 @@ def _values(adds: list[Add], cdcs: list[Cdc]) -> frozenset[tuple[str, str]]:
 
 
 def _features(removes: list[Remove], cdcs: list[Cdc], domains: list[DomainMetadata]) -> set[str]:
-    """The table features that actions other than adds need, whatever the metadata says."""
+    """The table features that actions other than adds need, independent of the metadata."""
     features = set()
     if any(remove.deletionVector for remove in removes):
         features.add("deletionVectors")

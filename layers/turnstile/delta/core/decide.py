@@ -109,7 +109,7 @@ class Conflict(msgspec.Struct, frozen=True, tag=True):
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """Not possible, whatever the version; ``details`` is data for programs."""
+    """Not possible at any version; ``details`` is data for programs."""
 
     kind: ErrorType
     message: str

@@ -1,10 +1,10 @@
-"""Table features by their names: the known ones, and those that a table's metadata uses.
+"""Table features by their names: the known ones, and the ones that a table's metadata uses.
 
 Source: Delta protocol, "Valid Feature Names in Table Features", "Table Features", "Supported
-Features for Legacy Versions". Delta does not open a table whose protocol lists features, if its
-metadata uses one that is not listed; under a protocol that is a pair of version numbers it does not
-check that. So a change from the second form to the first has to list the features that the metadata
-uses.
+Features for Legacy Versions". Delta does not open a table with a protocol that lists features, if
+its metadata uses one that is not listed; under a protocol that is a pair of version numbers it does
+not check that. So a change from the second form to the first has to list the features that the
+metadata uses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KNOWN_FEATURES: Final = frozenset({
     "rowTracking", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding",
     "variantShredding-preview", "variantType", "variantType-preview",
 })  # fmt: skip
-"""Features whose traces in a log, in files and in a checkpoint are known here."""
+"""Features that leave known traces in a log, in files and in a checkpoint."""
 
 _ADDED: Final = frozenset({
     "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors", "generatedColumns",
@@ -82,7 +82,7 @@ def _inconsistent(what: str) -> UnsupportedTable:
 
 def features_to_list(protocol: Protocol, metadata: dict[str, Any]) -> list[str]:
     """The features that a protocol which lists all features of ``protocol`` has to list as well,
-    since the metadata uses them. For a protocol that lists features already: only those without
+    since the metadata uses them. For a protocol that lists features already: only features without
     which Delta opens the table. Other missing features are an error, which
     ``turnstile.delta.core.definition`` raises.
     """

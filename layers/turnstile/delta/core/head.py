@@ -209,9 +209,10 @@ class TableHead(StoredRow, frozen=True):
             application, by hashed id.
         pending: there while something may be unpublished.
         reason: why the table is in its state.
-        source: uuid of the table whose log a pinned clone shows, empty for every other table.
-        undecided: a commit of a large group that is not decided yet, packed (``core.undecided``);
-            empty for none.
+        source: uuid of the source of a pinned clone, which shows the source's log; empty for every
+            other table.
+        undecided: a commit of a large group that is not decided yet, packed
+            (``core.undecided``); empty for none.
         reserved_by: the holder of a reservation of the table (``core.reservations``), empty for
             none; it counts until ``reserved_until`` (ms).
         first: the version that the table was created or imported with, which was not ratified here.

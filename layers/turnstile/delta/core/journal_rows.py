@@ -1,5 +1,5 @@
 """Rows of the journal of transactions, and the writes that change them: one for each transaction
-whose client asked for it.
+that its client announced.
 
     open ──── the group's own write ────▶ committed
       └────── abort, or gc after the end ▶ aborted
@@ -121,7 +121,8 @@ def abort_entry(key: str, obj: str, freed: Sequence[str], now: int) -> Change:
 
 
 def expire_entry(key: str, now: int) -> Change:
-    """The same for an entry whose end has passed. gc removes its staged files like those of any loser."""
+    """The same for an entry whose end has passed. gc removes its staged files like the files of any
+    loser."""
     ended = Either((AtMost(("until",), now), AtLeast(("until",), latest_ms(now, MOST_TTL_MS) + 1)))
     over = Clause("over", "I10", "its end is over, or no right clock wrote it", ended)
     return Change(key, (_open(), over), (Set(("state",), ABORTED), Set(("settled",), now)))

@@ -229,9 +229,9 @@ DynamoDB takes 4 kB and 300 operators of those; the publisher's step bounds the 
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """How many published entries stay in a tail whose newest commit named its version, or was a
-    ticket. A proposal whose base is farther behind is looked up in the identity index; tickets of
-    many writers always are far behind.
+    """The number of published entries that stay in a tail after a commit that named its version, or
+    was a ticket. A proposal with a base farther behind is looked up in the identity index;
+    tickets of many writers always are far behind.
     """
 
     named: int
@@ -251,10 +251,10 @@ def evicted(head: TableHead, published: int, keep: int | None = None) -> int:
 def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None = None) -> Change:
     """The write after publication up to ``published``.
 
-    It evicts all but the last ``keep`` published entries, strips those of their bytes, and lowers
-    ``bytes``. With ``idle`` it also removes ``pending``, under the clause that nothing was ratified
-    since ``head`` was read; without, it leaves ``pending`` for the commits that came in between.
-    When it is refused, make it anew from the returned row.
+    It evicts all but the last ``keep`` published entries, strips the kept ones of their bytes, and
+    lowers ``bytes``. With ``idle`` it also removes ``pending``, under the clause that nothing was
+    ratified since ``head`` was read; without, it leaves ``pending`` for the commits that came in
+    between. When it is refused, make it anew from the returned row.
     """
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")

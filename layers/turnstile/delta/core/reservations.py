@@ -76,8 +76,8 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True):
         until: the end of its lease (ms).
         is_victim: whether it lost its tables because of a circle; its next request gets that
             answer.
-        owner: a digest of its principal; empty for an administrator's, and for those of earlier
-            versions.
+        owner: a digest of its principal; empty for an administrator's, and for reservations of
+            earlier releases.
     """
 
     holder: str

@@ -195,7 +195,7 @@ def needed_features(fields: list[Field]) -> Iterator[tuple[str, frozenset[str]]]
 
 
 def _primitives(type: Any) -> Iterator[str]:
-    """The primitive types in ``type``, without those of nested fields."""
+    """The primitive types in ``type``, without types of nested fields."""
     if isinstance(type, str):
         yield type
     elif type["type"] in ("array", "map"):

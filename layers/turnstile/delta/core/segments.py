@@ -35,8 +35,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 def complete_checkpoints(sizes: Mapping[str, int]) -> list[Checkpoint]:
     """Returns the complete checkpoints among files of one version, given by name and size: unique
-    names first, which follow the V2 spec, then the classic one, then those of several parts. Empty
-    files do not count: writers that crashed left them.
+    names first, which follow the V2 spec, then the classic one, then checkpoints of several parts.
+    Empty files do not count: writers that crashed left them.
     """
     parts: dict[tuple[int, int], set[str]] = {}
     single: list[tuple[bool, str, int]] = []

@@ -86,7 +86,7 @@ def own_change(key: str, row: Row, proposal: Proposal, now: int) -> Change:
 
 
 def _has_space(chosen: Sequence[Proposal], proposal: Proposal) -> bool:
-    """Whether a proposal has space in the condition beside those that were chosen."""
+    """Whether a proposal has space in the condition beside the chosen ones."""
     apps = sum(len(other.apps) for other in chosen) + len(proposal.apps)
     return len(chosen) < GROUP_COMMITS and apps <= GROUP_APPS
 
@@ -129,7 +129,7 @@ def _same_rows(before: Row) -> Clause:
 
 
 def _free_at(members: Sequence[Proposal]) -> int:
-    """The limit of the tail's bytes, so that each commit has room behind those before it."""
+    """The limit of the tail's bytes, so that each commit has room behind the commits before it."""
     free_at = members[0].room
     size_bytes = 0
     for proposal in members:

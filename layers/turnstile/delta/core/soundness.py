@@ -80,7 +80,7 @@ def gone(upto: int) -> Fault:
 
 
 def missing(version: int) -> Fault:
-    """The fault of a published version whose commit is missing."""
+    """The fault of a published version without its commit."""
     path = published_path(version)
     return Fault(
         version, "missing", path, f"version {version} is missing: {path} was published, and is not there", BRING_BACK
@@ -164,7 +164,8 @@ def late_fault(listing: Listing, upto: int, expired_upto: int | None) -> Fault |
 
 
 def pointer_fault(listing: Listing, upto: int, pointed: Pointed | None) -> Fault | None:
-    """The fault of a log whose ``_last_checkpoint`` names a missing checkpoint; None for none."""
+    """The fault of a log with a ``_last_checkpoint`` that names a missing checkpoint; None for
+    none."""
     oldest = min(listing.commits, default=0)
     if pointed is None or not oldest <= pointed.version <= upto or listing.checkpoints.get(pointed.version):
         return None

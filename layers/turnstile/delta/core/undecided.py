@@ -34,7 +34,7 @@ from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Set, new_row
 
 LARGE_MAX: Final = 1_000
-"""Tables of a group, including those that are only read."""
+"""Tables of a group, including tables that are only read."""
 
 OPEN_MS: Final = 15_000
 """How long after its beginning a group may be committed before others abort it: several times the

@@ -48,7 +48,7 @@ class Commit(msgspec.Struct):
 
 
 def listed(storage: LogStorage, *, first: int = 0) -> LogFiles:
-    """All files of the log, or those of versions from ``first`` on; one listing."""
+    """All files of the log, or only files of versions from ``first`` on; one listing."""
     files = LogFiles({}, {}, {})
     after = f"{LOG}{first - 1:020d}~" if first else ""
     for stat in storage.list(LOG, after):

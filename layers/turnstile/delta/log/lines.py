@@ -55,7 +55,7 @@ def lines(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
 
 def commit_lines(pieces: Iterable[bytes], version: int, *, info: bool = False) -> Iterator[bytes]:
     """Yields the lines of a commit, without blank ones. Raises DamagedLog for a commit without any,
-    and with ``info`` for one whose first line is no commitInfo with an in-commit timestamp."""
+    and with ``info`` for one that does not begin with a commitInfo with an in-commit timestamp."""
     count = 0
     for line in lines(pieces, where_of(version)):
         if not line.strip():
@@ -69,13 +69,13 @@ def commit_lines(pieces: Iterable[bytes], version: int, *, info: bool = False) -
 
 
 def actions(pieces: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Actions of newline-delimited JSON, without those about files; a few pieces are in memory at
+    """Actions of newline-delimited JSON, without actions about files; a few pieces are in memory at
     once."""
     yield from actions_of_lines(lines(pieces, where), where)
 
 
 def actions_of_lines(lines: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Actions of some lines, without those about files."""
+    """Actions of some lines, without actions about files."""
     for line in lines:
         stripped = line.strip()
         if not stripped or stripped.startswith(_SKIPPED):

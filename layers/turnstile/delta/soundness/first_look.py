@@ -21,7 +21,7 @@ from turnstile.store.core.names import published_path
 from turnstile.store.ports import Storages
 
 BEHIND: Final = "behind"
-"""The state, in the details of a refusal, of a table whose HEAD is behind its log."""
+"""The state, in the details of a refusal, of a table with a HEAD behind its log."""
 
 _TABLES: Final = 10_000
 _LOOKS: Final = 5

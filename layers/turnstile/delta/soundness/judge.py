@@ -9,7 +9,7 @@
 
 Costs. ``judge``: one listing; a pass over the commits after the newest checkpoint, ``COMMIT_BYTES``
 at most; and a pass over that checkpoint, ``CHECKPOINT_BYTES`` at most. It lists the files that it
-did not check: those beyond these limits, and Parquet where pyarrow cannot be imported. One piece of
+did not check: files beyond these limits, and Parquet where pyarrow cannot be imported. One piece of
 a file, or one batch of a checkpoint, is in memory. ``folder_fault``: the first entry of a listing.
 No commit of a table calls the judge: it is for operations that derive something from a log (plans,
 details, checkpoints, indexes, clean-up) and for operations that report on one (verify, repair,

@@ -110,7 +110,8 @@ def table_changes(
 
     Args:
         key: of the mark.
-        details: of versions that were seen in tails; those of ``head`` are among them.
+        details: of versions that were seen in tails; the versions in the tail of ``head`` are among
+            them.
         now: the server's clock (ms).
         most: versions that get events; with more, nothing that comes after them does.
     """

@@ -85,7 +85,7 @@ class Due(msgspec.Struct, frozen=True):
 
 
 def seen(state: FollowUpState, rules: Sequence[FollowUpRule], floor: int) -> FollowUpState:
-    """The state with all rules in it, and without those of actions that have none: a new action
+    """The state with all rules in it, and without rules of actions that have none: a new action
     counts from the version that was published last."""
     actions = {rule.action: state.actions.get(rule.action) or ActionState(floor - 1) for rule in rules}
     return msgspec.structs.replace(state, actions=actions)

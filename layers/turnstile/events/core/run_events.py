@@ -1,6 +1,6 @@
 """From the row of a table's runs of heavy work and its mark to the events between them (I13).
 
-The row is that of the coordinated task, whose attempts are the runs (``maintenance.runs``); its
+The row belongs to the coordinated task: its attempts are the runs (``maintenance.runs``); its
 mark has the newest attempt that the log has seen, and whether it was at work. Each attempt has an
 event when it starts and one when it is over. For an attempt that was over before its row was read,
 and that another has followed, only the number is known.
@@ -33,7 +33,7 @@ def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -
 
     Args:
         key: of the mark.
-        head: of the table, whose catalog's log the events are for.
+        head: of the table; the events go to the log of its catalog.
     """
     before = mark or EventMark(key, 0, IDLE, max(task.attempt - 1, 0), 0, "", "", 0, 0)
     latest = before.latest

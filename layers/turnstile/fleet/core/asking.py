@@ -143,8 +143,8 @@ def after_asking(outcome: AskedResponse | Failed, *, has_key: bool) -> Then:
     """Returns the next action. ``has_key``: the request has an idempotency key, or is a commit,
     which its transaction identifies. Then a second attempt finds the result of the first one (I3).
 
-    An owner that answers 401 has not applied anything: its tokens differ from those of this server,
-    which has accepted the caller's token.
+    An owner that answers 401 has not applied anything: its tokens differ from the tokens of this
+    server, which has accepted the caller's token.
     """
     if isinstance(outcome, AskedResponse):
         return Then.HERE if outcome.status == _UNAUTHENTICATED else Then.ANSWER

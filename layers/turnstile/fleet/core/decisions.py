@@ -35,7 +35,7 @@ WHOLE_LOOK_BEATS: Final = 5
 granules without an owner."""
 
 LOOKED_AT: Final = 8
-"""The average number of members that a member looks at in a heartbeat, beside those that it
+"""The average number of members that a member looks at in a heartbeat, beside the members that it
 watches. Large fleets have fewer full looks."""
 
 UNEVEN_PERCENT: Final = 25

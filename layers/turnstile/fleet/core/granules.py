@@ -2,7 +2,7 @@
 them. Pure.
 
 A granule leaves its owner only in a transaction that raises the owner's ``moves`` and adds an entry
-to its log. So a read of the members' rows shows which entries are missing, whatever the number of
+to its log. So a read of the members' rows shows which entries are missing, for any number of
 granules. While ``moves`` of a member equals the number of the last entry read, every granule cached
 as its own is still its own. If an entry is gone (entries live for an hour), every granule of that
 member is read again.

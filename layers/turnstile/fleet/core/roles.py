@@ -1,9 +1,9 @@
 """The roles of background work: the kinds of work that a process of a fleet can do, and the number
 of granules of each kind. Pure.
 
-A server works for all roles except those that its settings leave to others. A worker (``turnstile
-work``) works for the roles that it was started with. Only a member that works for a role owns
-granules of it.
+A server works for all roles except the ones that its settings leave to others. A worker
+(``turnstile work``) works for the roles that it was started with. Only a member that works for a
+role owns granules of it.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class FileIndexScanner(Scanner):
 
 
 def _kept(roots: list[tuple[Obj, Root | None]]) -> set[str]:
-    """The newest root, and those that it keeps."""
+    """The newest root, and the roots that it keeps."""
     if not roots:
         return set()
     newest, root = roots[-1]

@@ -46,9 +46,9 @@ class IcebergFileScanner(Scanner):
     """Kind ``iceberg``.
 
     - Collects: files of writers that died between the file and the swap of the HEAD, and of
-      versions that every metadata log has dropped: of managed tables in the present tree, those
-      that have Turnstile's names, are older than the kept history, and are neither current nor in
-      the metadata log nor named by a kept HEAD (``KeptTrees``).
+      versions that every metadata log has dropped: of managed tables in the present tree. They have
+      Turnstile's names, are older than the kept history, and are neither current nor in the
+      metadata log nor named by a kept HEAD (``KeptTrees``).
     - Unreachable since: they were replaced, at the latest at the edge of the kept history; or since
       they were written.
     - Announced by: the ``Fence`` in the catalog's row.
@@ -56,11 +56,11 @@ class IcebergFileScanner(Scanner):
 
     A HEAD of the kept history can only lead to a file that was current at its edge, was written
     since, was brought in by a commit that says so, or was registered, which begins another life of
-    the location. So files of an earlier life, and tables whose life is younger than the history,
-    are left alone (I10): another catalog's snapshots may name them. A location that the catalog
-    chose for its table has had no earlier life: there, files of the first minutes go like all
-    others. A file that is gone can come back only by a registration of its very path. A table whose
-    creation was lost has a staging row, and kind ``staging`` empties its location. Files of a table
+    the location. So files of an earlier life, and tables with a life younger than the history, are
+    left alone (I10): another catalog's snapshots may name them. A location that the catalog chose
+    for its table has had no earlier life: there, files of the first minutes go like all others. A
+    file that is gone can come back only by a registration of its very path. A table has a staging
+    row after its creation was lost, and kind ``staging`` empties its location. Files of a table
     that was dropped without a purge have no owner, and stay.
     """
 

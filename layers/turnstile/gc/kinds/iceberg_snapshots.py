@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.rows import CatalogHead

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from turnstile.catalog.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
@@ -53,9 +53,9 @@ class ExpiredLogScanner(Scanner):
       them (``maintenance/core/cleanup.py``). Then sidecars that no checkpoint names, a week after
       they were written.
     - Unreachable since: the table's log retention after the file was written.
-    - Announced by: marks in the row of the location's owner, as those of a vacuum: no reader can
-      register for a version before the oldest one that stays. Oldest first: wherever it stops, the
-      log begins later, and has no gap.
+    - Announced by: marks in the row of the location's owner, like the marks of a vacuum: no reader
+      can register for a version before the oldest one that stays. Oldest first: wherever it stops,
+      the log begins later, and has no gap.
     - A crash leaves: fewer files.
     - A catalog without a change for as long as its history is kept: its old HEAD pins old versions
       of its tables until the next change. If only that holds files, a change without content is
@@ -64,7 +64,7 @@ class ExpiredLogScanner(Scanner):
 
     Nothing is removed from a log that fails (``delta.soundness.judge``). The files that stay are
     read before any removal: all pages of the checkpoint, and the number of its files; then its
-    files are compared with those that the same version has by an older checkpoint, or by the
+    files are compared with the files that the same version has by an older checkpoint, or by the
     commits alone. That is three passes over the state of a table, once in a run that has files to
     remove, and one batch of rows in memory. A checkpoint that fails is a ``Problem`` that names the
     file: then an older version is the oldest, or nothing is removed. After an interrupted run there

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from turnstile.catalog.awaited import AwaitedDrops
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead, positioned
@@ -36,7 +36,7 @@ from turnstile.store.ports import LogStorage, Rejected
 _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
 OTHERS_FILES: Final = ("dropped", "recovering", "pinned")
 """States in which a table's staged files are not collected here: a dropped table's go with the
-table, a restored table's floor may be older than its log, and those at a clone's location are its
+table, a restored table's floor may be older than its log, and files at a clone's location are its
 source's.
 """
 
@@ -117,8 +117,8 @@ def _published(storage: LogStorage, first: int) -> dict[int, int]:
 class StagingTableScanner(Scanner):
     """Kind ``staging``.
 
-    - Collects: files, metadata objs and row of a staging table that was never registered, or whose
-      version 0 never arrived; then its name too.
+    - Collects: files, metadata objs and row of a staging table that was never registered, or never
+      got version 0; then its name too.
     - Unreachable since: the row was created.
     - Announced by: the row's state. A registration needs the row to be open and consumes it in its
       own transaction, so whichever comes first wins: a registration before the announcement leaves

@@ -137,7 +137,7 @@ def _header(source: _Source) -> dict[str, bytes]:
 
 
 def _items(source: _Source) -> Iterator[int]:
-    """Yields before each item of an array or map, whose bytes the caller takes."""
+    """Yields before each item of an array or map; the caller takes the item's bytes."""
     while count := source.long():
         if count < 0:
             source.long()  # bytes of the block, for readers that skip it
@@ -269,7 +269,7 @@ def _selected_with_content(source: _Source, schema: Any, wanted: Container[int],
 
 
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
-    """Returns a file of ``records`` in one deflated block, whose end the 16 bytes ``sync`` mark.
+    """Returns a file of ``records`` in one deflated block, ended by the 16 bytes ``sync``.
     Members that a record lacks are null; ``header`` has further members of the file's metadata."""
     members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
     file = bytearray(MAGIC + _long(len(members)))

@@ -171,7 +171,7 @@ class DeleteFiles:
 
 
 class FileTasks:
-    """Writes tasks of one scan. ``stats_ids`` are the columns whose counts clients want,
+    """Writes tasks of one scan. ``stats_ids`` are the columns for which clients want counts,
     ``residual`` is the filter in JSON, or True."""
 
     def __init__(self, metadata: TableMetadata, residual: Any, stats_ids: frozenset[int] = frozenset()) -> None:

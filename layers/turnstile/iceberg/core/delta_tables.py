@@ -4,7 +4,7 @@ their scans (ADR 43). Pure.
     shown = iceberg_metadata(DeltaSource(...))         # schema, partition spec, snapshots, name
                                                        mapping; or a refusal by name
 
-Column ids are those of column mapping; without it columns are numbered in the order of the schema,
+Column ids come from column mapping; without it columns are numbered in the order of the schema,
 and the property ``schema.name-mapping.default`` leads readers from the names in the files to them.
 Ids matter to one client with one metadata only: plans name columns by name. Partition columns are
 not in Delta's files; by Iceberg's rules a reader takes the partition's value for an identity
@@ -68,8 +68,8 @@ _NO_VALUE: Final = "no value that Iceberg's JSON can carry"
 
 class DeltaSource(msgspec.Struct, frozen=True):
     """A Delta table: ``protocol`` and ``metadata`` as of ``version``; ``versions`` that may be
-    read, ascending, each with its timestamp (ms); ``certain_from`` the first of them whose
-    timestamp is the in-commit one; ``epoch`` the version that changed metadata last.
+    read, ascending, each with its timestamp (ms); ``certain_from`` the first of them with the
+    in-commit timestamp; ``epoch`` the version that changed metadata last.
     """
 
     table_id: str
@@ -186,9 +186,9 @@ def _snapshot(source: DeltaSource, version: int, at_ms: int) -> Snapshot:
 
 
 def check_same_columns(past: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises UnsupportedTable unless a client that has the columns of the metadata ``now`` reads a
-    version with those of ``then`` by them: each column of the version is there, with its place in
-    the files and its type.
+    """Raises UnsupportedTable unless a client with the columns of the metadata ``now`` can read by
+    them a version with the columns of ``then``: each column of the version is there, with its place
+    in the files and its type.
     """
     before, after = (_Columns(metadata) for metadata in (past, now))
     places = [[(column.physical, column.delta_type) for column in each.partitions()] for each in (before, after)]

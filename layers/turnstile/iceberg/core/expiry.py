@@ -2,8 +2,8 @@
 
     branch main       never expires
     other references  expire when their snapshot is older than ``max-ref-age-ms``
-    of a branch       its newest ``min-snapshots-to-keep`` ancestors stay, and those before them
-                      that are younger than
+    of a branch       its newest ``min-snapshots-to-keep`` ancestors stay, and the ancestors before
+                      them that are younger than
                       ``max-snapshot-age-ms``, up to the first that is neither
     of a tag          its one snapshot stays
     others            snapshots that are in no branch and under no tag stay while they are younger

@@ -8,7 +8,7 @@ complete.
 A filter is two predicates because null has two meanings. Iceberg's own evaluation knows true and
 false only: ``eq`` of null is false, so ``not-eq`` of null is true. Engines evaluate their filters
 as SQL, where both are null. ``inclusive`` is true wherever one of the two is true; ``strict`` is
-true only where both are: a true value in three-valued logic stays true whatever replaces null.
+true only where both are: a true value in three-valued logic stays true for any replacement of null.
 
 An unsupported part (a transform, a missing column, an operation of a later version, too many
 values) is ``UNKNOWN``, which excludes no file.
@@ -52,7 +52,7 @@ _NEGATED: Final = {"not-eq": "eq", "not-in": "in", "not-starts-with": "starts-wi
 _ALWAYS: Final[Predicate] = And(())
 _NEVER: Final[Predicate] = Or(())
 _NUMBERED: Final = ("date", "timestamp", "timestamp_ntz")
-"""Kinds whose values may come as numbers: days, microseconds."""
+"""Kinds with values that may come as numbers: days, microseconds."""
 
 
 class Filter(msgspec.Struct, frozen=True):

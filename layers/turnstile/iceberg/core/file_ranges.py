@@ -50,7 +50,7 @@ _KINDS: Final[dict[str, Kind]] = {
 """How values of a type compare; of other types nothing is known."""
 
 _DELTA_TYPES: Final = {"int": "integer", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
-"""Types with other names in Delta, whose names ``TableColumns`` reads."""
+"""Types with other names in Delta, which ``TableColumns`` reads."""
 
 #: As many digits as a decimal can have. Python's usual 28 would round a bound.
 _DIGITS: Final = Context(prec=40)

@@ -3,9 +3,8 @@
     which     data manifests below half of ``commit.manifest.target-size-bytes``, of a partition
               spec that has
               ``commit.manifest.min-count-to-merge`` of them
-    together  those whose entries have the same Avro schema: the description of a data file is
-              copied byte by byte, with every
-              member that its writer gave it
+    together  manifests with the same Avro schema of entries: the description of a data file is
+              copied byte by byte, with every member that its writer gave it
     entries   existing files, as ``EXISTING``, with the snapshot and the sequence numbers that they
               inherited; entries of
               removed files belong to their own snapshot and are left out
@@ -44,8 +43,8 @@ MAX_TARGET_BYTES: Final = 32 * 1024 * 1024
 DEFAULT_COUNT: Final = 100
 
 FORMAT: Final = 2
-"""The format version whose manifests are put together: those of version 1 have no sequence numbers,
-those of version 3 give rows their ids."""
+"""The format version of manifests that are put together. Manifests of version 1 have no sequence
+numbers, manifests of version 3 give rows their ids."""
 
 _NUMBERS: Final = (manifests.ENTRY_SNAPSHOT, manifests.ENTRY_SEQUENCE, manifests.ENTRY_FILE_SEQUENCE)
 _ENTRY: Final = {manifests.STATUS, *_NUMBERS, manifests.DATA_FILE}
@@ -68,14 +67,14 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 def rewrites(metadata: TableMetadata) -> bool:
-    """Whether a table asks the catalog to put its manifests together, and is of a format whose
-    manifests can be."""
+    """Whether a table asks the catalog to put its manifests together, and has the format version
+    for it."""
     return metadata.format_version == FORMAT and metadata.properties.get(REWRITE, "false").lower() == "true"
 
 
 def candidates(listed: Iterable[avro.Record], metadata: TableMetadata) -> tuple[avro.Record, ...]:
-    """Returns those entries of the current manifest list whose manifests are to be put together, in
-    the list's order; none if too few are small. A manifest outside the table's location belongs to
+    """Returns the entries of the current manifest list with manifests to put together, in the
+    list's order; none if too few are small. A manifest outside the table's location belongs to
     another table, from which a clone was made, and stays. Raises InvalidRequest as ``Sizes.of``.
     """
     sizes = Sizes.of(metadata.properties)
@@ -161,7 +160,7 @@ def in_order(files: Iterable[LiveFile], count: int) -> list[list[LiveFile]]:
 def manifest(
     files: Sequence[LiveFile], schema: Any, spec: PartitionSpec, metadata: TableMetadata, sync: bytes
 ) -> bytes:
-    """Returns the manifest of ``files``, whose descriptions are of ``schema``."""
+    """Returns the manifest of ``files``, with descriptions by ``schema``."""
     header = {
         "schema": msgspec.json.encode(metadata.schema).decode(),
         "schema-id": str(metadata.current_schema_id),

@@ -82,10 +82,11 @@ CONTAINS_NAN: Final = 518
 
 EXISTING: Final = 0
 ADDED: Final = 1
-"""The status of an entry whose file the manifest's own snapshot added."""
+"""The status of an entry for a file that the manifest's own snapshot added."""
 
 REMOVED: Final = 2
-"""The status of an entry whose file the manifest's own snapshot removed; only older snapshots have it."""
+"""The status of an entry for a file that the manifest's own snapshot removed; only older snapshots
+have it."""
 
 
 def _required(id: int, name: str, type: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@ Metadata").
 
 In memory there is one form for all versions; members that no version up to 3 has are dropped.
 ``check_readable`` is for files before they are written or registered, since an unreadable file
-would be the end of its table. Its rules are those of Java's ``TableMetadata``, the strictest of the
-readers; updates are checked where they are applied.
+would be the end of its table. It follows the rules of Java's ``TableMetadata``, the strictest of
+the readers; updates are checked where they are applied.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def parse(raw: bytes) -> TableMetadata:
 
 
 def _supply_defaults(members: dict[str, Any]) -> None:
-    """Adds members that a writer of version 1 may leave out. Ids are those that every reader
+    """Adds members that a writer of version 1 may leave out. Ids are the ones that every reader
     assigns; the uuid is derived from the location, so that it stays the same until a commit writes
     it.
     """

@@ -69,7 +69,7 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True)
 
 
 def compatible(first: PartitionSpec, second: PartitionSpec) -> bool:
-    """Whether two specs are equal except for their ids and those of their fields."""
+    """Whether two specs are equal except for their ids and the ids of their fields."""
     one, other = ([(field.source_id, field.name, field.transform) for field in spec.fields] for spec in (first, second))
     return one == other
 
@@ -127,7 +127,7 @@ def check_order(order: SortOrder, schema: Schema) -> None:
 
 
 def _check_names(spec: PartitionSpec, by_id: dict[int, Part]) -> None:
-    """Checks that names are unique, and are not those of other columns: readers put both into one
+    """Checks that names are unique, and are not names of other columns: readers put both into one
     struct."""
     names = set[str]()
     columns = {part.name: part.id for part in by_id.values()}

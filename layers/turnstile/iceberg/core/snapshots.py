@@ -9,7 +9,7 @@ import msgspec
 from turnstile.store.core.limits import Int32, Int64, NonNegative64, Positive32, Positive64
 
 MAIN: Final = "main"
-"""The branch whose head is the table's current snapshot."""
+"""The branch with the table's current snapshot as its head."""
 
 NONE: Final = -1
 """``current-snapshot-id`` of a table without one, in versions 1 and 2."""

@@ -165,9 +165,9 @@ def _add_snapshot(snapshot: Snapshot, draft: Draft) -> None:
 
 def _check_sequence(snapshot: Snapshot, last: int) -> None:
     """Raises CommitFailed unless the snapshot's number is new, or the snapshot has no parent: a
-    CREATE OR REPLACE from an older base, or the first of a branch, begins a history of its own,
-    whose numbers need be new only there. Java's catalogs set the table back to the older number
-    then; here it stays, so that the numbers of every later snapshot are new (I2).
+    CREATE OR REPLACE from an older base, or the first of a branch, begins a history of its own:
+    numbers need be new only there. Java's catalogs set the table back to the older number then;
+    here it stays, so that the numbers of every later snapshot are new (I2).
     """
     is_first = snapshot.parent_snapshot_id is None and snapshot.sequence_number > 0
     if snapshot.sequence_number <= last and not is_first:

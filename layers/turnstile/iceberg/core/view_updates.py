@@ -136,7 +136,7 @@ def _meaning(version: ViewVersion) -> object:
 
 def _finished(draft: _Draft) -> ViewMetadata:
     """The metadata with as many versions as its properties allow: the newest, the current, and
-    those just added."""
+    versions just added."""
     text = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))
     if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
         raise bad_update(f"{HISTORY_SIZE} must be a positive number, not {text[:20]!r}")

@@ -1,9 +1,9 @@
 """The benefit of rewriting a table: its files summed up by partition, and the work that a policy
 derives from the sums. Pure.
 
-Small files are below half of the target size: two of them always fit into one file, so a table
-whose files were rewritten has few of them. A rewrite takes all files below the target, as Delta
-chooses them; the estimates are of those.
+Small files are below half of the target size: two of them always fit into one file, so a table has
+few of them after a rewrite. A rewrite takes all files below the target, as Delta chooses them; the
+estimates are for the same files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from turnstile.maintenance.core.due import LONGEST_PAUSE_MS
 from turnstile.store.core.terms import is_over
 
 PARTITIONS: Final = 20_000
-"""The limit of partitions with sums; beyond it those with the fewest small files and deleted rows
-are dropped."""
+"""The limit of partitions with sums; beyond it the partitions with the fewest small files and
+deleted rows are dropped."""
 KEY_BYTES: Final = 4_096
 """Bytes of the values of a partition that is looked at."""
 JOB_PARTITIONS: Final = 100
@@ -33,7 +33,7 @@ PartitionKey = tuple[str | None, ...]
 
 
 class Sums(msgspec.Struct):
-    """Files of a partition, or of a table: all, ``small`` ones, those ``below`` the target, those
+    """Files of a partition, or of a table: all, ``small`` ones, files ``below`` the target, files
     with deletion vectors (``vector``); ``vector_rows`` the rows of the latter where that is known,
     ``deleted_rows`` of these.
     """
@@ -193,7 +193,7 @@ class Job(msgspec.Struct, frozen=True):
         reason: why, in plain words.
         files, bytes: estimates of the rewrite; 0 for vacuum, which has no estimate.
         where: a predicate on partition columns in Spark's SQL; None: the whole table.
-        partitions: those of ``where``.
+        partitions: the partitions that ``where`` names.
         complete: whether no due work is left for another run.
     """
 
@@ -246,7 +246,8 @@ def partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...
 
 
 def held_up(policy: Policy, history: RunHistory, now_ms: int) -> str:
-    """Returns why nothing may run on a table now, whatever its files; empty if something may."""
+    """Returns why nothing may run on a table now, independent of its files; empty if something
+    may."""
     if not policy.enabled:
         return "off: turnstile.maintenance.enabled is false"
     if not is_over(history.again_ms, now_ms, LONGEST_PAUSE_MS):

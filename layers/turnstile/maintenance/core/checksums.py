@@ -1,7 +1,7 @@
 """Version checksums, ``<v>.crc``: the numbers of a state.
 
-Source: Delta protocol, "Version Checksum File". All required members are written; of the others
-those that the state gives without another pass. Histograms and the list of all files are left out.
+Source: Delta protocol, "Version Checksum File". All required members are written; of the others all
+that the state gives without another pass. Histograms and the list of all files are left out.
 """
 
 from __future__ import annotations

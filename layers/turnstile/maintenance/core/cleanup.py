@@ -66,7 +66,7 @@ def boundaries(
 
     Args:
         checkpoints: versions with files of checkpoints.
-        commits: versions whose commit is in the log.
+        commits: versions with a commit in the log.
         floor: newest published version.
         upto: the highest version that may be the oldest, by pins and by the versions that readers
             start from.

@@ -59,7 +59,8 @@ def schema_of(metadata: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def indexed(metadata: dict[str, Any], upkeep: Upkeep) -> Group:
-    """Returns the columns with statistics as structs: those that Delta collects statistics of."""
+    """Returns the columns with statistics as structs: the columns that Delta collects statistics
+    of."""
     partitions = set(metadata.get("partitionColumns") or ())
     data = [column for column in schema_of(metadata) if column["name"] not in partitions]
     leaves = list(_leaves(data, (), ()))

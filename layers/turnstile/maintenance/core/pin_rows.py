@@ -5,8 +5,8 @@
     mark                    a vacuum leaves these versions, and removes the files of no other ones
 
 All of them change ``revision``, and need it to be the one that they were computed from; so does
-every decision by the marks. A vacuum also needs the clones to be those that it knew. The first
-write wins: a reader that registered before a vacuum's mark is among its pins, a later one is
+every decision by the marks. A vacuum also needs the clones to be the same as at its start. The
+first write wins: a reader that registered before a vacuum's mark is among its pins, a later one is
 refused for versions below it (I10).
 """
 

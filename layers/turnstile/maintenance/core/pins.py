@@ -52,7 +52,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def of_files(pins: Iterable[Pin]) -> tuple[Pin, ...]:
-    """The pins that need the data files of versions, too: all but those of the log."""
+    """The pins that need the data files of versions, too: all but the pins of the log."""
     return tuple(pin for pin in pins if pin.kind != "log")
 
 
@@ -68,8 +68,8 @@ pinned the mark is lower."""
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """The versions that a vacuum leaves whole: from ``readable_from`` on all, below it those in
-    ``kept``."""
+    """The versions that a vacuum leaves whole: from ``readable_from`` on all, below it the versions
+    in ``kept``."""
 
     readable_from: int = 0
     kept: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""Facts of a data file itself, as columns that predicates may name beside those of the table.
+"""Facts of a data file itself, as columns that predicates may name beside the table's.
 
 A query for files (``/main/sales/orders/files[day = '2026-11-01' and size < 16mb]``) has one
 predicate over both. For the table's columns it decides which files may have rows that satisfy it; a
@@ -32,7 +32,7 @@ def path_column() -> Column:
 
 
 class FileColumns(TableColumns):
-    """The columns of a table, and before them those of its files. A name in backquotes, or of
+    """The columns of a table, after the columns of its files. A name in backquotes, or of
     several parts, is the table's."""
 
     def __init__(self, columns: TableColumns) -> None:

@@ -179,7 +179,8 @@ class TableColumns:
         return self.named([name for name, _ in names])
 
     def physical(self, name: str) -> list[Column]:
-        """Returns the stored names of a column; of a struct those of its fields. Raises as ``named``."""
+        """Returns the stored names of a column; of a struct the columns of its fields. Raises as
+        ``named``."""
         column = self.named(name).name
         return [field.physical for at, field in self.schema.fields.items() if at[: len(column)] == column]
 

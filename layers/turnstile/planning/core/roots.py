@@ -46,7 +46,7 @@ class Sizes(msgspec.Struct, frozen=True):
             Leaves of different runs may overlap.
         deltas: deltas of one root.
         pending: changes that deltas may hold in a small table; in a large one a share of its files.
-        rewrites: leaves that one round rewrites: those with the most changes.
+        rewrites: leaves that one round rewrites: the leaves with the most changes.
         readers: files that are read at once.
     """
 
@@ -127,8 +127,9 @@ class Root(msgspec.Struct, frozen=True):
 
     Attributes:
         stamp: a digest of the version's commit, as it was published.
-        columns: those that ``LeafRef.bounds`` are of.
-        cluster: positions among the columns by whose least values leaves are sorted.
+        columns: the columns of ``LeafRef.bounds``.
+        cluster: positions among the columns; leaves are sorted by the least values of these
+            columns.
         totals: of the last version at which all leaves were read; None in a root of an earlier
             release.
     """
@@ -182,7 +183,7 @@ def version_of(id: str) -> int:
 
 
 def columns_of_table(schema: TableSchema) -> tuple[IndexedColumn, ...]:
-    """Returns the columns that are indexed: partition columns, then those with ordered values, in
+    """Returns the columns that are indexed: partition columns, then columns with ordered values, in
     the schema's order."""
     partitions = list[IndexedColumn]()
     others = list[IndexedColumn]()
@@ -211,8 +212,8 @@ def sort_key(values: Iterable[Any]) -> tuple[tuple[bool, Any], ...]:
 
 
 def kept_roots(earlier: Sequence[Earlier], now_ms: int, retention_ms: int) -> tuple[Earlier, ...]:
-    """Returns the earlier roots that stay: those of the last hour, one of each hour of the last
-    day, and one of each day of the retention, at most a hundred. ``earlier`` is ascending."""
+    """Returns the earlier roots that stay: all of the last hour, one of each hour of the last day,
+    and one of each day of the retention, at most a hundred. ``earlier`` is ascending."""
     kept = list[Earlier]()
     periods = set[tuple[str, int]]()
     for root in reversed(earlier):

@@ -111,7 +111,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Sizes in bytes, times in ms.
 
     ``inline_bytes`` largest inline commit; ``staged_max_bytes`` largest staged commit;
-    ``staged_bytes`` largest staged commit whose content is read whole, and of a larger one the size
+    ``staged_bytes`` largest staged commit that is read whole, and of a larger one the size
     of the beginning that is read; ``first_line_bytes`` largest first line of one; ``prefix_bytes``
     the part of a published one that is read to answer a replay; ``clock_skew_ms`` how far ahead of
     the server's clock an in-commit timestamp may be; ``identity_days`` how long replays of

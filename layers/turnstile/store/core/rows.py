@@ -436,7 +436,7 @@ def registered(name: str, id: str) -> ObjType:
 
 
 def of_id(id: str) -> ObjType | None:
-    """Returns the type of the obj with this id; any of those that share a prefix, since they are
+    """Returns the type of the obj with this id; any type with the same prefix, since they are
     treated alike. None: the type is not known here, as in a process that is older than the obj."""
     return _BY_PREFIX.get(id[: id.find("/") + 1])
 

@@ -206,7 +206,7 @@ def test_members_of_an_action_are_compulsory_and_typed(name: str, member: str) -
 
 @covers(updateTable=200)
 @pytest.mark.parametrize("name", WITH_A_COMMIT)
-def test_members_that_nobody_knows_are_skipped(name: str) -> None:
+def test_unknown_members_are_skipped(name: str) -> None:
     unity = managed()
     assert unity.update(action(name) | {"later": {"version": 2}}, proposed(unity, [name]) | {"x": 1}).status == 200
 

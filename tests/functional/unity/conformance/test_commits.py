@@ -201,7 +201,7 @@ def test_with_a_commit_the_version_before_is_the_bound_of_a_claimed_backfill(uni
 
 
 @covers(updateTable=(200, 409))
-def test_i3_a_loser_that_knows_more_to_be_published_is_told_of_the_conflict(unity: Unity) -> None:
+def test_i3_a_loser_that_knows_more_to_be_published_gets_the_conflict(unity: Unity) -> None:
     """As recorded of Spark: it lists the log after it lost. A 400 would end its retries."""
     unity.update(first := unity.commit(1))
     unity.update(unity.commit(2))

@@ -219,7 +219,7 @@ def test_create_before_version_0_is_written_is_400(unity: Unity) -> None:
 
 
 @covers(createTable=404)
-def test_create_at_a_location_nobody_staged_is_404(unity: Unity) -> None:
+def test_create_at_a_location_that_was_not_staged_is_404(unity: Unity) -> None:
     body = unity.create_body(unity.stage())
     body["location"] = "file:///lake/main/sales/00000000-0000-4000-8000-999999999999"
     refused(unity.post(f"{SCHEMA}/tables", body), 404, "NotFoundException")

@@ -81,7 +81,7 @@ def test_sizes_that_are_none_are_400(unity: Unity, size: str) -> None:
 
 @covers(listSchemas=400, listTables=400)
 @pytest.mark.parametrize("token", ["x", "AAAA", "e30=", "..", "\x00", "9" * 500])
-def test_tokens_that_nobody_gave_are_400(unity: Unity, token: str) -> None:
+def test_unissued_tokens_are_400(unity: Unity, token: str) -> None:
     for kind in ("schemas", "tables"):
         path, needed = KINDS[kind]
         refused_old(unity.get(path, **needed, page_token=token), 400, "INVALID_ARGUMENT")

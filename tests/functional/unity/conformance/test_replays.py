@@ -72,7 +72,7 @@ def test_i3_a_replay_long_after_publication_is_known_by_the_index(unity: Unity) 
 
 
 @covers(updateTable=(200, 409, 500))
-def test_i3_where_nobody_remembers_names_contents_are_compared(unity: Unity) -> None:
+def test_i3_contents_are_compared_where_names_are_forgotten(unity: Unity) -> None:
     first = unity.commit(1)
     unity.update(first)
     for version in range(2, 9):

@@ -90,7 +90,7 @@ def test_what_cannot_be_a_name_is_not_found_in_the_older_api(unity: Unity, name:
     [f"{T1}/", f"{SCHEMA}/tables/", f"{SCHEMA}/tables//", f"{T1}/../t1", f"{V1}/", V1, f"{B}/delta/v2/config",
      f"{V1}/catalogs/main/schemas/sales/tables/t1/snapshots"],
 )  # fmt: skip
-def test_a_path_that_nobody_serves_is_404(unity: Unity, path: str) -> None:
+def test_a_path_without_a_route_is_404(unity: Unity, path: str) -> None:
     answer = unity.get(path)
     assert answer.status == 404
     if path.startswith(f"{V1}/") or path == V1:
@@ -193,7 +193,7 @@ def test_a_body_just_within_the_limit_is_taken(unity: Unity) -> None:
 
 
 @covers(createStagingTable=200, renameTable=204)
-def test_members_that_nobody_knows_are_skipped_and_the_last_of_two_counts(unity: Unity) -> None:
+def test_unknown_members_are_skipped_and_the_last_of_two_counts(unity: Unity) -> None:
     assert unity.post(f"{SCHEMA}/staging-tables", {"name": "t2", "later": [1]}).status == 200
     body = '{"new-name": "no way", "new-name": "t2", "x": null}'
     assert unity.call("POST", f"{T1}/rename", body=body).status == 204

@@ -20,13 +20,13 @@ RULES = {
     "a taken version, another file": "commits.test_i2_another_commit_of_an_accepted_version_is_409",
     "a taken version, a file that is gone": "commits.test_i2_a_taken_version_is_409_though_the_losers_file_is_gone",
     "a version long published": "replays.test_i3_a_replay_long_after_publication_is_known_by_the_index",
-    "a version whose name is forgotten": "replays.test_i3_where_nobody_remembers_names_contents_are_compared",
+    "a version whose name is forgotten": "replays.test_i3_contents_are_compared_where_names_are_forgotten",
     "a claimed backfill above the latest": "commits.test_a_claimed_backfill_is_a_version_and_not_above_the_latest",
     "a claimed backfill with a commit": (
         "commits.test_with_a_commit_the_version_before_is_the_bound_of_a_claimed_backfill"
     ),
     "a claimed backfill with a commit that lost": (
-        "commits.test_i3_a_loser_that_knows_more_to_be_published_is_told_of_the_conflict"
+        "commits.test_i3_a_loser_that_knows_more_to_be_published_gets_the_conflict"
     ),
     "a claimed backfill of what is published": (
         "commits.test_i5_a_claimed_backfill_writes_nothing_before_and_after_publication"

@@ -2,7 +2,7 @@
 is still valid. Pure.
 
 A read is valid while its query leads to the same entities: tables, views and namespaces by their
-ids, under the same names. So of the changes that others made since, only those count that add an
+ids, under the same names. So of the changes that others made since, only changes count that add an
 entity to the query's answer or remove one (TreeCat, "precision locking"). Other members of an
 entity than its name and id (a comment, rights, the rows of a table) are no part of that, unless the
 query asks for them.

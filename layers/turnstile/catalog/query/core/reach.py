@@ -20,8 +20,8 @@ _PAST: Final = "\U0010ffff"  # sorts after everything that begins with a prefix
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """Folded names: exactly those in ``only``; if that is None, all from ``start`` on and before
-    ``stop``."""
+    """Folded names: exactly the names in ``only``; if that is None, all from ``start`` on and
+    before ``stop``."""
 
     start: str = ""
     stop: str | None = None
@@ -42,7 +42,7 @@ class Reach(msgspec.Struct, frozen=True):
         return Reach(max(self.start, other.start), min(stops, default=None))
 
     def either(self, other: Reach) -> Reach:
-        """Returns at least the names in this one and those in ``other``."""
+        """Returns at least the names in this one and in ``other``."""
         if self.only is not None and other.only is not None:
             return Reach(only=self.only | other.only)
         left = self._span()

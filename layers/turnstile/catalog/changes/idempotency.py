@@ -3,7 +3,7 @@
 The row of a request is written in the transaction that swaps the catalog's HEAD. So however often
 and however concurrently the request is sent, one of them changes something and all get the same
 response (I3). The row has the number of the commit, so the response can be read again as it was,
-whatever happened since.
+also after further changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from turnstile.catalog.commit import ChangeFunction, Committer, Edit, RejectionHandler
+from turnstile.catalog.changes.commit import ChangeFunction, Committer, Edit, RejectionHandler
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_row
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View
@@ -25,8 +25,8 @@ from turnstile.store.retry import Pause, no_pause
 T = TypeVar("T")
 
 FinalStatus = Callable[[TurnstileError], int]
-"""Returns the status under which a refusal is stored: the same request gets it again, whatever
-happens meanwhile. 0 for a temporary refusal, or one of a request that was not authorized yet."""
+"""Returns the status under which a refusal is stored: the same request gets it again, also after
+further changes. 0 for a temporary refusal, or one of a request that was not authorized yet."""
 
 
 class Repeated(TurnstileError):

@@ -1,5 +1,5 @@
 """Ratification of a group: commits of several Delta tables, all or none (I8). Up to a hundred here,
-in one write; for more ``delta.large_groups`` does steps 2 and 3.
+in one write; for more ``delta.transactions.large_groups`` does steps 2 and 3.
 
     1  prepare each member        as alone (``delta.ratify``, steps 1 to 3); HEADs that are not
                                   cached are read in one request
@@ -7,9 +7,9 @@ in one write; for more ``delta.large_groups`` does steps 2 and 3.
                                   that was only read
     3  refused                    every member is decided from the row that refused it; if all can
                                   be written after all
-                                  (a ticket's other form, inline bytes moved to an obj, a read whose
-                                  rows no later commit
-                                  changed: ``delta.group_reads``), again from 2
+                                  (a ticket's other form, inline bytes moved to an obj, a read of
+                                  rows that no later commit changed: ``delta.transactions.group_reads``), again
+                                  from 2
 
 A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc;
 after 2 all of it is ratified. A lost answer is OutcomeUnknown: the same group, sent again, is a
@@ -32,11 +32,11 @@ from turnstile.delta.commits import head_of
 from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import LARGE_MAX
-from turnstile.delta.group_reads import GroupReads, Judge, ReadVersion, check_reads
-from turnstile.delta.large_groups import LargeGroups
 from turnstile.delta.proposals import CommitRequest, check_request
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.shared_commits import Prepared
+from turnstile.delta.transactions.group_reads import GroupReads, Judge, ReadVersion, check_reads
+from turnstile.delta.transactions.large_groups import LargeGroups
 from turnstile.delta.undecided import seen, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits
@@ -49,7 +49,7 @@ from turnstile_predicates.conflicts import ChangedRead
 class GroupRequest(msgspec.Struct, frozen=True):
     """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
     writes, and the tables that it only read. ``entry``: the change of its entry in the journal by
-    the same write (``delta.journal``).
+    the same write (``delta.transactions.journal``).
     """
 
     id: str
@@ -166,7 +166,7 @@ class GroupRatifier:
 
 class OpenGroup:
     """The members of one group while it is decided, for the sender of their writes:
-    ``GroupRatifier``, or a change of a catalog that they are part of (``catalog.transactions``)."""
+    ``GroupRatifier``, or a change of a catalog that they are part of (``catalog.changes.transactions``)."""
 
     def __init__(
         self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member], judge: Judge | None = None
@@ -187,7 +187,7 @@ class OpenGroup:
         self._decide(self._read(taken))
 
     def carried_out(self, large: LargeGroups) -> GroupRatified | GroupRefused:
-        """Steps 2 and 3 of a group that is too large for one transaction, whose members are all to
+        """Steps 2 and 3 of a group that is too large for one transaction, if all its members are to
         be written."""
         if large.attempt(self._group, self._members, self._reads, self._decide):
             return self.accepted()
@@ -244,7 +244,7 @@ class OpenGroup:
 
     def replayed(self) -> GroupRatified | None:
         """The results of the members, if all of them were ratified, and no other group's. Reads the
-        HEADs of those that are to be written."""
+        HEADs of the members that are to be written."""
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
         ratified = tuple(member for member in self._members if isinstance(member, Ratified))
         if len(ratified) < len(self._members) or not all(_is_of(member, self._group) for member in ratified):

@@ -11,7 +11,7 @@ A read without a predicate is valid while its table has not changed (I8). A read
 while no later commit may have changed a row that satisfies it (I20): when the table has changed,
 the commits since are checked, and the group is sent again with the last checked version. The answer
 follows from the commits alone, so a read that was refused once is refused for ever: no earlier
-attempt whose answer was lost can be accepted any more. Source: TreeCat, precision locking.
+attempt with a lost answer can be accepted any more. Source: TreeCat, precision locking.
 """
 
 from __future__ import annotations
@@ -96,8 +96,10 @@ class GroupReads:
         return unchanged(key, self._holds[at], self._read[at].slack)
 
     def refused(self, heads: Mapping[int, TableHead]) -> None:
-        """Decides the reads whose rows refused the group, by their index. Raises InvalidRequest for
-        a predicate that does not fit the table, and the errors of reading commits."""
+        """Decides the reads that refused the group by their rows, by their index. Raises
+        InvalidRequest for a predicate that does not fit the table, and the errors of reading
+        commits.
+        """
         self.stale = {}
         for at, head in sorted(heads.items()):
             read = self._read[at]
@@ -124,8 +126,8 @@ class GroupReads:
         return changed_since(stale.head, since, 0 if stale.change is not None else read.slack)
 
     def is_final(self, at: int) -> bool:
-        """Whether a stale read can never become valid again, nor have been valid in an attempt
-        whose answer was lost."""
+        """Whether a stale read can never become valid again, nor have been valid in an attempt with
+        a lost answer."""
         return self.stale[at].head.latest > self._holds[at] + self._read[at].slack
 
 

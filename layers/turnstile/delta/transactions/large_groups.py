@@ -46,9 +46,9 @@ from turnstile.delta.core.undecided import (
     remove,
     undecided_of,
 )
-from turnstile.delta.group_reads import GroupReads
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.shared_commits import Prepared
+from turnstile.delta.transactions.group_reads import GroupReads
 from turnstile.delta.undecided import settle
 from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileError
 from turnstile.store.core.limits import Limits
@@ -58,7 +58,7 @@ from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World, batched
 from turnstile.store.retry import Pause
 
 if TYPE_CHECKING:
-    from turnstile.delta.groups import GroupRequest, Member
+    from turnstile.delta.transactions.groups import GroupRequest, Member
 
 _BEGINS: Final = 4
 """How often one request looks at a group's row that changes under it."""
@@ -94,7 +94,7 @@ class LargeGroups:
         """Steps 1 to 4, of members that are all to be written. Returns whether this request
         committed the group; ``members`` are as they were prepared then. Otherwise it was aborted,
         or another request committed it, as the HEADs say; ``members`` has decisions in place of
-        those that refused, where ``decide`` puts them, and ``reads`` has the stale ones.
+        members that refused, where ``decide`` puts them, and ``reads`` has the stale ones.
 
         Raises Throttled and other errors of the store if the group is aborted, OutcomeUnknown if
         that is not known.

@@ -2,10 +2,11 @@
 docs/decisions/0023).
 
     1  members prepared           commits of Delta tables as in a group of them alone
-                                  (``delta.groups``); staged tables read
+                                  (``delta.transactions.groups``); staged tables read
     2  the catalog's tree         one read; reads of the catalog are checked in it
                                   (``catalog.query.reads``), and the changes
-                                  are computed from it, each as those before it leave it
+                                  are computed from it, each in the state that the changes before it
+                                  leave
     3  objs                       of the catalog's commit
     4  one transaction            the catalog's HEAD swapped, with the rows of the changes, the
                                   writes of the commits, the
@@ -15,7 +16,7 @@ docs/decisions/0023).
                                   alone
                                   by the catalog's HEAD: again from 2
                                   by the idempotency row: it was applied before
-                                      (``catalog.idempotency``)
+                                      (``catalog.changes.idempotency``)
 
 HEAD ids of a catalog are used once. So the HEAD shows whether an attempt with a lost answer was
 applied, with all its other rows, and an attempt that it has moved past can never be applied. A
@@ -28,13 +29,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit
-from turnstile.catalog.composed import Composition, GroupChange, RefusedChange
+from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit
+from turnstile.catalog.changes.composed import Composition, GroupChange, RefusedChange
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.catalog.reader import View
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.groups import (
+from turnstile.delta.transactions.groups import (
     EntryRefused,
     GroupRatified,
     GroupRatifier,
@@ -151,8 +152,8 @@ class _Attempt:
         self.changes = changes
         self._reads = reads
         self._own = 0
-        """Rows of the changes among the writes of the latest edit; those of the commits and reads
-        follow."""
+        """Rows of the changes among the writes of the latest edit; the actions of the commits and
+        reads follow."""
 
     def run(self, committer: Committer) -> Applied | NotApplied:
         commits = self._commits

@@ -5,12 +5,12 @@ its HEAD (I21).
                        2  the first of the line leads; the others wait, and find their outcome there
     the leader         1  takes the changes that wait, up to a limit
                        2  reads the catalog's row, unless it knows the row that its last swap left
-                       3  computes each change in the state that those before it leave: a chain of
-                          commits (``core.grouping``)
+                       3  computes each change in the state that the changes before it leave: a
+                          chain of commits (``core.grouping``)
                        4  writes the objs of all of them: one batch
                        5  swaps the HEAD for the last of them: one conditional write, or one
                           transaction with their rows
-                       6  completes the changes whose outcome is certain; the others stay in the
+                       6  completes the changes that have a certain outcome; the others stay in the
                           line
                        7  when its own change has an outcome, the next of the line leads
 
@@ -35,9 +35,9 @@ from turnstile.store.core.writes import Row
 from turnstile.store.queue import WAITING_MOST, Line, Waiting, WaitingQueue, copy_of
 
 if TYPE_CHECKING:
-    from turnstile.catalog.commit import CommitAttempts, DraftCommit, Edit, LostSwap, RejectionHandler
+    from turnstile.catalog.changes.commit import CommitAttempts, DraftCommit, Edit, LostSwap, RejectionHandler
+    from turnstile.catalog.changes.retry import Backoff, PriorityClaim
     from turnstile.catalog.reader import CatalogReader
-    from turnstile.catalog.retry import Backoff, PriorityClaim
     from turnstile.store.ports import World
 
 FREE_ROUNDS: Final = 2
@@ -167,8 +167,8 @@ class GroupTurn:
             self._knows_row = False
 
     def _attempt(self, group: Sequence[WaitingChange]) -> Swap:
-        """Evaluates the changes, commits the accepted ones, and completes those whose outcome is
-        certain."""
+        """Evaluates the changes, commits the accepted ones, and completes the changes that have a
+        certain outcome."""
         if not self._read(group):
             return Swap.NONE
         tree = None if self._row is None else self._reader.unauthorized_at(self._catalog, self._row)

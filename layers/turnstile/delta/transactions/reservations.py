@@ -126,7 +126,7 @@ class Reservations:
         """Step 2; None when it was applied, else the register to decide on again. ``held``: the
         tables that are to be marked.
 
-        A table that is gone, whose mark cannot be removed any more, is left out. Raises NotFound
+        A table that is gone is left out, since its mark cannot be removed any more. Raises NotFound
         and StateConflict for one that cannot be marked.
         """
         marks = dict(marks)
@@ -146,7 +146,7 @@ class Reservations:
 
 
 def _refused(answer: SomeRejected, ids: Sequence[str]) -> dict[str, Row | None]:
-    """The rows of the tables whose marks were refused."""
+    """The rows of the tables with refused marks."""
     return {ids[at - 1]: row for at, row in answer.failed.items()}
 
 

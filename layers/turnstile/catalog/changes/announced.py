@@ -1,9 +1,9 @@
 """Announced transactions of catalogs: changes of one, reads of it and commits, with an entry in the
 journal (docs/decisions/0022, 0023).
 
-    1  announce      ``delta.journal``: the commits, changes and reads as an obj, and the entry's
+    1  announce      ``delta.transactions.journal``: the commits, changes and reads as an obj, and the entry's
                      row
-    2  commit        the one write of ``catalog.transactions``, which also turns the entry from open
+    2  commit        the one write of ``catalog.changes.transactions``, which also turns the entry from open
                      to committed
     3  refused       by the entry: it was committed before, with the same content (a replay), or it
                      never will be;
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from turnstile.catalog.commit import Committer
-from turnstile.catalog.composed import GroupChange
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.composed import GroupChange
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.catalog.query.reads import CatalogReads
-from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.delta.core.journal_rows import COMMITTED, OPEN, JournalRow
-from turnstile.delta.groups import EntryRefused, GroupRatifier, GroupRequest
-from turnstile.delta.journal import CatalogPart, Journal, settled, superseded
+from turnstile.delta.transactions.groups import EntryRefused, GroupRatifier, GroupRequest
+from turnstile.delta.transactions.journal import CatalogPart, Journal, settled, superseded
 from turnstile.store.core.errors import TurnstileError
 
 

@@ -3,7 +3,7 @@ with the rights can finish or undo them.
 
     1  announce        the commits as an obj, then the entry's row: two writes, before the group is
                        sent
-    2  commit          the group's one write (``delta.groups``), which also turns the entry from
+    2  commit          the group's one write (``delta.transactions.groups``), which also turns the entry from
                        open to committed
     3  resume          the same group again, from the obj: a replay if it was ratified (I3)
     4  abort           one write that turns an open entry to aborted: a copy of 2 that arrives later
@@ -27,8 +27,9 @@ import msgspec
 
 from turnstile.delta.core import journal_rows as rows
 from turnstile.delta.core.journal_rows import ABORTED, COMMITTED, OPEN, JournalRow
-from turnstile.delta.group_reads import ReadVersion
-from turnstile.delta.groups import (
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.transactions.groups import (
     EntryRefused,
     GroupRatified,
     GroupRatifier,
@@ -37,7 +38,6 @@ from turnstile.delta.groups import (
     check_group,
     check_members,
 )
-from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, TurnstileError
 from turnstile.store.core.rows import TRANSACTION
 from turnstile.store.core.writes import Row
@@ -56,7 +56,7 @@ Isolation = str
 
 class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
     """The parts of an announced transaction besides its commits: changes, and reads, of
-    ``catalog``, as texts that ``catalog.announced`` understands."""
+    ``catalog``, as texts that ``catalog.changes.announced`` understands."""
 
     catalog: str
     changes: bytes
@@ -65,7 +65,7 @@ class CatalogPart(msgspec.Struct, frozen=True, array_like=True):
 
 class Announcement(msgspec.Struct, frozen=True):
     """The commits that a client is about to make. ``attempt``: 1, and one more whenever the commits
-    differ from those announced before; ``ttl_ms``: for how long it may be resumed."""
+    differ from the announced ones; ``ttl_ms``: for how long it may be resumed."""
 
     group: GroupRequest
     attempt: int = 1
@@ -166,7 +166,7 @@ class Journal:
         """Sends an announced group again, for any sender: the outcome is that of the first accepted
         attempt (I3). Returns the group that was sent, too, which is over the tables of ``entry``.
         Raises as ``commit``, as ``group``, and InvalidRequest for a transaction of a catalog
-        (``catalog.announced``).
+        (``catalog.changes.announced``).
         """
         if entry.catalog:
             raise InvalidRequest(

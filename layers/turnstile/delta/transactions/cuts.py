@@ -37,7 +37,7 @@ class TableInCut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """HEADs by table id as of one moment, in whatever state; tables without one are left out.
+    """HEADs by table id as of one moment, in any state; tables without one are left out.
     ``taken_at_ms`` is the server's clock before that moment: everything that was answered by then
     is in the cut.
     """

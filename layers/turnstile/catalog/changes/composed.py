@@ -1,5 +1,5 @@
-"""Several changes of a catalog as one: each is computed from the tree as those before it leave it,
-and all of them are one swap of the HEAD (I8, I9).
+"""Several changes of a catalog as one: each is computed from the tree that the changes before it
+leave, and all of them are one swap of the HEAD (I8, I9).
 
     create namespace a; create table a.t; rename b.u to b.w      one edit: three names put, one
                                                                  removed, five rows
@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import CatalogChange, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Edit
 from turnstile.catalog.core.entities import Entity, Table, kind_of
 from turnstile.catalog.core.index import IndexEntry, LayeredIndex
 from turnstile.catalog.core.paths import Path, key_of

@@ -30,17 +30,17 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import Access
+from turnstile.catalog.changes.group_commit import ChangeQueue, GroupTurn, WaitingChange
+from turnstile.catalog.changes.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.core.entities import Entity, Table, kind_of
 from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.rows import CatalogHead, end_sweep, is_swept, swap_head, swept_ahead
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
-from turnstile.catalog.group_commit import ChangeQueue, GroupTurn, WaitingChange
 from turnstile.catalog.reader import CatalogReader, View
-from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
+from turnstile.rights.grants import Access
 from turnstile.store.core.errors import NewerFormat, NotFound, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, World
@@ -56,7 +56,7 @@ remember a request that carries an idempotency key."""
 OUTLIVED_MS: Final = 15 * 60_000
 """The longest time a function may run. An older change ran in a sandbox that was frozen; the objs
 and files that it would reference may already be collected: entities of an earlier attempt, files
-that its function wrote, an obj whose parts are gone. gc expects the objs of a commit to be written
+that its function wrote, an obj without its parts. gc expects the objs of a commit to be written
 within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). Clauses of its own refuse a
 swap that is delayed later, on its way into the store (``core.rows``: ``not swept``, ``same
 sweeps``).
@@ -106,7 +106,7 @@ or returns to try again."""
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
     """A change that is prepared: to be committed alone, or with others in one swap
-    (``catalog.composed``).
+    (``catalog.changes.composed``).
 
     Attributes:
         apply, on_rejected: as ``Committer.commit`` takes them.
@@ -263,8 +263,8 @@ class CommitAttempts:
     may be deleted.
 
     HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that
-    attempt can never be accepted any more, whatever its answer was. Only then are its objs deleted
-    here; in all other cases gc deletes them.
+    attempt can never be accepted any more, also if its answer was lost. Only then are its objs
+    deleted here; in all other cases gc deletes them.
     """
 
     def __init__(self, world: World, store: CatalogStore, backoff: Backoff, since: int) -> None:

@@ -23,12 +23,11 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NO_ACCESS, Access, Principal, Privilege
+from turnstile.rights.grants import NO_ACCESS, Access, Principal, Privilege
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """Rights along a full name: the catalog's, those of the namespaces from the outermost in, the
-    table's.
+    """Rights along a full name: the catalog's, the namespaces' from the outermost in, the table's.
 
     ``missing`` is the position of the first level that does not exist: the catalog is 0, the
     outermost namespace 1 and so on; None when all exist. Missing levels have ``NO_ACCESS``.
