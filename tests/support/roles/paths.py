@@ -110,10 +110,10 @@ class Paths:
         return open_credential_vendor(world.clock, world.ids, role=role, key=key)
 
     def all(self) -> None:
-        """All of them."""
+        """All of them; the paths that collect come first, while there is little to look at."""
         for run in (
-            self.cold_starts, self.operations, self.awaited, self.large_groups, self.large_commits, self.iceberg, self.iceberg_merges, self.tokens, self.publish,
-            self.events, self.maintain, self.index, self.sweep, self.collect, self.collect_iceberg, self.large_objs,
+            self.collect, self.collect_iceberg, self.sweep, self.cold_starts, self.operations, self.awaited, self.large_groups, self.large_commits,
+            self.iceberg, self.iceberg_merges, self.tokens, self.publish, self.events, self.maintain, self.index, self.large_objs,
         ):  # fmt: skip
             with self.path(run.__name__):
                 run()
