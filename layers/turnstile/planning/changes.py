@@ -95,12 +95,14 @@ def commits_of(
     storage = world.storages.open(head.location)
     places = {place.version: place for place in positioned(head)}
     for batch in batched(range(first, last + 1), max(1, readers)):
-        opened = at_once(lambda version: _opened(world, storage, head, version, places.get(version)), batch, readers)
+        opened = at_once(
+            lambda version: _open_commit(world, storage, head, version, places.get(version)), batch, readers
+        )
         for version, pieces in zip(batch, opened, strict=True):
             yield version, commit_lines(pieces, version, info=version > head.first)
 
 
-def _opened(
+def _open_commit(
     world: World, storage: LogStorage, head: TableHead, version: int, place: Positioned | None
 ) -> Iterable[bytes]:
     """The pieces of a ratified commit, of which the first was read."""

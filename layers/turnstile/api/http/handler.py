@@ -282,7 +282,7 @@ def routes_of(*blueprints: Blueprint) -> Routes:
     """Returns all routes of these blueprints; raises ValueError when two have the same."""
     routes: Routes = {}
     for blueprint in blueprints:
-        for path, methods in _registered(blueprint).items():
+        for path, methods in _routes_of(blueprint).items():
             served = routes.setdefault(path, {})
             if served.keys() & methods:
                 raise ValueError(f"two views serve {path}")
@@ -291,7 +291,7 @@ def routes_of(*blueprints: Blueprint) -> Routes:
 
 
 @functools.cache
-def _registered(blueprint: Blueprint) -> Routes:
+def _routes_of(blueprint: Blueprint) -> Routes:
     """The routes of a blueprint. Registering uses up their options, so that a second time would
     give other methods; and an app writes its name into the environment, if it is not given one."""
     app = Chalice(app_name="turnstile", configure_logs=False, env={})
