@@ -111,7 +111,8 @@ class Background:
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in deliverers]
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
         tables = self._store.world.space.table("")
-        is_source, self._fleet_log = self._services.appender.is_source, self._store.world.space.event_log(FLEET)
+        is_source = self._services.appender.is_source
+        self._fleet_log = self._store.world.space.event_log(FLEET)
         work = {
             PUBLISH: Work(lambda key: key.startswith(tables), self._publish_soon),
             EVENTS: Work(lambda key: is_source(key) or key == self._fleet_log, self._append_soon),

@@ -65,7 +65,8 @@ def restore(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
     folder that keeps the replaced store. Raises ServerError, also while a server runs in the home
     or a process has the file open.
     """
-    path, place = store_of(home, store), Home.at(home)
+    path = store_of(home, store)
+    place = Home.at(home)
     if is_locked(place.lock):
         raise ServerError(
             f"a server is running in {place.path}; nothing was changed",

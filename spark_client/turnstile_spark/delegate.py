@@ -235,7 +235,8 @@ class LakeCatalog(Proxy):
             comment = {} if created.comment is None else {_COMMENT: created.comment}
             return self.jvm.hash_map({**created.properties, **comment})
         try:
-            name, scope = dotted(names), self._scope()
+            name = dotted(names)
+            scope = self._scope()
             reads = scope.catalog_reads if scope is not None else None
             namespace = (
                 self.lake.freshness.once_per_analysis("namespace " + name, lambda: self.lake.api.namespace(name))

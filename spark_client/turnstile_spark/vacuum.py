@@ -150,7 +150,8 @@ class _Run:
         result = Vacuum(dry_run, self._table.version, first, kept, listed_files=files)
         judged = listed.join(self._needed_paths(first, kept, left["pins"]), "path", "left").localCheckpoint()
         for row in judged.where("kind > 0").groupBy("kind").agg(F.count("*"), F.sum("length")).collect():
-            result.kept_files[_KINDS[row[0]]], result.kept_bytes[_KINDS[row[0]]] = row[1], row[2]
+            result.kept_files[_KINDS[row[0]]] = row[1]
+            result.kept_bytes[_KINDS[row[0]]] = row[2]
         if files and not lite and inventory is None and not judged.where("kind = 0").take(1):
             self._check_paths(int(left["files_before_ms"]))
         doomed = judged.where("kind IS NULL")

@@ -59,7 +59,8 @@ class ViewsOfLake(LakeCatalog):
         return self.jvm.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
     def listRelationSummaries(self, levels: JavaObject) -> JavaObject:
-        tables, views = self._tables(levels), self._views(levels)
+        tables = self._tables(levels)
+        views = self._views(levels)
         return self._summaries(levels, [*((name, "MANAGED") for name in tables), *((name, "VIEW") for name in views)])
 
     def _views(self, levels: JavaObject) -> list[str]:

@@ -291,7 +291,9 @@ def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws"
     """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     keys = {file.removeprefix(f"s3://{bucket}/") for file in files if file.startswith(f"{location}/")}
-    arn, patterns, folders = f"arn:{partition}:s3:::{_literal(bucket)}", {_literal(file) for file in keys}, keys
+    arn = f"arn:{partition}:s3:::{_literal(bucket)}"
+    patterns = {_literal(file) for file in keys}
+    folders = keys
     while keys:
         read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": sorted(f"{arn}/{each}" for each in patterns)}
         policy = _text({"Version": "2012-10-17", "Statement": [read, *_key_use(key, "kms:Decrypt")]})

@@ -59,7 +59,9 @@ class LightWorkHandler:
         since the last run. On the event ``ALL``: tables that were left, and tables of the next rows
         with due work. On ``EVERY`` also all others, in as many runs as that takes.
         """
-        here, figures, left_over = self.services, Counter[str](), list[str]()
+        here = self.services
+        figures = Counter[str]()
+        left_over = list[str]()
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
 
         def goes_on() -> bool:

@@ -297,7 +297,8 @@ def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) 
     """
     if rows is None:
         rows = chain.from_iterable(world.refs.scan(kind, stale=True) for kind in WATCHED)
-    space, runs = world.space, runs_key(world, "")
+    space = world.space
+    runs = runs_key(world, "")
     of_catalogs = space.event_mark(space.catalog(""))
     listed = None
     for some in batched((row for row in rows if not is_damaged(row)), BATCH_GET_MAX):

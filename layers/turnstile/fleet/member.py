@@ -307,7 +307,8 @@ class Member:
 
     def _has_surplus(self, me: MemberRow, others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> bool:
         """Whether this member should hand over something, as far as it knows."""
-        weights, takers = self._weights(me.id), _takers(others, sights)
+        weights = self._weights(me.id)
+        takers = _takers(others, sights)
         return any(surplus(me.id, weights[role], takers, role) for role in self._wanted)
 
     def look(self) -> bool:

@@ -294,7 +294,8 @@ class DeltaScans:
             plan = planner.appended(head, task.after, version, predicate, page=page, limit=limit, stats=stats)
         check_features(plan.protocol)
         check_same_columns(plan.metadata, present.metadata)
-        columns, partitions = TableColumns(plan.metadata), partition_columns(plan.metadata)
+        columns = TableColumns(plan.metadata)
+        partitions = partition_columns(plan.metadata)
         left = None if expression is None else filters(columns)
         return plan, TaskWriter(head.location, columns, partitions, left, expression).tasks(plan.files)
 

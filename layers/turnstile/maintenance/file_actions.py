@@ -173,7 +173,8 @@ def adds_of(structs: pa.StructArray | None) -> Iterator[Add]:
         return
     there = {field.name for field in structs.type}
     columns = {name: structs.field(name).to_pylist() for name in _ADD if name in there}
-    columns["deletionVector"], columns["stats"] = vectors_of(structs), stats_as_json(structs).to_pylist()
+    columns["deletionVector"] = vectors_of(structs)
+    columns["stats"] = stats_as_json(structs).to_pylist()
     for index in range(len(structs)):
         members = {name: column[index] for name, column in columns.items() if column[index] is not None}
         members["partitionValues"] = dict(members.get("partitionValues") or ())

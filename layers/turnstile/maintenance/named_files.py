@@ -162,7 +162,8 @@ class DeltaFiles:
         table has removed meanwhile are no deviations. Raises NotFound, StorageFault, and
         InvalidRequest for an invalid ``after``.
         """
-        clock, head = self._world.clock, read_head(self._world, table_id)
+        clock = self._world.clock
+        head = read_head(self._world, table_id)
         version, identity, index = _place(after) if after else (head.floor, "", 0)
         if version > head.floor:
             raise _no_place()

@@ -155,7 +155,8 @@ class Pins:
 def _base_pin(head: TableHead, entry: JournalRow) -> Pin:
     """The version that a transaction was read from, or writes after: it may be read again until the
     transaction is settled."""
-    read, written = entry.read.get(head.table_id), entry.written.get(head.table_id)
+    read = entry.read.get(head.table_id)
+    written = entry.written.get(head.table_id)
     first = min(version for version in (read, None if written is None else written - 1) if version is not None)
     return Pin(first, None, "transaction", entry.id, entry.until, entry.owner)
 

@@ -81,7 +81,8 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
     for version, content in commits_of(world, head, first, last, readers):
         _apply(changes, force, content, where_of(version))
     force.check()
-    changes.protocol, changes.metadata = force.actions.get("protocol"), force.actions.get("metaData")
+    changes.protocol = force.actions.get("protocol")
+    changes.metadata = force.actions.get("metaData")
     return changes
 
 

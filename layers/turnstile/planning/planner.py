@@ -189,7 +189,8 @@ class Planner:
 
         if question.position is None:
             return derived(storage, published, page, ratified=ratified)
-        state, without = open_state(storage, published, ratified=ratified), set[int]()
+        state = open_state(storage, published, ratified=ratified)
+        without = set[int]()
         while state.start >= 0 and question.position.source != source_of(state):
             without.add(state.start)
             state = open_state(storage, published, without=without, ratified=ratified)
@@ -286,7 +287,8 @@ class Planner:
     def _open_root(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another
         history."""
-        root, storage = stored.root, self._world.storages.open(table.location)
+        root = stored.root
+        storage = self._world.storages.open(table.location)
         reads: list[Callable[[], Any]] = [
             lambda: self._is_own(table, storage, stored),
             lambda: self.leaves(table, root.deltas),
@@ -360,7 +362,9 @@ class _Page:
 
     def plan(self) -> Plan:
         """The page."""
-        (first, row), read, files = self._start, 0, self._files
+        first, row = self._start
+        read = 0
+        files = self._files
         for leaves, alive, at in self.leaves(first):
             files.take(leaves, alive, at, self._view.columns.schema, row if at[0] == first else 0)
             read += sum(position < len(self._root.leaves) for position in at)

@@ -235,7 +235,8 @@ class Claims:
 
     def _is_upgraded(self, survey: Survey, table_id: str) -> bool:
         """Whether a commit since the survey is the upgrade that makes ``table_id``."""
-        storage, txn = self._world.storages.open(survey.location), import_txn(table_id).encode()
+        storage = self._world.storages.open(survey.location)
+        txn = import_txn(table_id).encode()
         since = survey.state.version if survey.state is not None else -1
         later = (published_path(version) for version in listed(storage).commits if version > since)
         files = (storage.read(path, PIECE_BYTES) for path in later)  # an upgrade is smaller than a piece

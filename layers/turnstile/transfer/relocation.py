@@ -110,7 +110,8 @@ class Relocator:
         Raises InvalidRequest for roots that overlap, or that are not absolute locations;
         UnreadableRow: it may hold a location.
         """
-        old, new = normalise(old), normalise(new)
+        old = normalise(old)
+        new = normalise(new)
         if overlap(old, new):
             raise InvalidRequest(f"{old} and {new} overlap", field="new", remedy="move the files beside the old root")
         world = self._world

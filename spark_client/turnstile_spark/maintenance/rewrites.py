@@ -201,7 +201,8 @@ class _Run:
             if not attempts:
                 break
         result.latest_version = plan.version
-        result.files_after, result.bytes_after = len(plan.candidates), _size(plan.candidates)
+        result.files_after = len(plan.candidates)
+        result.bytes_after = _size(plan.candidates)
         result.left_files += sum(len(b.paths) for b in plan.bins)
         return result
 

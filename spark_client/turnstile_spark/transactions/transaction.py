@@ -127,7 +127,8 @@ class Transaction(Scoped):
             if self._reservation is not None:
                 self._reservation.end()
             raise
-        self._state, self._id = "open", self._open_scope().id
+        self._id = self._open_scope().id
+        self._state = "open"
         if self._replay_deadline_s is not None:
             self._replay_until = time.monotonic() + self._replay_deadline_s
         if self.isolation == "serializable":

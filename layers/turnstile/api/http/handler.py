@@ -239,7 +239,8 @@ class App:
             request.principal = self._authentication.principal(authorization, incoming.context)
             request.notes["principal"] = request.principal.name
         view = self._view(request)
-        request.query, request.body = query_of(incoming.query), incoming.read(self._bodies)
+        request.query = query_of(incoming.query)
+        request.body = incoming.read(self._bodies)
         if request.body and request.method not in ("GET", "HEAD") and not is_public:
             _check_media_type(request)
         request.services = self.services

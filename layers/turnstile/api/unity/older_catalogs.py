@@ -85,7 +85,8 @@ def metastore_summary() -> dict[str, str]:
 @routes.route(PREFIX + "/catalogs", methods=["GET"])
 @authorized_by_view("use_catalog of each that is listed")
 def unity_catalogs() -> older_api.Catalogs:
-    size, after = page_size(), (query().text("page_token") or "").casefold()
+    size = page_size()
+    after = (query().text("page_token") or "").casefold()
     visible = sorted(services().visible_catalogs(), key=lambda pair: pair[0].name.casefold())
     later = [pair for pair in visible if pair[0].name.casefold() > after]
     infos = (_catalog(*pair) for pair in later[:size])

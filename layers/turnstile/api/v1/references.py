@@ -110,7 +110,8 @@ def delete_ref(name: str) -> None:
 def named_refs() -> NamedRefs:
     """Returns the references, as the principal may see and change them: the rights on each are in
     its own row."""
-    here, principal = services(), guard().principal
+    here = services()
+    principal = guard().principal
     guard().mark_authorized()
     return NamedRefs(here.world, principal, lambda: here.may_on_metastore(create_reference))
 

@@ -181,7 +181,9 @@ def stage_table(catalog: str, namespace: str) -> Answer:
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def register_table(catalog: str, namespace: str) -> Answer:
-    request, (of, path), principal = body(NewTable), namespace_names(catalog, namespace), current().principal
+    request = body(NewTable)
+    of, path = namespace_names(catalog, namespace)
+    principal = current().principal
 
     def register(by: CatalogServices) -> None:
         by.registrar.register(of, path, request.name, request.table_id, comment=request.comment, principal=principal)

@@ -144,7 +144,8 @@ class Resetter:
     def _prepare(self, view: View, past: Tree, reasons: Mapping[str, str]) -> _Reset:
         """The changes of going back to ``past``. ``reasons``: why tables were stuck when they were
         dropped, by uuid."""
-        now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
+        now = dict(view.tree.subtree(()))
+        then = dict(past.subtree(()))
         self._require_same_iceberg(view, now, then)
         tables = _tables(now)
         before = _tables(then)
@@ -161,7 +162,8 @@ class Resetter:
         key_of_head = self._world.space.table
         writes: list[Write] = []
         for name, table in coming:
-            key, reason = key_of_head(table.table_id), reasons.get(table.table_id, "")
+            key = key_of_head(table.table_id)
+            reason = reasons.get(table.table_id, "")
             writes.append(restore_head(key, name, clock, ACTIVE if table.clone is None else PINNED, reason=reason))
         writes += [drop_head(key_of_head(table.table_id), clock) for _, table in going]
         writes += [rename_head(key_of_head(table.table_id), name, clock) for name, table in moving]

@@ -94,8 +94,10 @@ class ScanColumns:
     def ranges_of_file(self, file: Record, spec: PartitionSpec) -> Callable[[Column], Range]:
         """The ranges of the columns in a data file, by its record in a manifest of partition spec
         ``spec``."""
-        lower, upper = map_of(file, manifests.LOWER_BOUNDS), map_of(file, manifests.UPPER_BOUNDS)
-        values, nulls = map_of(file, manifests.VALUE_COUNTS), map_of(file, manifests.NULL_COUNTS)
+        lower = map_of(file, manifests.LOWER_BOUNDS)
+        upper = map_of(file, manifests.UPPER_BOUNDS)
+        values = map_of(file, manifests.VALUE_COUNTS)
+        nulls = map_of(file, manifests.NULL_COUNTS)
         nans = map_of(file, manifests.NAN_COUNTS)
         partition = file.get(manifests.PARTITION) or {}
 
@@ -246,7 +248,8 @@ def _of_transform(
         return ANYTHING
     try:
         # Writers once rounded times before 1970 towards it: they are in the period after their own.
-        first, last = span(low - 1 if low <= 0 else low), span(high + 1) - 1
+        first = span(low - 1 if low <= 0 else low)
+        last = span(high + 1) - 1
     except (ValueError, OverflowError):
         return ANYTHING
     if kind == "date":
