@@ -142,13 +142,13 @@ def walk(tree: Tree, jobs: int = 8) -> Iterator[SourceTable]:
                 elif newest := _newest_metadata(tree, path, folder):
                     yield _iceberg(SourceTable(tuple(levels), name, location, ICEBERG), newest)
                 else:
-                    below += [f"{path}{child}/" for child in sorted(folder.folders) if _searched(child)]
+                    below += [f"{path}{child}/" for child in sorted(folder.folders) if _search(child)]
             if not below:
                 return
             paths = below
 
 
-def _searched(folder: str) -> bool:
+def _search(folder: str) -> bool:
     return not folder.startswith(("_", ".")) and "=" not in folder
 
 

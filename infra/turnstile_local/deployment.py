@@ -229,11 +229,11 @@ def deploy(url: str, keys: Keys, package: Package, parameters: dict[str, str]) -
         change(**arguments)
     except formation.exceptions.ClientError as error:
         if "No updates are to be performed" not in str(error):
-            raise _refused(error) from error
+            raise _refusal(error) from error
     return _wait(formation)
 
 
-def _refused(error: Any) -> StackError:
+def _refusal(error: Any) -> StackError:
     """CloudFormation checks the template's rules and the patterns of its parameters before it
     creates anything."""
     return StackError(

@@ -156,7 +156,8 @@ def main() -> None:
     parser.add_argument("--token", default="", help="operator's token; without one every caller may do everything")
     options = parser.parse_args()
     try:
-        address, architecture = endpoint(), own_architecture()
+        address = endpoint()
+        architecture = own_architecture()
         with tempfile.TemporaryDirectory() as folder:
             layers = {name: build(layer, Path(folder) / layer, architecture) for name, layer in LAYERS.items()}
             deployed = deploy_to(address, options.lake, options.token, layers=layers, architecture=architecture)

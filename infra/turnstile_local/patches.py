@@ -135,7 +135,8 @@ def sign_by_random_keys() -> None:
     def credentials(config: dict[str, Any]) -> dict[str, str]:
         if not app.AUTH:
             return {ACCESS_KEY: access_key, SECRET_KEY: secret_key, "AWS_SESSION_TOKEN": ""}
-        function, role = str(config["FunctionArn"]), str(config.get("Role", ""))
+        function = str(config["FunctionArn"])
+        role = str(config.get("Role", ""))
         id, secret, token = (
             hmac.new(secret_key.encode(), f"{part} {function} {role}".encode(), "sha256").hexdigest()
             for part in ("id", "secret", "token")

@@ -189,8 +189,8 @@ def _of_stats(field: Field, stats: Mapping[str, Any], rows: int | None) -> Range
     low = _at(stats.get("minValues"), field.physical)
     high = _at(stats.get("maxValues"), field.physical)
     is_prefix = field.kind == "string" and isinstance(high, str) and len(high) >= _TRUNCATED
-    low = _bound(field, low, -1)
-    high = _bound(field, high, +1)
+    low = _bound_of(field, low, -1)
+    high = _bound_of(field, high, +1)
     if low is not None and high is not None and low > high:
         low = high = None
     return Range(field.kind, low, high, has_nulls, has_values, field.kind == "float", is_prefix and high is not None)
@@ -204,7 +204,7 @@ def _at(values: Any, column: Column) -> Any:
     return values
 
 
-def _bound(field: Field, value: Any, side: int) -> Any:
+def _bound_of(field: Field, value: Any, side: int) -> Any:
     """A minimum (``side`` -1) or maximum (+1) of the statistics as a bound of the values; None if
     it says nothing.
 

@@ -181,14 +181,14 @@ def outcomes(predicate: Predicate, range_of: Callable[[Column], Range]) -> int:
         case And():
             return _all(outcomes(part, range_of) for part in predicate.parts)
         case Or():
-            return _swapped(_all(_swapped(outcomes(part, range_of)) for part in predicate.parts))
+            return _swap(_all(_swap(outcomes(part, range_of)) for part in predicate.parts))
         case Not():
-            return _swapped(outcomes(predicate.part, range_of))
+            return _swap(outcomes(predicate.part, range_of))
         case _:
             return ANY
 
 
-def _swapped(possible: int) -> int:
+def _swap(possible: int) -> int:
     return (TRUE if possible & FALSE else 0) | (FALSE if possible & TRUE else 0) | (possible & NULL)
 
 

@@ -38,7 +38,7 @@ def _sql(predicate: Predicate, *, exact: bool) -> str | None:
         case IsNull(column):
             return f"{_column(column)} IS NULL"
         case StartsWith(column, prefix):
-            return None if exact else f"{_column(column)} LIKE {_quoted(prefix + '%')}"
+            return None if exact else f"{_column(column)} LIKE {_quote(prefix + '%')}"
         case Comparison(column, operator, value):
             literal = "NULL" if value is None else _literal(value)
             return None if literal is None else f"{_column(column)} {operator} {literal}"
@@ -60,19 +60,19 @@ def _literal(value: Value) -> str | None:
     try:
         match value.kind:
             case "date":
-                return _quoted((date(1970, 1, 1) + timedelta(days=value.value)).isoformat())
+                return _quote((date(1970, 1, 1) + timedelta(days=value.value)).isoformat())
             case "timestamp":
-                return _quoted((_EPOCH + timedelta(microseconds=value.value)).isoformat())
+                return _quote((_EPOCH + timedelta(microseconds=value.value)).isoformat())
             case "timestamp_ntz":
-                return _quoted((_EPOCH + timedelta(microseconds=value.value)).replace(tzinfo=None).isoformat())
+                return _quote((_EPOCH + timedelta(microseconds=value.value)).replace(tzinfo=None).isoformat())
             case "boolean":
                 return "TRUE" if value.value else "FALSE"
             case "string":
-                return _quoted(value.value)
+                return _quote(value.value)
     except (OverflowError, ValueError):
         return None
-    return _quoted(str(value.value))
+    return _quote(str(value.value))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -67,7 +67,7 @@ class Writer:
         """Writes rows. Raises :class:`turnstile_client.errors.StorageFailure`, and
         :class:`turnstile_client.errors.DataMismatch` for a partition value that cannot be kept."""
         for texts, part in split(batch, self._partitions):
-            file = self._open.pop(texts, None) or self._begun(texts)
+            file = self._open.pop(texts, None) or self._begin(texts)
             self._open[texts] = file  # the latest last
             rows = pa.RecordBatch.from_arrays(part.columns, schema=self._schema)
             file.waiting.append(rows)
@@ -109,16 +109,16 @@ class Writer:
         self._names.clear()
         self.files.clear()
 
-    def _begun(self, texts: Texts) -> _OpenFile:
+    def _begin(self, texts: Texts) -> _OpenFile:
         if len(self._open) >= _OPEN:
             self._end(self._open.pop(next(iter(self._open))))
         return _OpenFile(f"part-{uuid.uuid4()}.snappy.parquet", texts, Statistics(self._indexed))
 
     def _flush(self, file: _OpenFile) -> None:
         with failures_at(self._storage.location):
-            self._flushed(file)
+            self._write_waiting(file)
 
-    def _flushed(self, file: _OpenFile) -> None:
+    def _write_waiting(self, file: _OpenFile) -> None:
         if file.writer is None:
             self._names.append(file.name)
             file.sink = self._storage.system().open_output_stream(self._storage.path(file.name))

@@ -193,9 +193,9 @@ class Lake:
         self._api.register(namespace, table, staged["table_id"])
 
     def _storage(self, table_id: str, location: str) -> Storage:
-        return Storage(location, self._s3, lambda: self._vended(table_id))
+        return Storage(location, self._s3, lambda: self._vend(table_id))
 
-    def _vended(self, table_id: str) -> Vended | None:
+    def _vend(self, table_id: str) -> Vended | None:
         """Credentials to read and write a table, or to read it where no more is permitted; None
         where the server vends none."""
         for operation in ("READ_WRITE", "READ"):

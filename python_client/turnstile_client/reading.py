@@ -49,7 +49,7 @@ class FileReader:
         :class:`turnstile_client.errors.StorageFailure`.
         """
         with failures_at(self._storage.location):
-            yield from self._rows(files, self._needed())
+            yield from self._rows(files, self._needed_schema())
 
     def _rows(self, files: Sequence[File], needed: pa.Schema) -> Iterator[pa.RecordBatch]:
         fragments, others = self._fragments([file for file in files if not file.get("deletionVector")], needed)
@@ -58,11 +58,11 @@ class FileReader:
             pruning = None if self._filter is None else self._filter.pruning
             columns = [column.name for column in needed]
             for batch in dataset.to_batches(columns=columns, filter=pruning, batch_size=_ROWS):
-                yield from self._wanted(pa.RecordBatch.from_arrays(batch.columns, schema=needed))
+                yield from self._wanted_batches(pa.RecordBatch.from_arrays(batch.columns, schema=needed))
         for file in [*others, *(file for file in files if file.get("deletionVector"))]:
             yield from self._one_by_one(file, needed)
 
-    def _needed(self) -> pa.Schema:
+    def _needed_schema(self) -> pa.Schema:
         """The columns to read: the requested ones, and the filter's."""
         names = {*self._names, *(() if self._filter is None else self._filter.columns)}
         return pa.schema([column for column in self._whole if column.name in names])
@@ -78,7 +78,7 @@ class FileReader:
         whole = [fragment for fragment, is_alike in zip(fragments, alike, strict=True) if is_alike]
         return whole, [file for file, is_alike in zip(files, alike, strict=True) if not is_alike]
 
-    def _wanted(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _wanted_batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches([batch])
         if self._filter is not None:
             rows = rows.filter(self._filter.expression)
@@ -114,7 +114,7 @@ class FileReader:
                 rows = batch if deleted is None else batch.take(kept_rows(deleted, first, batch.num_rows))
                 first += batch.num_rows
                 columns = [self._column(rows, column, values) for column in needed]
-                yield from self._wanted(pa.RecordBatch.from_arrays(columns, schema=needed))
+                yield from self._wanted_batches(pa.RecordBatch.from_arrays(columns, schema=needed))
 
     @staticmethod
     def _column(rows: pa.RecordBatch, column: pa.Field, values: Mapping[str, pa.Scalar]) -> pa.Array:

@@ -65,10 +65,10 @@ class Storage:
         """The file system, with credentials that are good for some minutes at least."""
         if self._system is None or (self._until is not None and time.time() > self._until - _AHEAD):
             with failures_at(self.location):
-                self._system = self._connected() if self.is_s3 else fs.LocalFileSystem()
+                self._system = self._connect() if self.is_s3 else fs.LocalFileSystem()
         return self._system
 
-    def _connected(self) -> fs.FileSystem:
+    def _connect(self) -> fs.FileSystem:
         options: dict[str, Any] = {"allow_delayed_open": True}  # a small file is one PUT, and not an upload in parts
         endpoint = (
             self._s3.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")

@@ -82,19 +82,19 @@ class Table:
 
     def version(self) -> int:
         """The latest version. Raises :class:`ApiError`."""
-        return int(self._loaded().tail.latest)
+        return int(self._load().tail.latest)
 
     def schema(self) -> pa.Schema:
         """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for
         a type that is not known."""
-        return Definition.of_loaded(self._loaded().metadata).schema
+        return Definition.of_loaded(self._load().metadata).schema
 
     def history(self, limit: int = 20) -> list[dict[str, Any]]:
         """The newest commits, the newest first: ``version``, ``timestamp`` in ms, ``operation``,
         ``parameters``, ``metrics``, ``engine`` and ``id`` of each. Raises :class:`ApiError` and
         :class:`StorageFailure`.
         """
-        state = self._loaded()
+        state = self._load()
         return history_of(self._api, state.table_id, self._storage_of(state.table_id, state.location), limit)
 
     def to_polars(
@@ -129,19 +129,19 @@ class Table:
             ApiError: the server refused, or cannot be reached.
         """
         id = id or str(uuid.uuid4())
-        state = self._loaded()
+        state = self._load()
         definition = Definition.of_loaded(state.metadata)
         check_writable(definition)
         base = int(state.tail.latest)
         storage = self._storage_of(state.table_id, state.location)
-        writer = self._written(data, definition, storage)
+        writer = self._write(data, definition, storage)
         if not writer.files:
             return base
         content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
         if len(content.encode()) > INLINE_BYTES:
             return self._append_staged(state.table_id, storage, writer, definition=definition, id=id, base=base)
         body = {"version": None, "base": base, "inline": {"content": content}}
-        answer = self._proposed(Proposal(state.table_id, base + 1, id, body), writer, is_ticket=True)
+        answer = self._propose(Proposal(state.table_id, base + 1, id, body), writer, is_ticket=True)
         version = int(answer["version"])
         if not self._is_ours(answer, storage, writer):
             writer.discard()  # an earlier append with this id was committed
@@ -163,7 +163,7 @@ class Table:
             DataMismatch, Unsupported, OutcomeUnknown, ApiError: as :meth:`append`.
         """
         id = id or str(uuid.uuid4())
-        state = self._loaded()
+        state = self._load()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
         filter = None if where is None else Filter(where, definition.fields, definition.schema)
@@ -173,9 +173,9 @@ class Table:
                 f"where: {others} is no partition column; rows of a file cannot be replaced in part by this client"
             )
         storage = self._storage_of(state.table_id, state.location)
-        version, _, planned = self._planned(state.table_id, filter, None)
+        version, _, planned = self._plan_files(state.table_id, filter, None)
         removed = [file for file in planned if filter is None or _is_in(file, filter, definition)]
-        writer = self._written(data, definition, storage, filter)
+        writer = self._write(data, definition, storage, filter)
         shown = None if filter is None else filter.sql
         content = commits.overwrite(
             id,
@@ -187,7 +187,7 @@ class Table:
             where=shown,
         )
         body = self._body(storage, version + 1, content)
-        return int(self._proposed(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
+        return int(self._propose(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
 
     def delete(self, where: Where) -> int:
         """Removes the rows that ``where`` is true of. A file of which all rows are removed is
@@ -206,11 +206,11 @@ class Table:
             DataMismatch, OutcomeUnknown, ApiError: as :meth:`append`.
         """
         id = str(uuid.uuid4())
-        state = self._loaded()
+        state = self._load()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
         filter = Filter(where, definition.fields, definition.schema)
-        version, definition, planned = self._planned(state.table_id, filter, None)
+        version, definition, planned = self._plan_files(state.table_id, filter, None)
         check_overwritable(definition)
         filter = Filter(where, definition.fields, definition.schema)
         rewrites = not filter.columns <= set(definition.partitions)
@@ -243,7 +243,7 @@ class Table:
         shown = filter.sql or str(where)
         content = commits.delete(id, self._now_ms(), version, files=writer.files, removed=removed, where=shown)
         body = self._body(storage, version + 1, content)
-        return int(self._proposed(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
+        return int(self._propose(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
 
     def read(
         self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
@@ -263,10 +263,10 @@ class Table:
             Unsupported: the table, or a file of it, needs a feature that this client does not have.
             ApiError: the server refused, or cannot be reached.
         """
-        state = self._loaded()
+        state = self._load()
         definition = Definition.of_loaded(state.metadata)
         filter = None if where is None else Filter(where, definition.fields, definition.schema)
-        _, definition, files = self._planned(state.table_id, filter, version)
+        _, definition, files = self._plan_files(state.table_id, filter, version)
         check_readable(definition)
         if where is not None:
             filter = Filter(where, definition.fields, definition.schema)  # by the columns of that version
@@ -277,13 +277,13 @@ class Table:
     def outcome(self, id: str) -> int | None:
         """The version of the commit with this id; None if no commit that the server remembers has
         it. It may still come, as long as an attempt to make it is under way."""
-        state = self._loaded()
+        state = self._load()
         found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
         return found.version if found.outcome == "ratified" else None
 
     # -- steps ----------------------------------------------------------------------------------------------------------------
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         namespace, _, table = self.name.rpartition(".")
         try:
             return self._api.load(namespace, table)
@@ -314,7 +314,7 @@ class Table:
     def _now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def _written(self, data: Any, definition: Definition, storage: Storage, filter: Filter | None = None) -> Writer:
+    def _write(self, data: Any, definition: Definition, storage: Storage, filter: Filter | None = None) -> Writer:
         """Writes the files of the data; removes them if that does not succeed."""
         reader = stream_of(data)
         conformer = Conformer(reader.schema, definition.schema, columns_with_default(definition))
@@ -334,7 +334,7 @@ class Table:
             raise
         return writer
 
-    def _planned(
+    def _plan_files(
         self, table_id: str, filter: Filter | None, version: int | None
     ) -> tuple[int, Definition, list[Mapping[str, Any]]]:
         """The version, its definition, and all files that may have rows which satisfy the filter."""
@@ -383,9 +383,9 @@ class Table:
             content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
             proposal = Proposal(table_id, base + 1, id, self._body(storage, base + 1, content))
             try:
-                return int(self._proposed(proposal, writer, is_ticket=False, keeps_files=True)["version"])
+                return int(self._propose(proposal, writer, is_ticket=False, keeps_files=True)["version"])
             except Conflict:
-                state = self._loaded()
+                state = self._load()
                 if state.table_id != table_id or Definition.of_loaded(state.metadata) != definition:
                     writer.discard()
                     raise
@@ -393,13 +393,17 @@ class Table:
         writer.discard()
         raise Conflict(f"{self.name}: others were faster {_REBASES} times", base)
 
-    def _proposed(
+    def _propose(
         self, proposal: Proposal, writer: Writer, *, is_ticket: bool, keeps_files: bool = False
     ) -> dict[str, Any]:
         """The commit as the server ratified it. Removes the files when it was refused for good, and
         only then."""
         try:
-            return self._sent(proposal) if is_ticket else _shown(ratify(self._api, proposal, self._deadline).commit)
+            return (
+                self._send(proposal)
+                if is_ticket
+                else _shown_members(ratify(self._api, proposal, self._deadline).commit)
+            )
         except proposals.OutcomeUnknown as e:
             raise OutcomeUnknown(f"{self.name}: {e}", self.name, proposal.txn_id) from e
         except ApiError as e:
@@ -413,7 +417,7 @@ class Table:
                 raise Conflict(f"{self.name}: {e}", int(latest) if isinstance(latest, int) else None) from e
             raise
 
-    def _sent(self, ticket: Proposal) -> dict[str, Any]:
+    def _send(self, ticket: Proposal) -> dict[str, Any]:
         """Sends a ticket until there is an answer. Its transaction identifies it, so that it may be
         sent again. After an attempt with an unknown outcome a refusal is no outcome, because that
         attempt may still be carried out.
@@ -435,12 +439,12 @@ class Table:
         except ApiError as e:
             if not is_open:
                 raise
-            found = self._asked(ticket)
+            found = self._ask(ticket)
             if found is not None:
                 return found
             raise proposals.OutcomeUnknown(ticket, self._deadline, e) from e
 
-    def _asked(self, ticket: Proposal) -> dict[str, Any] | None:
+    def _ask(self, ticket: Proposal) -> dict[str, Any] | None:
         """The commit of a ticket without an answer, if the server says that there is one."""
         try:
             found = proposals.outcome_of(self._api, ticket.table_id, ticket.version, ticket.txn_id)
@@ -463,7 +467,7 @@ class Table:
         return writer.files[0].path in commits.adds(content)
 
 
-def _shown(commit: Any) -> dict[str, Any]:
+def _shown_members(commit: Any) -> dict[str, Any]:
     return {"version": commit.version}
 
 

@@ -273,7 +273,8 @@ class Listener:
             with connection, suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.settimeout(CONNECT_S)
-                theirs, own = _exactly(connection, _NONCE_BYTES), secrets.token_bytes(_NONCE_BYTES)
+                theirs = _exactly(connection, _NONCE_BYTES)
+                own = secrets.token_bytes(_NONCE_BYTES)
                 connection.sendall(own + _proof(self._secret, b"owner", theirs + own))
                 proof = _exactly(connection, _NONCE_BYTES)
                 if not hmac.compare_digest(proof, _proof(self._secret, b"asker", theirs + own)):

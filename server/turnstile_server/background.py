@@ -106,12 +106,13 @@ class Background:
         delivered = metrics.DeliveryMetrics()
         deliverers = list(self._services.deliverers) if EVENTS in self._roles else []
         if actions and EVENTS in self._roles:
-            follow_ups = FollowUpTarget(self._services.follow_ups, _followed, lambda: not self.stop.is_set())
+            follow_ups = FollowUpTarget(self._services.follow_ups, _follow, lambda: not self.stop.is_set())
             deliverers.append(Deliverer(self._store.world, follow_ups, alone=alone))
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in deliverers]
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
         tables = self._store.world.space.table("")
-        is_source, self._fleet_log = self._services.appender.is_source, self._store.world.space.event_log(FLEET)
+        is_source = self._services.appender.is_source
+        self._fleet_log = self._store.world.space.event_log(FLEET)
         work = {
             PUBLISH: Work(lambda key: key.startswith(tables), self._publish_soon),
             EVENTS: Work(lambda key: is_source(key) or key == self._fleet_log, self._append_soon),
@@ -316,7 +317,7 @@ class Background:
         for table_id in self._services.follow_ups.failing():
             if self.stop.is_set():
                 return
-            _followed(self._services.follow_ups.follow(table_id))
+            _follow(self._services.follow_ups.follow(table_id))
 
     def _start(self, first_s: float, every_s: float, run: Callable[[], float | None]) -> None:
         start_loop(self.stop, first_s, every_s, run)
@@ -346,7 +347,7 @@ class Missed:
         return missed
 
 
-def _followed(done: Followed) -> None:
+def _follow(done: Followed) -> None:
     for action, reason in done.failures.items():
         log.warning("follow-up %s of table %s fails: %s", action, done.table_id, reason)
 

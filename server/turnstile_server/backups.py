@@ -56,7 +56,7 @@ def store_of(home: Path, store: str = "") -> Path:
 def back_up(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
     """Takes a backup into ``folder``; returns its manifest. Raises ServerError."""
     path = store_of(home, store)
-    manifest = _told(lambda: copies.back_up(path, folder, now_ms=_now_ms(), release=version()))
+    manifest = _with_server_errors(lambda: copies.back_up(path, folder, now_ms=_now_ms(), release=version()))
     return {"folder": str(folder.absolute()), **msgspec.to_builtins(manifest)}
 
 
@@ -65,15 +65,16 @@ def restore(home: Path, folder: Path, store: str = "") -> dict[str, Any]:
     folder that keeps the replaced store. Raises ServerError, also while a server runs in the home
     or a process has the file open.
     """
-    path, place = store_of(home, store), Home.at(home)
+    path = store_of(home, store)
+    place = Home.at(home)
     if is_locked(place.lock):
         raise ServerError(
             f"a server is running in {place.path}; nothing was changed",
             remedy=f"stop it with 'turnstile down --home {place.path}', and run the command again",
             kind="AlreadyRunning",
         )
-    kept = _told(lambda: copies.put_back(folder, path, now_ms=_now_ms()))
-    manifest = _told(lambda: copies.read(folder))
+    kept = _with_server_errors(lambda: copies.put_back(folder, path, now_ms=_now_ms()))
+    manifest = _with_server_errors(lambda: copies.read(folder))
     return {"store": str(path), "kept": "" if kept is None else str(kept), "backup": msgspec.to_builtins(manifest)}
 
 
@@ -110,7 +111,7 @@ def open_server(home: Path) -> bool:
     return was_closed
 
 
-def _told(action: Callable[[], T]) -> T:
+def _with_server_errors(action: Callable[[], T]) -> T:
     try:
         return action()
     except TurnstileError as error:

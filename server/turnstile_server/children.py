@@ -73,7 +73,8 @@ class Children:
         context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         process: BaseProcess = context.Process(target=_run, args=(module.main,), name=f"turnstile-{name}")
         process.start()
-        self._processes[name], self._started_s[name] = process, time.monotonic()
+        self._processes[name] = process
+        self._started_s[name] = time.monotonic()
 
     def stop(self) -> None:
         """Ends the processes in order; kills each that takes longer than ``STOP_S``."""

@@ -298,14 +298,14 @@ def create() -> Application:
     logs.configure("http")
     end_with_parent()
     metrics.start(settings)
-    store = _opened(settings)
+    store = _open_store(settings)
     application = Application(settings, store)
     gc.freeze()  # what was imported stays: no collection need look at it
     settings.ready_file(os.getpid()).touch()
     return application
 
 
-def _opened(settings: ServerSettings) -> OpenStore:
+def _open_store(settings: ServerSettings) -> OpenStore:
     """Opens the store as soon as it is usable. The main process has found it usable, so a failure
     since then may end while the server runs."""
     while True:

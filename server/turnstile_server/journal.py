@@ -69,7 +69,7 @@ class FleetJournal:
 
     def watched(self) -> World:
         """Returns the world with refs that record their transactions, for the member."""
-        return replace(self._world, refs=NotedRefs(self._world.refs, self._transacted, self._seen))
+        return replace(self._world, refs=NotedRefs(self._world.refs, self._note_transaction, self._note_member))
 
     def refused(self, id: str) -> None:
         """Notes that the member ``id`` found that it had been removed."""
@@ -82,12 +82,12 @@ class FleetJournal:
             self._changed.notify_all()
         self._thread.join(CLOSE_S)
 
-    def _transacted(self, writes: Sequence[Write]) -> None:
+    def _note_transaction(self, writes: Sequence[Write]) -> None:
         with self._changed:
             self._names |= joined_name(writes)
         self._note(happenings(self._world.space, self._me(), writes))
 
-    def _seen(self, rows: Iterable[Row]) -> None:
+    def _note_member(self, rows: Iterable[Row]) -> None:
         names = {row["id"]: row["name"] for row in rows if row["kind"] == MemberRow.kind}
         with self._changed:
             self._names |= names
@@ -148,16 +148,16 @@ class NotedRefs(RefsAround):
         self, refs: Refs, transacted: Callable[[Sequence[Write]], None], seen: Callable[[Iterable[Row]], None]
     ) -> None:
         super().__init__(refs)
-        self._transacted = transacted
-        self._seen = seen
+        self._note_transaction = transacted
+        self._note_member = seen
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = self._refs.read_many(keys)
-        self._seen(rows.values())
+        self._note_member(rows.values())
         return rows
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         response = self._refs.transact(writes, token)
         if isinstance(response, AllAccepted):
-            self._transacted(writes)
+            self._note_transaction(writes)
         return response

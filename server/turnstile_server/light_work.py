@@ -73,14 +73,14 @@ class LightWork:
         self._left = dict[str, None]()
         self._leaves = threading.Lock()
         self._maintainer = Services(self._store.world, background).maintainer
-        target = MaintenanceTarget(self._maintainer, self._maintained, self._goes_on)
+        target = MaintenanceTarget(self._maintainer, self._maintain, self._goes_on)
         self._look_s = LOOK_S if settings.store_kind == "sqlite" else LOOK_PAID_S
         self._shares = shares_file(settings) if settings.fleet else None
         self._worked = maintained_file(settings)
         self._events = Counter[str]()
         self._worker = DeliveryWorker(
             Deliverer(self._store.world, target, alone=alone), metrics.DeliveryMetrics(), rest_s=self._look_s,
-            rest_turns=REST_TURNS if settings.workers else 0, on_sent=self._sent,
+            rest_turns=REST_TURNS if settings.workers else 0, on_sent=self._send,
         )  # fmt: skip
 
     def run(self) -> None:
@@ -102,12 +102,12 @@ class LightWork:
         self._worker.add([catalog for catalog in enlisted(self._store.world) if self.does(catalog)])
         self._worked.write(Worked(dict(self._events)))
 
-    def _sent(self, catalog: str, count: int) -> None:
+    def _send(self, catalog: str, count: int) -> None:
         self._events[catalog] += count
 
     def _maintain_all(self) -> None:
         for done in self._maintainer.maintain_all(self._goes_on, chosen=lambda row: self.does(row["catalog"])):
-            self._maintained(done)
+            self._maintain(done)
 
     def _maintain_left(self) -> None:
         """Tries the tables again that were left; one that is left again is noted again."""
@@ -118,13 +118,13 @@ class LightWork:
             if not self._goes_on():
                 return
             try:
-                self._maintained(self._maintainer.maintain(table_id))
+                self._maintain(self._maintainer.maintain(table_id))
             except (
                 Exception
             ) as error:  # the store does not answer, or its row cannot be read: the others have their turn
-                self._maintained(Maintained(table_id, "failed", reason=str(error)))
+                self._maintain(Maintained(table_id, "failed", reason=str(error)))
 
-    def _maintained(self, done: Maintained) -> None:
+    def _maintain(self, done: Maintained) -> None:
         self._metrics.record(done)
         if done.outcome in LEFT:
             with self._leaves:

@@ -104,7 +104,7 @@ class Forwarding:
         address = self._owner(subject)
         if address is not None:
             incoming = msgspec.structs.replace(incoming, read=_ReadOnce(incoming.read))
-        asked = None if address is None else self._asked(app, incoming)
+        asked = None if address is None else self._forwarded_request(app, incoming)
         if address is None or asked is None:
             return app.answer(incoming)
         outcome = self._ask(address, asked)
@@ -140,7 +140,7 @@ class Forwarding:
         with self._rates_mutex:
             return self._rates.note(subject.name, now_ms)
 
-    def _asked(self, app: App, incoming: Incoming) -> AskedRequest | None:
+    def _forwarded_request(self, app: App, incoming: Incoming) -> AskedRequest | None:
         """The request as the owner gets it; None for one that is refused here."""
         try:
             self._authentication.principal(incoming.headers.get("authorization", ""), {})

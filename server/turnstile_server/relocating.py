@@ -58,7 +58,7 @@ def relocate(
                 remedy="stop the server that uses it, and run the command again",
                 kind="AlreadyRunning",
             )
-        return _relocated(settings, old, new, dry_run=dry_run)
+        return _relocate(settings, old, new, dry_run=dry_run)
     except TurnstileError as error:
         raise ServerError(error.message, remedy=error.remedy or "", kind=error.type) from error
     finally:
@@ -66,7 +66,7 @@ def relocate(
             os.close(lock)
 
 
-def _relocated(settings: ServerSettings, old: str, new: str, *, dry_run: bool) -> dict[str, Any]:
+def _relocate(settings: ServerSettings, old: str, new: str, *, dry_run: bool) -> dict[str, Any]:
     opened = open_store(settings, create=False)
     try:
         world = opened.world

@@ -124,7 +124,9 @@ class StoreProbe:
             log.exception("the store does not answer")
             problem = SAYS[StoreCause.FAILED]
         with self._mutex:
-            self._problem, self._looked_s, self._running = problem, time.monotonic(), None
+            self._problem = problem
+            self._looked_s = time.monotonic()
+            self._running = None
         done.set()
 
 

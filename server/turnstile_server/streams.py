@@ -81,7 +81,7 @@ class Stream:
                 else:
                     streams = dynamodb_streams(self._settings.store_endpoint or None)
                     iterators: dict[str, str | None] = {}
-                    self._tried(lambda: add_shards(streams, arn, iterators))  # noqa: B023 - called at once
+                    self._try_call(lambda: add_shards(streams, arn, iterators))  # noqa: B023 - called at once
                     if was_heard:
                         self._missed()
                     was_heard = True
@@ -105,9 +105,9 @@ class Stream:
             ended = False
             for shard, iterator in list(iterators.items()):
                 if iterator is not None:
-                    ended |= not self._tried(lambda: self._read_page(streams, iterators, shard))  # noqa: B023 - called at once
+                    ended |= not self._try_call(lambda: self._read_page(streams, iterators, shard))  # noqa: B023 - called at once
             if ended or time.monotonic() >= due_s:
-                self._tried(lambda: add_shards(streams, arn, iterators))
+                self._try_call(lambda: add_shards(streams, arn, iterators))
                 due_s = time.monotonic() + SHARDS_S
             self._heard_s = time.monotonic()
             if not ended:
@@ -121,7 +121,7 @@ class Stream:
         iterators[shard] = page.get("NextShardIterator")
         return iterators[shard] is not None
 
-    def _tried(self, call: Callable[[], bool]) -> bool:
+    def _try_call(self, call: Callable[[], bool]) -> bool:
         """Returns the result of a call as soon as it succeeds. Raises errors for which a retry is
         useless."""
         while True:

@@ -77,7 +77,8 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
             settings, port=_free_port(settings.host, settings.port), runtime=tempfile.mkdtemp(prefix=_RUNTIME)
         )
         if settings.advertised_host:
-            port, secret = _free_port(settings.host, 0), secrets.token_urlsafe(32)
+            port = _free_port(settings.host, 0)
+            secret = secrets.token_urlsafe(32)
             settings = replace(settings, fleet_port=port, fleet_secret=secret)
         try:
             notices = require_store(settings)

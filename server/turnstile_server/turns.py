@@ -81,4 +81,5 @@ class Turns:
         except Exception:  # a table's own failure must not end the others' turns
             log.exception("table %s had no turn", table_id)
         with self._mutex:
-            turn.running, turn.rests_until_s = False, time.monotonic() + REST_S
+            turn.running = False
+            turn.rests_until_s = time.monotonic() + REST_S

@@ -64,7 +64,8 @@ def _open_sqlite(settings: ServerSettings, wake: Wake | None, *, create: bool) -
         path.parent.mkdir(parents=True, exist_ok=True)
     database = Database(path, on_commit=None if wake is None else lambda _: wake(""), create=create)
     clock = SystemClock()
-    refs, objs = SqliteRefs(database, realm=settings.realm, clock=clock), SqliteObjs(database, clock=clock)
+    refs = SqliteRefs(database, realm=settings.realm, clock=clock)
+    objs = SqliteObjs(database, clock=clock)
     world = World(
         refs=refs,
         objs=objs,

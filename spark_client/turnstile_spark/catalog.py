@@ -98,10 +98,10 @@ class SparkCatalog(ViewsOfLake):
             return paths.loadTable(identifier, *_moment(how))
         state = self._state_if_any(levels, table)
         if state is None:
-            return self._shown(levels, table)
-        return self._loaded(identifier, state, *how)
+            return self._table_for_show(levels, table)
+        return self._delta_table(identifier, state, *how)
 
-    def _shown(self, levels: list[str], name: str) -> JavaObject:
+    def _table_for_show(self, levels: list[str], name: str) -> JavaObject:
         """For SHOW TABLE EXTENDED, which would fail for a whole namespace, an Iceberg table without
         columns; else throws."""
         if _SHOW in self._stack() and (found := self._iceberg(levels, name)):
@@ -114,18 +114,18 @@ class SparkCatalog(ViewsOfLake):
             return paths.loadTable(identifier)
         state = self._state_if_any(levels, name)
         if state is not None:
-            return self._loaded(identifier, state)
+            return self._delta_table(identifier, state)
         view = self._view(levels, name)
-        return self._shown(levels, name) if view is None else view
+        return self._table_for_show(levels, name) if view is None else view
 
-    def _loaded(self, identifier: JavaObject, state: TableState, *how: Any) -> JavaObject:
+    def _delta_table(self, identifier: JavaObject, state: TableState, *how: Any) -> JavaObject:
         """Delta's table for the server's answer."""
         if self.lake.freshness.outside_analysis() and _CONVERT in self._stack():
             self._refuse(refusals.convert(self.lake.name))
         self.lake.handed.state = state
         try:
             if state.pinned:
-                return self.inner.loadTable(identifier, self._pinned(state, *how))
+                return self.inner.loadTable(identifier, self._pinned_version(state, *how))
             if scope := self._scope():
                 loaded = self._inner_of_scopes().loadTable(identifier, *_moment(how))
                 cut_log.prepare(self.jvm, loaded, scope, scope.tables()[state.table_id])
@@ -143,7 +143,7 @@ class SparkCatalog(ViewsOfLake):
         """The stack of the JVM thread that this callback runs on."""
         return str(self.jvm.cls("org.apache.spark.util.Utils").exceptionString(self.jvm.new("java.lang.Throwable")))
 
-    def _pinned(self, state: TableState, *how: Any) -> str:
+    def _pinned_version(self, state: TableState, *how: Any) -> str:
         """The version of a clone to read: the one that it shows, or the earlier one that the
         statement names."""
         latest = state.tail.latest
@@ -203,7 +203,7 @@ class SparkCatalog(ViewsOfLake):
             return paths.stageReplace(identifier, columns, partitions, properties)
         scope = self._changing(_REPLACE)
         self._replaceable(identifier, scope, self._state(levels, table))  # "table not found" before the data is written
-        return self._inner_for(scope).stageReplace(identifier, columns, partitions, self._checked(properties))
+        return self._inner_for(scope).stageReplace(identifier, columns, partitions, self._check_properties(properties))
 
     def stageCreateOrReplace(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
@@ -214,7 +214,7 @@ class SparkCatalog(ViewsOfLake):
         exists = super().tableExists(identifier)
         if exists:
             self._replaceable(identifier, scope, self._state(levels, table))
-        prepared = self._checked(properties) if exists else self._for_new(levels, table, properties)
+        prepared = self._check_properties(properties) if exists else self._for_new(levels, table, properties)
         return self._inner_for(scope).stageCreateOrReplace(identifier, columns, partitions, prepared)
 
     def createTableLike(self, identifier: JavaObject, definition: JavaObject, source: JavaObject) -> JavaObject:
@@ -254,9 +254,9 @@ class SparkCatalog(ViewsOfLake):
         replaces it on top of the log's version."""
         self._writable(state)
         if scope is not None:
-            self._loaded(identifier, state)
+            self._delta_table(identifier, state)
 
-    def _checked(self, properties: JavaObject) -> JavaObject:
+    def _check_properties(self, properties: JavaObject) -> JavaObject:
         """A copy of the user's properties with the properties that Delta needs; throws for demands
         that a lake cannot meet."""
         self._refuse(refusals.new_table(self.lake.name, string_dict(properties)))
@@ -270,7 +270,7 @@ class SparkCatalog(ViewsOfLake):
 
     def _for_new(self, levels: list[str], table: str, properties: JavaObject) -> JavaObject:
         """The properties of a new table, for which id and location are reserved."""
-        prepared = self._checked(properties)
+        prepared = self._check_properties(properties)
         if not levels:
             raise self.lake.throw.no_such_namespace([self.lake.name])
         scope = self._scope()
@@ -313,7 +313,7 @@ class SparkCatalog(ViewsOfLake):
         if paths := self._path_catalog(levels, table):
             return bool(paths.dropTable(identifier))
         if scope := self._changing("DROP TABLE"):
-            return self._moved(scope, levels, table, None)
+            return self._hold_move(scope, levels, table, None)
         try:
             if self.lake.api.drop(dotted(levels), table):
                 return True
@@ -342,7 +342,7 @@ class SparkCatalog(ViewsOfLake):
         if scope is not None:
             if self._exists(scope, to_levels, to_table):
                 raise self.lake.throw.table_exists(self.lake.name, *to_levels, to_table)
-            if not self._moved(scope, levels, table, Name(dotted(to_levels), checked(to_table, "table"))):
+            if not self._hold_move(scope, levels, table, Name(dotted(to_levels), checked(to_table, "table"))):
                 raise self.lake.throw.no_such_table(self.lake.name, *levels, table)
             return
         try:
@@ -356,7 +356,7 @@ class SparkCatalog(ViewsOfLake):
                 raise self._missing(levels, table) from None
             raise self.lake.throw.other(e) from None
 
-    def _moved(self, scope: Scope, levels: list[str], table: str, new: Name | None) -> bool:
+    def _hold_move(self, scope: Scope, levels: list[str], table: str, new: Name | None) -> bool:
         """Holds the rename of a table in a transaction, or its drop (``new`` None); False when
         there is no such table."""
         state = self._state_if_any(levels, table)

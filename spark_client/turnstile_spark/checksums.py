@@ -135,7 +135,7 @@ class Checksums:
             return
         with self._lock:
             self._pending.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._finish)
 
     def _is_on(self) -> bool:
         """Whether the session writes checksums."""
@@ -145,7 +145,7 @@ class Checksums:
         mapper = self._jvm.module("org.apache.spark.sql.delta.util.JsonUtils").mapper()
         return str(mapper.writeValueAsString(checksum)) + "\n"
 
-    def _done(self, task: Future[None]) -> None:
+    def _finish(self, task: Future[None]) -> None:
         with self._lock:
             self._pending.discard(task)
 

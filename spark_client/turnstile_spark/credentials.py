@@ -55,7 +55,7 @@ class Credentials:
         with self._lock:
             if table_id not in self._tables:
                 vends = self._may_ask(lambda: self._api.vends(table_id))
-                self._tables[table_id] = self._fetched(table_id) if vends else {}
+                self._tables[table_id] = self._fetch(table_id) if vends else {}
             return self._tables[table_id]
 
     def of_new_table(self, table_id: str, location: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Credentials:
         with self._lock:
             if not self._may_ask(lambda: self._api.vends_for_staging_table(table_id)):
                 return {}
-        return self._built(lambda builder: builder.buildForStagingTable(table_id, "s3" + location.removeprefix("s3a")))
+        return self._build(lambda builder: builder.buildForStagingTable(table_id, "s3" + location.removeprefix("s3a")))
 
     def adopt(self, table_id: str, options: dict[str, str]) -> None:
         """Makes :meth:`of_table` return ``options``, the options of a new table, until
@@ -89,16 +89,16 @@ class Credentials:
             self._vends = probe()
         return self._asks and bool(self._vends)
 
-    def _fetched(self, table_id: str) -> dict[str, str]:
+    def _fetch(self, table_id: str) -> dict[str, str]:
         operations = self._jvm.cls(_HADOOP + "$TableOperation")
         try:
-            return self._built(lambda builder: builder.buildForTable(table_id, operations.READ_WRITE))
+            return self._build(lambda builder: builder.buildForTable(table_id, operations.READ_WRITE))
         except ApiError as e:
             if e.status != 403:
                 raise
-            return self._built(lambda builder: builder.buildForTable(table_id, operations.READ))
+            return self._build(lambda builder: builder.buildForTable(table_id, operations.READ))
 
-    def _built(self, build: Callable[[Any], JavaObject]) -> dict[str, str]:
+    def _build(self, build: Callable[[Any], JavaObject]) -> dict[str, str]:
         """The options that Unity Catalog's builder makes; its first request for credentials is part
         of that."""
         static = self._jvm.hash_map({"type": "static", "token": self._token or "none"})

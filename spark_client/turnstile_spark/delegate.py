@@ -218,7 +218,7 @@ class LakeCatalog(Proxy):
 
     def namespaceExists(self, levels: JavaObject) -> bool:
         names = names_of(levels)
-        if not names or self._created(names) is not None:
+        if not names or self._created_namespace(names) is not None:
             return True
         scope = self._scope()
         try:
@@ -231,11 +231,12 @@ class LakeCatalog(Proxy):
 
     def loadNamespaceMetadata(self, levels: JavaObject) -> JavaObject:
         names = names_of(levels)
-        if (created := self._created(names)) is not None:
+        if (created := self._created_namespace(names)) is not None:
             comment = {} if created.comment is None else {_COMMENT: created.comment}
             return self.jvm.hash_map({**created.properties, **comment})
         try:
-            name, scope = dotted(names), self._scope()
+            name = dotted(names)
+            scope = self._scope()
             reads = scope.catalog_reads if scope is not None else None
             namespace = (
                 self.lake.freshness.once_per_analysis("namespace " + name, lambda: self.lake.api.namespace(name))
@@ -249,7 +250,7 @@ class LakeCatalog(Proxy):
             values[_COMMENT] = namespace["comment"]
         return self.jvm.hash_map(values)
 
-    def _created(self, names: list[str]) -> NewNamespace | None:
+    def _created_namespace(self, names: list[str]) -> NewNamespace | None:
         """The namespace of this name, if the transaction of the calling thread creates it."""
         scope = self._scope()
         return scope.changes.namespace(".".join(names)) if scope else None

@@ -49,7 +49,8 @@ class DeltaTable:
         member = table.getClass().getDeclaredField("table")
         member.setAccessible(True)
         self._v2 = member.get(table)
-        self.log, self.catalog_table = self._v2.deltaLog(), self._v2.catalogTable()
+        self.log = self._v2.deltaLog()
+        self.catalog_table = self._v2.catalogTable()
         self.snapshot = self._v2.initialSnapshot()
 
     @property

@@ -187,7 +187,7 @@ def install_converter(is_lake: Callable[[str], bool], name_at: Callable[[str], s
         return
 
     def convert(e: Any) -> CapturedException:
-        e, undeclared = _declared(e)
+        e, undeclared = _declared_exception(e)
         # Delta's conflict exceptions may carry ours as a cause: those must stay what they are.
         first = original(e)
         if isinstance(first, captured.UnknownException) or type(first).__name__ == "StreamingQueryException":
@@ -202,7 +202,7 @@ def install_converter(is_lake: Callable[[str], bool], name_at: Callable[[str], s
     captured.convert_exception = convert
 
 
-def _declared(e: Any) -> tuple[Any, bool]:
+def _declared_exception(e: Any) -> tuple[Any, bool]:
     """The exception in the place of Java's ``UndeclaredThrowableException``, in which a proxy wraps
     every checked exception that its interface does not declare (most of Delta's are
     ``AnalysisException``); and whether it was wrapped.

@@ -131,7 +131,8 @@ class _TableWork:
                 self._done.reason = str(stop)
             except Exception as e:
                 log.exception("turnstile_spark: maintenance of %s failed", self._name)
-                self._done.outcome, self._done.reason = "failed", _reason(e)
+                self._done.outcome = "failed"
+                self._done.reason = _reason(e)
             except BaseException:
                 self._done.outcome = "stopped"
                 self._done.reason = "the worker was told to end"

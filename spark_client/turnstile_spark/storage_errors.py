@@ -96,14 +96,14 @@ def storage_failure(chain: Sequence[Link]) -> S3Failure | None:
     for pattern, cause, remedy in _CAUSES:
         if (own or path or pattern is _CAUSES[0][0]) and pattern.search(words):
             at = f" ({path[0].rstrip('.')})" if path else ""
-            said = _said(own or list(chain))
+            said = _first_message(own or list(chain))
             return S3Failure(path[0] if path else "", f"{cause}{at}: {remedy}. S3A says: {said}")
     if not own:
         return None
-    return S3Failure(path[0] if path else "", f"S3 failed{f' ({path[0]})' if path else ''}: {_said(own)}")
+    return S3Failure(path[0] if path else "", f"S3 failed{f' ({path[0]})' if path else ''}: {_first_message(own)}")
 
 
-def _said(chain: list[Link]) -> str:
+def _first_message(chain: list[Link]) -> str:
     """The first line of the innermost message, shortened."""
     for kind, message in reversed(chain):
         if message:

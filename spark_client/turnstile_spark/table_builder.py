@@ -41,7 +41,7 @@ class TableBuilder:
         DEFAULT AS IDENTITY``.
         """
         type_text = dataType if isinstance(dataType, str) else dataType.simpleString()
-        parts = [_quoted(colName), type_text]
+        parts = [_quote(colName), type_text]
         if not nullable:
             parts.append("NOT NULL")
         if generatedAlwaysAs is not None:
@@ -88,7 +88,7 @@ class TableBuilder:
         parts = [self._verb, self._table.sql_name, f"({', '.join(self._columns)})", "USING delta"]
         for word, columns in (("PARTITIONED BY", self._partitioned), ("CLUSTER BY", self._clustered)):
             if columns:
-                parts.append(f"{word} ({', '.join(map(_quoted, columns))})")
+                parts.append(f"{word} ({', '.join(map(_quote, columns))})")
         if self._comment is not None:
             parts.append(f"COMMENT {_text(self._comment)}")
         if self._properties:
@@ -102,7 +102,7 @@ class TableBuilder:
         return self._table
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -140,17 +140,18 @@ class _Run:
         kept = [int(v) for v in left["leaves"]["kept"]]
         self._report(VacuumStep("marked"))
         if lite:
-            listed = self._removed(first, int(left["before"]["readable_from"]))
+            listed = self._removed_files(first, int(left["before"]["readable_from"]))
         else:
-            listed = self._listed(inventory, int(left["files_before_ms"]))
+            listed = self._list_files(inventory, int(left["files_before_ms"]))
         listed = listed.localCheckpoint()  # before the latest version is read
         files, size = _totals(listed)
         self._report(VacuumStep("listed", files, size))
         self._table.update()
         result = Vacuum(dry_run, self._table.version, first, kept, listed_files=files)
-        judged = listed.join(self._needed(first, kept, left["pins"]), "path", "left").localCheckpoint()
+        judged = listed.join(self._needed_paths(first, kept, left["pins"]), "path", "left").localCheckpoint()
         for row in judged.where("kind > 0").groupBy("kind").agg(F.count("*"), F.sum("length")).collect():
-            result.kept_files[_KINDS[row[0]]], result.kept_bytes[_KINDS[row[0]]] = row[1], row[2]
+            result.kept_files[_KINDS[row[0]]] = row[1]
+            result.kept_bytes[_KINDS[row[0]]] = row[2]
         if files and not lite and inventory is None and not judged.where("kind = 0").take(1):
             self._check_paths(int(left["files_before_ms"]))
         doomed = judged.where("kind IS NULL")
@@ -167,7 +168,7 @@ class _Run:
 
     # -- what there is ----------------------------------------------------------------------------------------------------
 
-    def _listed(self, inventory: DataFrame | None, before_ms: int) -> DataFrame:
+    def _list_files(self, inventory: DataFrame | None, before_ms: int) -> DataFrame:
         """Files that are older than ``before_ms``: ``path`` (relative, not encoded), ``full`` (as
         Delta has it), ``length``."""
         session = self._spark._jsparkSession
@@ -181,11 +182,11 @@ class _Run:
             entries = self._python(
                 self._command.getFilesFromInventory(self._base, columns, inventory._jdf, True).toDF()
             )
-            named = entries.withColumn("full", self._full("path")).withColumn("path", _decoded("path"))
+            named = entries.withColumn("full", self._full("path")).withColumn("path", _decode_path("path"))
         old = named.where(~F.col("isDir") & (F.col("modificationTime") < before_ms) & F.col("path").isNotNull())
         return old.select("path", "full", "length")
 
-    def _removed(self, first: int, before: int) -> DataFrame:
+    def _removed_files(self, first: int, before: int) -> DataFrame:
         """Files that commits up to version ``first`` removed, of which the log has commits."""
         versions = list(self._commits(0, first))
         if versions and versions[0][0] > max(before, 0) and versions[0][0] > 0:
@@ -195,7 +196,9 @@ class _Run:
             )
             raise turnstile_error("TURNSTILE_REFUSED", text)
         removed = self._actions([path for _, path in versions]).where("remove IS NOT NULL")
-        files = removed.select(F.col("remove.path").alias("full"), _decoded("remove.path").alias("path"), "remove.size")
+        files = removed.select(
+            F.col("remove.path").alias("full"), _decode_path("remove.path").alias("path"), "remove.size"
+        )
         vectors = removed.select(_vector("remove.deletionVector").alias("path")).select(
             F.col("path").alias("full"), "path", F.lit(0).cast("long").alias("size")
         )
@@ -205,7 +208,7 @@ class _Run:
 
     # -- what is needed ----------------------------------------------------------------------------------------------------
 
-    def _needed(self, first: int, kept: Sequence[int], pins: list[dict[str, Any]]) -> DataFrame:
+    def _needed_paths(self, first: int, kept: Sequence[int], pins: list[dict[str, Any]]) -> DataFrame:
         """``path``, and the ``kind`` of pin that needs it, as a place in ``_KINDS``."""
         open_kinds = [
             pin["kind"] for pin in pins if pin["last"] is None and pin["kind"] in _KINDS and pin["first"] <= first
@@ -217,7 +220,7 @@ class _Run:
         since = self._files_of(self._table.at(first))
         actions = self._actions([path for _, path in self._commits(first, self._table.version)])
         since = since.unionByName(_paths(actions, "add")).unionByName(
-            actions.where("cdc IS NOT NULL").select(_decoded("cdc.path").alias("path"))
+            actions.where("cdc IS NOT NULL").select(_decode_path("cdc.path").alias("path"))
         )
         needed = needed.unionByName(since.withColumn("kind", F.lit(range_kind)))
         for version in kept:
@@ -283,7 +286,7 @@ class _Run:
     def _relative(self, column: str) -> Any:
         """The path below the table's folder, not encoded; null for a path outside it."""
         base = self._base.rstrip("/") + "/"
-        full = _decoded(column)
+        full = _decode_path(column)
         return F.when(full.startswith(base), F.substring(full, len(base) + 1, 1 << 20))
 
     def _python(self, jdf: Any) -> DataFrame:
@@ -303,10 +306,10 @@ def _paths(files: DataFrame, action: str) -> DataFrame:
     they are."""
     named = files.where(f"{action} IS NOT NULL")
     vectors = named.select(_vector(f"{action}.deletionVector").alias("path")).where("path IS NOT NULL")
-    return named.select(_decoded(f"{action}.path").alias("path")).unionByName(vectors)
+    return named.select(_decode_path(f"{action}.path").alias("path")).unionByName(vectors)
 
 
-def _decoded(column: str) -> Any:
+def _decode_path(column: str) -> Any:
     """A path of an action, which is URL-encoded, as it is in the file system."""
     return F.url_decode(F.replace(F.col(column), F.lit("+"), F.lit("%2B")))
 
@@ -315,7 +318,7 @@ def _vector(column: str) -> Any:
     """The file of a deletion vector; null for one that is inline, or is none."""
     kind = F.col(f"{column}.storageType")
     text = F.col(f"{column}.pathOrInlineDv")
-    return F.when(kind == "u", vector_path(text)).when(kind == "p", _decoded(f"{column}.pathOrInlineDv"))
+    return F.when(kind == "u", vector_path(text)).when(kind == "p", _decode_path(f"{column}.pathOrInlineDv"))
 
 
 def vector_path(text: Any) -> Any:

@@ -59,12 +59,13 @@ class ViewsOfLake(LakeCatalog):
         return self.jvm.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
     def listRelationSummaries(self, levels: JavaObject) -> JavaObject:
-        tables, views = self._tables(levels), self._views(levels)
+        tables = self._tables(levels)
+        views = self._views(levels)
         return self._summaries(levels, [*((name, "MANAGED") for name in tables), *((name, "VIEW") for name in views)])
 
     def _views(self, levels: JavaObject) -> list[str]:
         names = names_of(levels)
-        if not names or self._created(names) is not None:
+        if not names or self._created_namespace(names) is not None:
             return []
         try:
             return self.lake.views.names(names)
@@ -77,7 +78,7 @@ class ViewsOfLake(LakeCatalog):
         try:
             self.lake.views.create(levels, name, from_java(view, self.lake.name))
         except ApiError as e:
-            raise self._failed(e, identifier, levels) from None
+            raise self._failure(e, identifier, levels) from None
         except ViewNotForSpark as e:
             raise self.lake.throw.unsupported(f"CREATE VIEW: {e}") from None
         return view
@@ -115,9 +116,9 @@ class ViewsOfLake(LakeCatalog):
         except ApiError as e:
             if e.type in ("NoSuchViewException", "NoSuchTableException"):
                 raise self.lake.throw.no_such_view(old) from None
-            raise self._failed(e, new, to_levels) from None
+            raise self._failure(e, new, to_levels) from None
 
-    def _failed(self, e: ApiError, identifier: JavaObject, levels: list[str]) -> Py4JJavaError:
+    def _failure(self, e: ApiError, identifier: JavaObject, levels: list[str]) -> Py4JJavaError:
         """The exception to throw when a view did not get this name."""
         if e.type == "AlreadyExistsException":
             return self.lake.throw.view_exists(identifier)

@@ -1,6 +1,8 @@
-"""I12: keys for one table, from a stack whose functions are held to their roles and whose store asks who is there.
+"""I12: keys for one table, from a stack that holds its functions to their roles, with a store that
+authenticates its callers.
 
-What opens what is judged by the emulator's IAM: role, trust policy and session policy, as on AWS.
+The emulator's IAM decides which keys open which files: role, trust policy and session policy, as on
+AWS.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ LAKE: dict[str, Any] = {
         },
     ],
 }
-"""What docs/deploy.md says that the role needs."""
+"""The rights that the role needs by docs/deploy.md."""
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def test_i12_no_keys_come_from_a_role_that_is_not_there_or_trusts_another_accoun
 
 
 class Keys:
-    """The store as it is for whoever holds these keys."""
+    """The store as a holder of these keys sees it."""
 
     def __init__(self, stack: Stack, found: list[dict[str, Any]]) -> None:
         ((prefix, config),) = [(one["prefix"], one["config"]) for one in found]
@@ -142,7 +144,7 @@ class Keys:
         return int(found["ResponseMetadata"]["HTTPStatusCode"])
 
     def may_list(self, prefix: str) -> bool:
-        """Whether the store lists what begins with ``prefix``."""
+        """Whether the store lists objects that begin with ``prefix``."""
         return _lets(partial(self._s3.list_objects_v2, Bucket=self.bucket, Prefix=prefix))
 
 

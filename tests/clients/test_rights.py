@@ -1,4 +1,5 @@
-"""I12 with real clients: who may read reads, and cannot write; who may not, finds nothing."""
+"""I12 with real clients: a principal that may read reads, and cannot write; any other finds
+nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def reader(guarded_server: Server) -> Any:
-    """The server as somebody sees it who may use the schema."""
+    """The server as a principal with the right to use the schema sees it."""
     asker = Engine(guarded_server)
     for kind, name, privilege in (("catalog", "main", "USE CATALOG"), ("schema", "main.default", "USE SCHEMA")):
         allow(asker, kind, name, privilege)
@@ -85,7 +86,8 @@ def test_i12_the_rust_kernel_reads_and_cannot_write(reader: Any, table: Engine, 
 
 
 def test_i12_deltas_client_is_not_asked_to_rebase(jvm: Any, reader: Any, guarded_server: Server) -> None:
-    """Delta tries again what is neither refused for good nor a conflict: 403 is an IOException to its client."""
+    """Delta tries a commit again that is neither refused for good nor a conflict: 403 is an
+    IOException to its client."""
     made = Table(delta_jvm.client(jvm, guarded_server), fresh())
     allow(Engine(guarded_server), "table", f"main.default.{made.name}", "SELECT")
     mine = made.staged_commit(1)

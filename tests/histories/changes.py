@@ -1,4 +1,5 @@
-"""Concurrent clients that change a catalog by way of any server of a store, and what its log must hold of what they were told (I3, I21)."""
+"""Concurrent clients that change a catalog by way of any server of a store, and the entries that
+its log must have by the answers to them (I3, I21)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ NAMESPACES = "/v1/catalogs/main/namespaces"
 
 @dataclass
 class Answers:
-    """Names of namespaces by what became of their creation, as the clients were told; ``others``: responses that no client should get."""
+    """Names of namespaces by the result of their creation, as it was answered; ``others``:
+    responses that no client should get."""
 
     acknowledged: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -71,8 +73,8 @@ def _create(http: Anywhere, answers: Answers, name: str, key: str) -> None:
 
 
 def check_log(http: Anywhere, answers: Answers) -> list[str]:
-    """Returns what is wrong with the catalog's log: each name is there once that was acknowledged, at most once whose outcome is unknown, and
-    never that was refused."""
+    """Returns the faults of the catalog's log: an acknowledged name is there once, a name with an
+    unknown outcome at most once, a refused one never."""
     numbers, created, start = list[int](), Counter[str](), ""
     while True:
         page = http.get(f"/v1/catalogs/main/log?max_results=500{start}").raise_for_status().json()

@@ -20,9 +20,12 @@ from turnstile.adapters import FileStorages
 
 @dataclass(frozen=True)
 class Load:
-    """How the clients behave. They go on for ``seconds``, and on a busy machine until ``answers`` were told. ``impatient`` is the share of requests whose client hangs up at once; ``patient`` ones wait
-    while nobody answers. ``staged`` is the share of commits that name a version whose content is a file, which is a ``file:`` location's. A client rests for ``rest_s`` between
-    operations, and waits for ``timeout_s`` for an answer."""
+    """How the clients behave. They go on for ``seconds``, and on a busy machine until ``answers``
+    were told. ``impatient`` is the share of requests after which the client hangs up at once;
+    ``patient`` ones wait for an answer. ``staged`` is the share of commits that name a version with
+    a file as its content, at a ``file:`` location. A client rests for ``rest_s`` between
+    operations, and waits for ``timeout_s`` for an answer.
+    """
 
     clients: int
     seconds: float
@@ -39,7 +42,7 @@ class Load:
 
 
 class Connection(Protocol):
-    """What a client sends its requests by."""
+    """The connection of a client."""
 
     def get(self, url: str) -> httpx.Response: ...
 
@@ -52,7 +55,7 @@ def run(
     load: Load,
     ended: threading.Event | None = None,
 ) -> History:
-    """Let clients work for a while, or until ``ended``; what they were told."""
+    """Let clients work for a while, or until ``ended``; the answers to them."""
     history, stop, ended = History(), time.monotonic() + load.seconds, ended or threading.Event()
     faults: list[BaseException] = []
 
@@ -144,7 +147,7 @@ class _Client:
 
 
 def _stage(location: str, version: int, content: bytes) -> dict[str, Any]:
-    """Writes a staged commit; what a proposal says of it."""
+    """Writes a staged commit; its facts in a proposal."""
     name = f"{version:020d}.{uuid4()}.json"
     assert FileStorages().open(location).put_if_absent(f"_delta_log/_staged_commits/{name}", content)
     return {"name": name, "size": len(content), "modified": int(time.time() * 1000)}

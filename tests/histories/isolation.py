@@ -16,7 +16,8 @@ A history is serializable exactly if there is no cycle. What a cycle is called f
     G-nonadjacent      several rw, no two of them in a row: a long fork; snapshot isolation excludes it, too
     G2                 several rw, some in a row: write skew; only serializability excludes it
 
-Beside cycles: ``two writers`` of one version, and ``unwritten``, a read of a version that nobody wrote.
+Beside cycles: ``two writers`` of one version, and ``unwritten``, a read of a version without a
+writer.
 
 Sources: Adya, Liskov and O'Neil, *Generalized isolation level definitions*, ICDE 2000 (the graph, G0 to G2); Kingsbury and
 Alvaro, *Elle*, PVLDB 14(3) (real time, the search by classes); Cerone and Gotsman, *Analysing snapshot isolation*, JACM 65(2)
@@ -42,9 +43,11 @@ SNAPSHOT: Final = SERIALIZABLE - {"G2"}
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction that is committed, or that only read. ``reads`` and ``writes`` are objects with versions; a version below
-    the first that anybody wrote is the state at the start. ``began`` and ``ended`` are times of one clock, before the first
-    read and after the answer; without an answer ``ended`` is None."""
+    """A transaction that is committed, or that only read. ``reads`` and ``writes`` are objects with
+    versions; a version below the first written one is the state at the start. ``began`` and
+    ``ended`` are times of one clock, before the first read and after the answer; without an answer
+    ``ended`` is None.
+    """
 
     id: str
     reads: tuple[tuple[str, int], ...] = ()
@@ -68,7 +71,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class Anomaly:
-    """``kind`` is one of those above; a cycle has its ``edges``, the target of each the source of the next."""
+    """``kind`` is one of the kinds above; a cycle has its ``edges``, the target of each the source
+    of the next."""
 
     kind: str
     edges: tuple[Edge, ...] = ()
@@ -76,7 +80,7 @@ class Anomaly:
 
     @property
     def in_real_time(self) -> bool:
-        """Whether it is one only because of who was answered before whom."""
+        """Whether it is one only by the order of answers."""
         return any(edge.kind == "rt" for edge in self.edges)
 
     def __str__(self) -> str:
@@ -85,8 +89,10 @@ class Anomaly:
 
 
 def check(history: Iterable[Transaction], *, real_time: bool = False) -> list[Anomaly]:
-    """Returns what is wrong with a history, an anomaly for each set of transactions that depend on each other in circles: of
-    the first kind in ``CYCLES`` that is in the set. Raises ValueError where two transactions have one id."""
+    """Returns the faults of a history, an anomaly for each set of transactions that depend on each
+    other in circles: of the first kind in ``CYCLES`` that is in the set. Raises ValueError where
+    two transactions have one id.
+    """
     transactions = list(history)
     if len({transaction.id for transaction in transactions}) < len(transactions):
         raise ValueError("two transactions of the history have one id")
@@ -103,7 +109,7 @@ def check(history: Iterable[Transaction], *, real_time: bool = False) -> list[An
 
 
 def violations(anomalies: Iterable[Anomaly], level: Collection[str]) -> list[Anomaly]:
-    """Those that ``level`` (``SERIALIZABLE``, ``SNAPSHOT``) excludes."""
+    """The anomalies that ``level`` (``SERIALIZABLE``, ``SNAPSHOT``) excludes."""
     return [anomaly for anomaly in anomalies if anomaly.kind in level]
 
 
@@ -111,7 +117,8 @@ def violations(anomalies: Iterable[Anomaly], level: Collection[str]) -> list[Ano
 
 
 def dependencies(transactions: Sequence[Transaction]) -> tuple[list[Edge], list[Anomaly]]:
-    """Returns the edges ww, wr and rw of a history, and what keeps it from having a graph (``two writers``, ``unwritten``)."""
+    """Returns the edges ww, wr and rw of a history, and the faults that keep it from having a graph
+    (``two writers``, ``unwritten``)."""
     writers: dict[str, dict[int, str]] = defaultdict(dict)
     edges, anomalies = [], []
     for transaction in transactions:
@@ -165,7 +172,7 @@ def _graph(edges: Iterable[Edge]) -> dict[str, list[Edge]]:
 
 
 def components(graph: dict[str, list[Edge]]) -> list[list[str]]:
-    """Returns the strongly connected components, each after those that it leads to (Tarjan)."""
+    """Returns the strongly connected components, each after the ones that it leads to (Tarjan)."""
     indexes: dict[str, int] = {}
     lows: dict[str, int] = {}
     stack: list[str] = []

@@ -1,4 +1,5 @@
-"""Kills, freezes and restarts servers of a fleet, and single processes of theirs, under writers, and holds what these were told against the logs.
+"""Kills, freezes and restarts servers of a fleet, and single processes of theirs, under writers,
+and compares the answers to the writers with the logs.
 
     python -m tests.histories.kill_fleet --rounds 3
 
@@ -50,7 +51,7 @@ FAILURES = (
 @dataclass(frozen=True)
 class Phase:
     """A time, by the wall clock: from a failure on, or from when its victim came ``back``, to when the fleet had come to rest; or a calm one.
-    ``tables``: whose granules the victim owned when it failed."""
+    ``tables``: which granules the victim owned when it failed."""
 
     name: str
     began_ms: float
@@ -60,7 +61,7 @@ class Phase:
 
 @dataclass
 class Report:
-    """What was seen."""
+    """The observations."""
 
     phases: list[Phase] = field(default_factory=list)
     lags: list[Lag] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Work:
-    """What clients do meanwhile, and how long a victim stays away."""
+    """The clients' work meanwhile, and how long a victim stays away."""
 
     tables: int = 4
     clients: int = 4

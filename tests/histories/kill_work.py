@@ -1,4 +1,5 @@
-"""Kills a whole server again and again in the midst of work that takes more than one write, and looks at what is left.
+"""Kills a whole server again and again in the midst of work that takes more than one write, and
+looks at the state left.
 
     python -m tests.histories.kill_work --kinds gc reset import iceberg checkpoints --kills 20
 
@@ -11,8 +12,9 @@ kind of work:
     iceberg       appends: each that was acknowledged is there once, and the table can be read (I3, I8)
     checkpoints   light work: every checkpoint that is there can be read, all that are due are written in the end (I15)
 
-What would take hours is brought about while the server is down: rows and files are made older. The lease of a run that was killed is
-ended likewise, but for the last kill, after which it is waited for.
+Changes that would take hours are made while the server is down: rows and files are made older. The
+lease of a run that was killed is ended likewise, but for the last kill, after which it is waited
+for.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ MINUTES_S: Final = 600.0
 
 @dataclass
 class Report:
-    """What was seen of one kind of work. Times in seconds."""
+    """The observations of one kind of work. Times in seconds."""
 
     kind: str
     kills: int = 0
@@ -101,11 +103,11 @@ class Work(ABC):
 
     @abstractmethod
     def whole(self) -> bool:
-        """Ends what was interrupted; whether all is done by now. Asked again and again."""
+        """Ends the interrupted work; whether all is done by now. Asked again and again."""
 
     @abstractmethod
     def check(self) -> Iterator[str]:
-        """Yields what is wrong once all is done."""
+        """Yields the faults once all is done."""
 
     def down(self, *, last: bool) -> None:  # noqa: B027 - for those that need it
         """Called while the server is down after a kill."""
@@ -444,7 +446,8 @@ class Import(Work):
 
 
 class IcebergAppends(Work):
-    """A client of PyIceberg appends one row after another, and is never told whether what was interrupted is there."""
+    """A client of PyIceberg appends one row after another, and never learns whether the interrupted
+    append is there."""
 
     kind = "iceberg"
     moments_s = (0.05, 0.6)
@@ -543,7 +546,8 @@ class Checkpoints(Work):
         ]
 
     def whole(self) -> bool:
-        """What was acknowledged before the kill is there; a commit without an answer counts if it is."""
+        """Acknowledged work from before the kill is there; a commit without an answer counts if it
+        is."""
         for at, table in enumerate(self.tables):
             head = table.settled(60)
             if head["latest"] < self.versions[at]:

@@ -1,4 +1,4 @@
-"""The isolation checker is content with what is right, and names each kind of what is not (I2, I8)."""
+"""The isolation checker accepts correct histories, and names each kind of anomaly (I2, I8)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_i8_a_serial_history_in_any_order_is_right_also_in_real_time(seed: int) 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_i8_a_read_of_one_version_earlier_is_noticed(seed: int) -> None:
-    """What a coordinator that does not check reads would accept: a transaction on a version that was not the latest."""
+    """A history that a coordinator without checks of reads would accept: a transaction on a version
+    that was not the latest."""
     history = [t for t in serial(400, seed) if t.writes]
     rng = random.Random(seed)
     late = [t for t in history if any(name in dict(t.writes) and version > 0 for name, version in t.reads)]
@@ -183,7 +184,8 @@ def arbitrary(rng: random.Random) -> list[Transaction]:
 
 
 def is_serializable(history: list[Transaction]) -> bool:
-    """Whether the transactions, one after the other in some order, read and write what they did."""
+    """Whether the transactions, one after the other in some order, make the same reads and
+    writes."""
     return any(_explains(order) for order in permutations(history))
 
 
@@ -201,8 +203,8 @@ def _explains(order: tuple[Transaction, ...]) -> bool:
 def is_of_snapshots(
     waiting: frozenset[Transaction], running: frozenset[tuple[Transaction, int, int]], a: int = 0, b: int = 0
 ) -> bool:
-    """Whether they do if each reads at one moment and writes at a later one, and nobody else writes its objects meanwhile.
-    ``running`` have read, at versions of a and b."""
+    """Whether they do if each reads at one moment and writes at a later one, and no other
+    transaction writes its objects meanwhile. ``running`` have read, at versions of a and b."""
     if not waiting and not running:
         return True
     state = {"a": a, "b": b}

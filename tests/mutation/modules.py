@@ -517,15 +517,15 @@ def nearest(module: str) -> list[Path]:
 
 SURVIVORS: Final[dict[str, str]] = {
     "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins too",
-    "turnstile.catalog.history.dropped: _found: branch head is not None and head.state != DROPPED": (
+    "turnstile.catalog.history.dropped: _find_dropped: branch head is not None and head.state != DROPPED": (
         "the HEAD of a table in use has another name, or the name leads to it"
     ),
     "turnstile.catalog.history.dropped: _back: edge after.commit.at < since_us": "a microsecond of the kept history",
     "turnstile.catalog.history.dropped: last: operand id_of(entity) in passed": "it is looked at again and is in use",
     "turnstile.catalog.history.dropped: _end: operand gone is not None": "for the type checker",
     "turnstile.catalog.history.dropped: _end: operand there is not None": "for the type checker",
-    "turnstile.catalog.history.dropped: _found: operand ''": "every HEAD has a name",
-    "turnstile.catalog.history.dropped: _moved: operand own is not None": "for the type checker",
+    "turnstile.catalog.history.dropped: _find_dropped: operand ''": "every HEAD has a name",
+    "turnstile.catalog.history.dropped: _has_moved: operand own is not None": "for the type checker",
     "turnstile.catalog.history.undrop: undrop: operand head.state == DROPPED": "the next attempt finds it",
     "turnstile.catalog.history.undrop: undrop: operand reasons.get('', '') != head.reason": "the next attempt finds it",
     "turnstile.catalog.history.undrop: _require_files: operand head is not None (2)": "for the type checker",
@@ -584,10 +584,10 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.leaves: bounds_of: operand field is None": "no leaf has a place for a column that is none",
     "turnstile.planning.leaves: __init__: operand len(name) == 1": "a partition column is no struct, so no field of one is named like it",
     "turnstile.planning.leaves: summaries_of: edge len(name) == 1": "a partition column is no struct, so no field of one is named like it",
-    "turnstile.planning.core.generated: _derived: operand some": "OR of nothing is satisfied by no row",
+    "turnstile.planning.core.generated: _derive: operand some": "OR of nothing is satisfied by no row",
     "turnstile.planning.core.generated: _any: operand some": "a list of nothing is satisfied by no row",
-    "turnstile.planning.core.generated: _derived: edge len(bounding) == 1": "AND of one part is the part",
-    "turnstile.planning.core.generated: _generated: operand partition.field is None": "a partition column is of a primitive type",
+    "turnstile.planning.core.generated: _derive: edge len(bounding) == 1": "AND of one part is the part",
+    "turnstile.planning.core.generated: _parse_generated: operand partition.field is None": "a partition column is of a primitive type",
     "turnstile.planning.core.generated: _within: operand generated.source.field is None": "its source has a type, as it was made",
     "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not understood",
     "turnstile.planning.planner: _view: operand view is not None": (
@@ -595,7 +595,7 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.planning.planner: _read_ahead: branch question.explain": "an explained plan reads all leaves anyway",
     "turnstile.planning.planner: _read_ahead: edge at >= first": "a leaf that is not read ahead is read when it is needed",
-    "turnstile.planning.planner: _chosen: operand predicate is None": (
+    "turnstile.planning.planner: _choose_leaves: operand predicate is None": (
         "no predicate is judged as one that is not understood: it leaves all"
     ),
     "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
@@ -632,7 +632,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.delta.core.decide: find_identity: operand name": (
         "without it the name of every inline commit is computed, and no name is empty: it saves time only"
     ),
-    "turnstile.iceberg.append_merger: _added: check _require(file[manifests.STATUS] == manifests.ADDED)": (
+    "turnstile.iceberg.append_merger: _added_manifests: check _require(file[manifests.STATUS] == manifests.ADDED)": (
         "a file that is not added has a sequence number of its own, which is refused two lines on"
     ),
     "turnstile.maintenance.compaction: _pieces: edge len(held) > _BYTES": "it says how large the pieces are, not what is in them",
@@ -654,8 +654,8 @@ SURVIVORS: Final[dict[str, str]] = {
         "the row that the own change has read was the catalog's after it was asked for: where it is older than the line's, the swap loses"
     ),
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
-    "turnstile.delta.shared_commits: _ratified: edge len(members) > 1": "newest says of the last commit what positioned says of all: it saves the others",
-    "turnstile.delta.shared_commits: _ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
+    "turnstile.delta.shared_commits: _settle_ratified: edge len(members) > 1": "newest says of the last commit what positioned says of all: it saves the others",
+    "turnstile.delta.shared_commits: _settle_ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
     **{
         f"turnstile.maintenance.named_files: _still_named: {name}": "it saves reading the table's state again"
         for name in (

@@ -1,4 +1,4 @@
-"""The words of the product: docstrings have subjects that can act (docs/style.md)."""
+"""The words of the product: docstrings have subjects that can act, names are nouns or verbs (docs/style.md)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,38 @@ RELATIVE: Final = frozenset(("whose", "those"))
 BOUND: Final = 0.15
 BOUND_WITH_RELATIVE: Final = 0.3
 """Of a hundred words. Lower them when the figures fall."""
+IRREGULAR: Final = frozenset(
+    (
+        "held",
+        "told",
+        "shown",
+        "found",
+        "made",
+        "said",
+        "left",
+        "kept",
+        "lost",
+        "taken",
+        "given",
+        "known",
+        "seen",
+        "written",
+        "sent",
+        "built",
+        "begun",
+        "gone",
+        "done",
+        "bound",
+        "chosen",
+        "hidden",
+        "drawn",
+        "frozen",
+        "asked",
+    )
+)
+NOT_PARTICIPLES: Final = frozenset(("need", "embed", "feed", "seed", "speed", "exceed", "proceed", "shed", "bed"))
+PUBLIC_PARTICIPLES: Final = 244
+"""Functions with a public name that is a bare participle. Lower it when the figure falls."""
 FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
 
 
@@ -52,3 +84,32 @@ def test_no_docstring_begins_with_an_indefinite_pronoun(package: str) -> None:
 
 def first_word(text: str) -> str:
     return re.split(r"[^A-Za-z]", text.strip(), maxsplit=1)[0].lower()
+
+
+def participles() -> Iterator[tuple[str, str]]:
+    """Yields the place and the name of every function that is named by a bare participle."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name.strip("_")):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node.name
+
+
+def is_participle(word: str) -> bool:
+    regular = word.endswith("ed") and word not in NOT_PARTICIPLES
+    return "_" not in word and word.islower() and (regular or word in IRREGULAR)
+
+
+def test_no_private_function_is_named_by_a_bare_participle() -> None:
+    found = [f"{place} {name}" for place, name in participles() if name.startswith("_")]
+    assert not found, "name the action or the thing: _parse, _lost_swap (docs/style.md):\n" + "\n".join(found)
+
+
+def test_no_further_public_function_is_named_by_a_bare_participle() -> None:
+    found = [f"{place} {name}" for place, name in participles() if not name.startswith("_")]
+    assert len(found) <= PUBLIC_PARTICIPLES, f"{len(found)}: name the action or the thing (docs/style.md)"
+
+
+@pytest.mark.parametrize(("word", "expected"), [("held", True), ("parsed", True), ("parse", False), ("need", False)])
+def test_participles_are_recognised(word: str, expected: bool) -> None:
+    assert is_participle(word) is expected

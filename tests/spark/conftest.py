@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of this folder needs Spark; what needs an object store as well is slow."""
+    """All of this folder needs Spark; tests that need an object store as well are slow."""
     for item in items:
         if "/tests/spark/" in str(item.path):
             item.add_marker(pytest.mark.spark)
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def file_server(request: pytest.FixtureRequest) -> Any:
-    """A server whose tables are on ``file:``."""
+    """A server with tables on ``file:``."""
     if url := os.environ.get("TURNSTILE_URL"):
         return SimpleNamespace(url=url, token=os.environ.get("TURNSTILE_TOKEN"), s3=None)
     server = request.getfixturevalue("server")
@@ -42,7 +42,7 @@ def file_server(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def s3_server(request: pytest.FixtureRequest) -> Any:
-    """A server whose tables are on ``s3:``."""
+    """A server with tables on ``s3:``."""
     if url := os.environ.get("TURNSTILE_S3_URL"):
         return SimpleNamespace(url=url, token=None, s3=os.environ["TURNSTILE_S3_ENDPOINT"], env=os.environ)
     if os.environ.get("TURNSTILE_URL"):
@@ -93,12 +93,12 @@ def shaky(spark: Any, flaky: Flaky, file_server: Any, lake: Any) -> Iterator[Any
 
 @pytest.fixture
 def name() -> str:
-    """A table name nobody else uses, without its catalog."""
+    """An unused table name, without its catalog."""
     return f"default.spark{os.getpid()}_{next(_numbers)}"
 
 
 class Sql:
-    """Short ways to run SQL and look at what is there."""
+    """Short ways to run SQL and read the result."""
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark
@@ -115,7 +115,7 @@ class Sql:
         return sorted(row.id for row in self(f"SELECT id FROM {table}"))
 
     def names(self, table: str, lake: str = "lake") -> set[str]:
-        """The tables whose names begin as that of ``table``, without that beginning."""
+        """The tables with names that begin as the name of ``table``, without that beginning."""
         namespace, _, prefix = table.rpartition(".")
         rows = self(f"SHOW TABLES IN {lake}.{namespace} LIKE '{prefix}*'")
         return {row.tableName.removeprefix(prefix) for row in rows}

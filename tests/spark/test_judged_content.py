@@ -1,5 +1,5 @@
-"""Delta Spark and the judge of commits agree (I2): every commit that Spark writes is accepted, and whatever is accepted Spark
-reads. On path-based tables, whose logs are at hand."""
+"""Delta Spark and the judge of commits agree (I2): every commit that Spark writes is accepted, and
+Spark reads every accepted one. On path-based tables, with their logs at hand."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ STATEMENTS = {
         "VACUUM {t}",
     ),
 }
-"""Statements that write commits. Those that Delta refuses write none."""
+"""Statements that write commits. Statements that Delta refuses write none."""
 
 
 @pytest.mark.parametrize("what", STATEMENTS)
@@ -345,4 +345,4 @@ def test_i2_a_partition_value_is_taken_if_and_only_if_spark_casts_it(spark: Any,
 
 
 NARROWER = {" 1", "0x1p3", "now"}
-"""What Spark casts and is refused, since nobody writes it."""
+"""Values that Spark casts and the server refuses, since no engine writes them."""

@@ -1,7 +1,7 @@
 """Each statement of the sweep in a lake, and beside it in Spark's own catalog on tables with the same features.
 
-What differs is listed in docs/compatibility.md, "Delta through Spark", with its reason; an entry whose difference is
-gone fails, too.
+Differences are listed in docs/compatibility.md, "Delta through Spark", with its reason; an entry
+without a difference fails, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a statement did: the error, or the result; and the rows of table ``t`` after it."""
+    """The effect of a statement: the error, or the result; and the rows of table ``t`` after it."""
 
     error: str | None
     schema: Any
@@ -110,7 +110,7 @@ class Side:
         return eval(statement, {**names, "copied": self._copied})
 
     def _copied(self, stream: Any, table: str) -> None:
-        """Appends what the stream has for a table, from where it stopped the last time."""
+        """Appends the stream's rows for a table, from where it stopped the last time."""
         writer = stream.writeStream.foreachBatch(lambda batch, _: batch.write.mode("append").saveAsTable(table))
         query = writer.option("checkpointLocation", str(self.path / table)).trigger(availableNow=True).start()
         query.awaitTermination()
@@ -134,7 +134,8 @@ class Side:
         return {row.tableName: self._plain(self.table(row.tableName)) for row in rows if not row.isTemporary}
 
     def _plain(self, value: Any) -> Any:
-        """Without what differs between two tables that are alike: names of catalog and schema, folders, ids."""
+        """Without the differences between two like tables: names of catalog and schema, folders,
+        ids."""
         if value is None:
             return None
         text = (
@@ -161,7 +162,8 @@ def _named(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row of the page: what a lake answers (an error's name, or any other result when None), and why."""
+    """A row of the page: the answer of a lake (an error's name, or any other result when None), and
+    why."""
 
     lake: str | None
     reason: str

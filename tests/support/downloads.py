@@ -1,7 +1,9 @@
-"""What some tests have to download or compile first, made ahead of them: ``python -m tests.support.downloads``.
+"""Downloads and builds that some tests need, made ahead of them: ``python -m
+tests.support.downloads``.
 
-It takes minutes on a new machine and nothing on another: run it ahead of ``make test-all``, or beside it. A test that comes too
-early waits for what is being made. What cannot be had here is told and is no error: its tests are skipped with the reason.
+It takes minutes on a new machine and nothing on another: run it ahead of ``make test-all``, or
+beside it. A test that comes too early waits for a download under way. A missing download is
+reported and is no error: its tests are skipped with the reason.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from pathlib import Path
 
 
 class Missing(Exception):
-    """Something cannot be had on this machine; the message says what, and what would help."""
+    """Something cannot be had on this machine; the message names it, and the remedy."""
 
 
 def cache(name: str) -> Path:
-    """The folder of that name for what outlives a checkout, below ``XDG_CACHE_HOME`` or ``~/.cache``. It is made."""
+    """The folder of that name for files that outlive a checkout, below ``XDG_CACHE_HOME`` or
+    ``~/.cache``. It is made."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnstile-tests" / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -28,14 +31,15 @@ def cache(name: str) -> Path:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Waits until no other process makes what is in ``folder``; the lock ends with the process that holds it."""
+    """Waits until no other process fills ``folder``; the lock ends with the process that holds
+    it."""
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def main() -> int:
-    """Makes what the arguments name, or everything; 0 unless something is broken rather than missing."""
+    """Makes the named downloads, or all; 0 unless something is broken rather than missing."""
     from tests.support.clients import kernel_rs
     from tests.support.deployment import root
     from tests.support.iceberg import compatibility_kit, spark41

@@ -104,14 +104,19 @@ def _find_files(api: Api, query: str, as_of: str | None, limit: int, output: For
     asked."""
     if as_of is not None:
         raise usage("files of the past are not found", "use turnstile plan TABLE --version")
-    rows, left_out, token = list[dict[str, Any]](), list[dict[str, str]](), None
+    rows = list[dict[str, Any]]()
+    left_out = list[dict[str, str]]()
+    token = None
     while True:
         wanted = {"query": query, "max_results": min(1000, limit - len(rows) + 1)}
         page = api.get("/v1/find/files", **wanted, **({"page_token": token} if token else {}))
-        rows, left_out, token = [*rows, *page["found"]], [*left_out, *page["left_out"]], page.get("next_page_token")
+        rows = [*rows, *page["found"]]
+        left_out = [*left_out, *page["left_out"]]
+        token = page.get("next_page_token")
         if token is None or len(rows) > limit:
             break
-    rows, more = rows[:limit], len(rows) > limit or token is not None
+    more = len(rows) > limit or token is not None
+    rows = rows[:limit]
     if output is Format.JSON:
         out.emit_json({"query": query, "found": rows, "left_out": left_out, "more": more})
         return

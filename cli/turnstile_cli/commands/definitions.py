@@ -110,7 +110,7 @@ def rename_table(api: Api, *, table: Table, to: NewTable, output: Format) -> Non
     if target.catalog != name.catalog:
         raise usage(f"{name} cannot be moved to another catalog", f"name one in {name.catalog}")
     body = {"name": target.table, "namespace": target.namespace}
-    _renamed(api.change("POST", f"{name.path}/rename", body), name, target, output)
+    _rename(api.change("POST", f"{name.path}/rename", body), name, target, output)
 
 
 @rename.command("namespace")
@@ -122,7 +122,7 @@ def rename_namespace(api: Api, *, namespace: Namespace, to: NewNamespace, output
     if target.catalog != name.catalog:
         raise usage(f"{name} cannot be moved to another catalog", f"name one in {name.catalog}")
     body = {"name": target.name, "namespace": target.parent}
-    _renamed(api.change("POST", f"{name.path}/rename", body), name, target, output)
+    _rename(api.change("POST", f"{name.path}/rename", body), name, target, output)
 
 
 @drop.command("table")
@@ -193,7 +193,7 @@ def _create(api: Api, path: str, body: dict[str, Any], name: str, output: Format
         out.say(f"created {escape(name)}" if response["created_now"] else f"{escape(name)} is there already")
 
 
-def _renamed(
+def _rename(
     response: dict[str, Any], name: TableName | NamespaceName, target: TableName | NamespaceName, output: Format
 ) -> None:
     if output is Format.JSON:

@@ -121,7 +121,7 @@ def _newest(head: dict[str, Any], limit: int, home: Path | None) -> list[dict[st
     for version in range(head["latest"], max(-1, head["latest"] - limit), -1):
         commit = carried.get(version)
         if commit is None:
-            commit = _published(head["location"], version, home)
+            commit = _published_info(head["location"], version, home)
             if commit is None:
                 break
         commits.append(
@@ -138,7 +138,7 @@ def _newest(head: dict[str, Any], limit: int, home: Path | None) -> list[dict[st
     return commits
 
 
-def _published(location: str, version: int, home: Path | None) -> dict[str, Any] | None:
+def _published_info(location: str, version: int, home: Path | None) -> dict[str, Any] | None:
     """commitInfo of a published version, None if it cannot be read from this machine."""
     name = f"{version:020d}.json"
     parts = urlsplit(location)

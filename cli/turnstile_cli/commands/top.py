@@ -213,7 +213,7 @@ def render(document: Mapping[str, Any], url: str) -> RenderableType:
     parts: list[RenderableType] = [
         f"[bold]{escape(url)}[/bold]  {time.strftime('%H:%M:%S')}",
         f"{count} tables, {document['tables_behind']} behind ({document['commits_unpublished']} commits), "
-        + _marked(f"{document['tables_stopped']} stuck or recovering", document["tables_stopped"] > 0),
+        + _mark(f"{document['tables_stopped']} stuck or recovering", document["tables_stopped"] > 0),
     ]
     if requests is None:
         parts.append(f"commits {document['commits_per_s']}/s   [dim]no figures of requests here[/dim]")
@@ -252,5 +252,5 @@ def _ms(value: float | None) -> str:
     return f"{value:.1f} ms" if value < 10 else out.span(value)
 
 
-def _marked(text: str, bad: bool) -> str:
+def _mark(text: str, bad: bool) -> str:
     return f"[bold red]{text}[/bold red]" if bad else text

@@ -159,7 +159,7 @@ class Guard:
             return
         needs = [(position, need) for position, need in enumerate(self._needs) if _is_about(need, tree.catalog)]
         if not needs and tree.catalog != REALM_TREE:
-            raise _undeclared(tree.catalog)
+            raise _undeclared_refusal(tree.catalog)
         for position, need in needs:
             self._check(position, need, self._source.chain(tree, need.target))
 
@@ -169,7 +169,7 @@ class Guard:
         if self.principal.admin or permitted(create_catalog, self.principal, self._source.metastore()):
             return
         needs = [need for need in self._needs if _is_about(need, catalog)]
-        raise denied(self.principal, needs[0]) if needs else _undeclared(catalog)
+        raise denied(self.principal, needs[0]) if needs else _undeclared_refusal(catalog)
 
     def authorize_now(self) -> None:
         """Check at once every need that was not checked yet, by the present rights, for operations
@@ -220,7 +220,7 @@ def authorize_in(view: View, principal: Principal, needs: Sequence[Need]) -> Non
     if principal.admin:
         return
     if not any(_is_about(need, view.tree.catalog) for need in needs):
-        raise _undeclared(view.tree.catalog)
+        raise _undeclared_refusal(view.tree.catalog)
     for need in needs:
         if _is_about(need, view.tree.catalog) and not allowed(need.rule, principal, _chain(view, need.target)):
             raise denied(principal, need)
@@ -249,7 +249,7 @@ def _is_about(need: Need, catalog: str) -> bool:
     return fold(need.target.catalog) == fold(catalog)
 
 
-def _undeclared(catalog: str) -> PermissionDenied:
+def _undeclared_refusal(catalog: str) -> PermissionDenied:
     return PermissionDenied(f"the request declares nothing that it needs in catalog '{catalog}'")
 
 

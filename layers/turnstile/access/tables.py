@@ -61,7 +61,7 @@ class TableAuthorizer:
         if principal.admin:
             return None
         catalog = self._name(table_id).catalog
-        chain = None if fresh else self._chain(self._cached(catalog), table_id)
+        chain = None if fresh else self._chain(self._cached_tree(catalog), table_id)
         if chain is not None and all(permitted(rule, principal, chain) for rule in rules):
             return chain
         chain = self._chain(self._authorizer.current(catalog), table_id)
@@ -69,14 +69,14 @@ class TableAuthorizer:
             raise _missing(table_id)
         for rule in rules:
             if not permitted(rule, principal, chain):
-                what = self._shown(principal, chain, table_id)
+                what = self._visible_name(principal, chain, table_id)
                 problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {what}"
                 raise PermissionDenied(
                     problem, remedy="ask its owner, or the owner of its namespace or catalog, for a grant"
                 )
         return chain
 
-    def _shown(self, principal: Principal, chain: Chain, table_id: str) -> str:
+    def _visible_name(self, principal: Principal, chain: Chain, table_id: str) -> str:
         """The table's full name for principals that may see it, else its uuid, which the request
         had (I12)."""
         name = self._names.get(table_id)
@@ -106,7 +106,7 @@ class TableAuthorizer:
             rows = self._refs.read_many([self._space.table(id) for id in unknown])
             self.learn(TableHead.from_row(row) for row in rows.values())
 
-    def _cached(self, catalog: str) -> Tree | None:
+    def _cached_tree(self, catalog: str) -> Tree | None:
         last = self._reader.last_head(catalog)
         if last is None or not 0 <= self._clock.now_ms() - last.at < self._stale_ms:
             return None

@@ -181,13 +181,13 @@ class StsCredentialVendor:
         if files and operation == "READ":
             narrowed = narrowest_policy(location, files, self._partition, self._key)
             with suppress(InvalidRequest):  # it does not fit as STS packs it
-                return (self._kept(location, operation, narrowed),)
+                return (self._keep(location, operation, narrowed),)
         policy = _text(session_policy(location, operation, self._partition, self._key))
         if len(policy) > MAX_POLICY:
             raise _too_long(location)
-        return (self._kept(location, operation, policy),)
+        return (self._keep(location, operation, policy),)
 
-    def _kept(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
+    def _keep(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
         now = self._clock.now_ms()
         name = session_name(self._who())
         session, until = self._sessions.get((name, location, operation, policy), (None, 0))
@@ -291,7 +291,9 @@ def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws"
     """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     keys = {file.removeprefix(f"s3://{bucket}/") for file in files if file.startswith(f"{location}/")}
-    arn, patterns, folders = f"arn:{partition}:s3:::{_literal(bucket)}", {_literal(file) for file in keys}, keys
+    arn = f"arn:{partition}:s3:::{_literal(bucket)}"
+    patterns = {_literal(file) for file in keys}
+    folders = keys
     while keys:
         read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": sorted(f"{arn}/{each}" for each in patterns)}
         policy = _text({"Version": "2012-10-17", "Statement": [read, *_key_use(key, "kms:Decrypt")]})

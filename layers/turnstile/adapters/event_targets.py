@@ -126,7 +126,7 @@ class Webhook:
         from urllib3.exceptions import HTTPError
 
         body = msgspec.json.encode(events)
-        headers = {"content-type": _BATCH, "user-agent": "turnstile", **self._signed(events, body)}
+        headers = {"content-type": _BATCH, "user-agent": "turnstile", **self._signature_headers(events, body)}
         try:
             response = self._http.request(
                 "POST", self._url, body=body, headers=headers, redirect=False, preload_content=False
@@ -137,7 +137,7 @@ class Webhook:
         if not 200 <= response.status < 300:
             raise NotDelivered(f"answered {response.status}")
 
-    def _signed(self, events: Sequence[CloudEvent], body: bytes) -> Mapping[str, str]:
+    def _signature_headers(self, events: Sequence[CloudEvent], body: bytes) -> Mapping[str, str]:
         """The headers that sign ``body``. The id is that of these events: a batch that is sent
         again with more has another."""
         id = "evt_" + hashlib.sha256("\n".join(event.id for event in events).encode()).hexdigest()[:32]

@@ -72,7 +72,7 @@ class FileStorage:
         self._root = root
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
-        with _faults("read", path), suppress(*_GONE), open(self._full(path), "rb", opener=_opened) as file:
+        with _faults("read", path), suppress(*_GONE), open(self._full(path), "rb", opener=_open_file) as file:
             info = os.fstat(file.fileno())
             file.seek(offset)
             return file.read(-1 if limit is None else limit), _stat(path, info)
@@ -186,7 +186,7 @@ class FileStorage:
                 raise _is_link(path)
 
 
-def _opened(path: str, flags: int) -> int:
+def _open_file(path: str, flags: int) -> int:
     """A descriptor of a file that is not a symbolic link."""
     try:
         return os.open(path, flags | os.O_NOFOLLOW)

@@ -111,7 +111,7 @@ class SparkJob:
         catalog, _, table = str(event.data.get("name", "")).partition(".")
         words = {"catalog": catalog, "table": table, "id": event.subject}
         words |= {name: str(event.data.get(name, "")) for name in ("first_version", "version")}
-        arguments = [_filled(argument, words) for argument in shlex.split(self._given.get("args", ""))]
+        arguments = [_fill_words(argument, words) for argument in shlex.split(self._given.get("args", ""))]
         submit: dict[str, Any] = {"entryPoint": self._given["entry"], "entryPointArguments": arguments}
         if self._given.get("spark"):
             submit["sparkSubmitParameters"] = self._given["spark"]
@@ -124,6 +124,6 @@ class SparkJob:
         }
 
 
-def _filled(argument: str, words: Mapping[str, str]) -> str:
+def _fill_words(argument: str, words: Mapping[str, str]) -> str:
     """``argument`` with words in braces replaced; other braces stay."""
     return re.sub(r"\{([a-z_]+)\}", lambda match: words.get(match[1], match[0]), argument)

@@ -83,7 +83,8 @@ def read_settings(*, required: bool) -> ConsoleSettings:
     authentication = "required" if required else "none"
     if not client_id:
         return ConsoleSettings(authentication)
-    issuer, audience = env.text("TURNSTILE_OIDC_ISSUER", ""), env.text("TURNSTILE_OIDC_AUDIENCE", "")
+    issuer = env.text("TURNSTILE_OIDC_ISSUER", "")
+    audience = env.text("TURNSTILE_OIDC_AUDIENCE", "")
     if not required or not issuer or not audience:
         raise env.BadSetting("TURNSTILE_CONSOLE_CLIENT_ID is set, and TURNSTILE_OIDC_ISSUER or its audience is not")
     further = [url.strip() for url in env.text("TURNSTILE_CONSOLE_ORIGINS", "").split(",") if url.strip()]

@@ -59,7 +59,7 @@ def look(world: World) -> Looked:
                 return Looked(looked, complete=False, gone=tuple(gone), unknown=tuple(unknown))
             heads = batch[: TABLES - looked]
             looked += len(heads)
-            for head, found in zip(heads, threads.map(lambda head: _found(world, head), heads), strict=True):
+            for head, found in zip(heads, threads.map(lambda head: _find_log(world, head), heads), strict=True):
                 if isinstance(found, str):
                     unknown.append(found)
                 elif not found and _is_same(world, head):
@@ -77,7 +77,7 @@ def _with_folders(world: World) -> Iterator[TableHead]:
             yield head
 
 
-def _found(world: World, head: TableHead) -> bool | str:
+def _find_log(world: World, head: TableHead) -> bool | str:
     """Whether the table has a log; the storage's error if it is unknown."""
     try:
         storage = world.storages.open(head.location)

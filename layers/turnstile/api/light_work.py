@@ -59,7 +59,9 @@ class LightWorkHandler:
         since the last run. On the event ``ALL``: tables that were left, and tables of the next rows
         with due work. On ``EVERY`` also all others, in as many runs as that takes.
         """
-        here, figures, left_over = self.services, Counter[str](), list[str]()
+        here = self.services
+        figures = Counter[str]()
+        left_over = list[str]()
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
 
         def goes_on() -> bool:
@@ -92,7 +94,7 @@ class LightWorkHandler:
             left_over.clear()
             targets: list[MaintenanceTarget | FollowUpTarget] = [MaintenanceTarget(here.maintainer, record, goes_on)]
             if here.settings.follow_ups:
-                targets.append(FollowUpTarget(here.follow_ups, lambda done: self._followed(done, figures), goes_on))
+                targets.append(FollowUpTarget(here.follow_ups, lambda done: self._follow(done, figures), goes_on))
             for catalog, target in product(enlisted(here.world), targets):
                 self._deliver(catalog, target, figures)
             if here.settings.follow_ups:
@@ -111,12 +113,12 @@ class LightWorkHandler:
             for table_id in self.services.follow_ups.failing():
                 if not goes_on():
                     return
-                self._followed(self.services.follow_ups.follow(table_id), figures)
+                self._follow(self.services.follow_ups.follow(table_id), figures)
         except Exception:  # whatever the store's client raises
             self._logger.exception("follow-ups are not asked for again")
             figures["failures"] += 1
 
-    def _followed(self, done: Followed, figures: Counter[str]) -> None:
+    def _follow(self, done: Followed, figures: Counter[str]) -> None:
         figures["follow_ups"] += len(done.actions)
         figures["follow_up_failures"] += len(done.failures)
         for action, reason in done.failures.items():

@@ -78,7 +78,8 @@ class Awaiting:
         table_id = check_uuid(table_id)
         space = self._world.space
         path = (*namespace, name)
-        staging_key, external_key = space.staging(table_id), space.external(table_id)
+        staging_key = space.staging(table_id)
+        external_key = space.external(table_id)
         rows = self._world.refs.read_many([staging_key, external_key])
         if external_key in rows and self._is_registered(catalog, path, table_id):
             return
@@ -200,7 +201,8 @@ class AwaitedDrops:
         not lead to ``table_id``; StateConflict ``ConcurrentChange`` if the table was adopted
         meanwhile.
         """
-        space, full = self._world.space, dotted(catalog, *namespace, name)
+        space = self._world.space
+        full = dotted(catalog, *namespace, name)
 
         def change(view: View) -> Edit:
             present = view.table(namespace, name)

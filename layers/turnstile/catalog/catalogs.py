@@ -54,7 +54,7 @@ class Catalogs:
         )
         row = self.realm_row()
         if self._reader.at(REALM_TREE, row).find((name,)) is not None:
-            raise _taken(name)  # before an obj is written in vain
+            raise _name_taken(name)  # before an obj is written in vain
         insert = self._first_commit(name, catalog.created, Access(owner))
 
         def change(_: View) -> Edit:
@@ -62,7 +62,7 @@ class Catalogs:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
-                raise _taken(name)
+                raise _name_taken(name)
 
         self._committer.commit(REALM_TREE, change, row=row, on_rejected=on_rejected)
         return catalog
@@ -179,5 +179,5 @@ def _missing(name: str) -> NotFound:
     return NotFound("catalog", name, field="catalog", remedy="create it first, or check the name")
 
 
-def _taken(name: str) -> AlreadyExists:
+def _name_taken(name: str) -> AlreadyExists:
     return AlreadyExists(f"catalog '{name}' exists", field="name", remedy="use it, or choose another name")

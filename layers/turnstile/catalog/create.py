@@ -252,7 +252,7 @@ class Registrar:
         if head_key in rows:
             entry = tree.find(path)
             if entry is None or entry.table_id != table_id:
-                raise _used(table_id, rows[head_key], principal)
+                raise _already_used(table_id, rows[head_key], principal)
             return Registration(table_id, replayed=True)
         staging = open_staging(rows.get(staging_key), table_id, tree.catalog, principal)
         require_free(View(tree, self._reader.store), path, "name")
@@ -341,7 +341,7 @@ class _Registered:
     def refuse(self, table_id: str) -> None:
         """Raises StateConflict if it was registered meanwhile."""
         if self.head is not None:
-            raise _used(table_id, self.head, self._principal)
+            raise _already_used(table_id, self.head, self._principal)
 
 
 def check_creator(staging: Row, principal: Principal) -> None:
@@ -367,7 +367,7 @@ def _no_staging(table_id: str) -> NotFound:
     return NotFound("staging table", table_id, field="table_id", remedy="create a staging table and write version 0")
 
 
-def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
+def _already_used(table_id: str, head: Row, principal: Principal) -> StateConflict:
     """Only admins learn which table it became: others may have no right to know."""
     details = {"name": head["name"], "state": head["state"]} if principal.admin else {}
     table = f"the table '{head['name']}' ({head['state']})" if details else "a table"

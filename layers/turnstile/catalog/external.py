@@ -78,7 +78,8 @@ class Externals:
         access = Access(owner)
         table = Table(name, id, location, now, format, comment, managed=False, external=about, access=access)
         _check_size(table)
-        path, keys = (*namespace, name), keys_above(world.space, location)
+        path = (*namespace, name)
+        keys = keys_above(world.space, location)
 
         def change(view: View) -> Edit:
             view.tree.parent(namespace)

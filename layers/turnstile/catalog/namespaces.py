@@ -64,7 +64,8 @@ class Namespaces:
         """As ``create``, to be committed with others."""
         check_path(path, "name")
         now = self._world.clock.now_ms()
-        ids, access = [self._world.ids.uuid() for _ in path], Access(owner)
+        ids = [self._world.ids.uuid() for _ in path]
+        access = Access(owner)
 
         def change(view: View) -> Edit:
             put: dict[Path, Entity] = {}

@@ -191,7 +191,7 @@ def _require_levels(inside: _Entries, source: Path, target: Path) -> None:
 def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str, str]:
     """Returns the new full names of Delta tables with a HEAD, by uuid, when the namespace ``path``
     is called ``full``."""
-    tables = _coordinated(view, inside, path)
+    tables = _coordinated_tables(view, inside, path)
     levels = {
         key: [inside[key_of(path_of(key)[:end])].obj for end in range(len(path) + 1, len(path_of(key)))]
         for key in tables
@@ -203,7 +203,7 @@ def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str
     }
 
 
-def _coordinated(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
+def _coordinated_tables(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
     """Returns the tables that have a HEAD, by key. Raises TooLarge if these do not fit into one
     transaction; stops reading then."""
     tables: dict[str, Table] = {}

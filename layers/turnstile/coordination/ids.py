@@ -60,7 +60,7 @@ class SnowflakeIds:
                 if lease is None or now >= lease.until - self._margin_ms or age >= self._term_ms - self._margin_ms:
                     self._lease_again(lease)
                     continue
-                if age >= self._renew_at and not self._extended(lease, age):
+                if age >= self._renew_at and not self._extend(lease, age):
                     continue
                 issued = self._range.next(now)
                 if issued is not None:
@@ -80,11 +80,11 @@ class SnowflakeIds:
             if lease is not None:
                 self._leases.release(lease, self._range.free)
 
-    def _extended(self, lease: Lease, age: int) -> bool:
+    def _extend(self, lease: Lease, age: int) -> bool:
         """Renew; False when another process has the lease. While the store does not answer, the
         rest of it is used."""
         try:
-            return self._renewed(lease)
+            return self._renew(lease)
         except (Throttled, OutcomeUnknown):
             self._renew_at = age + self._margin_ms
             return True
@@ -92,7 +92,7 @@ class SnowflakeIds:
     def _lease_again(self, old: Lease | None) -> None:
         """Get a valid lease: of the same node if no other process took it meanwhile, else of another."""
         self._lease = None
-        if old is not None and self._renewed(old):
+        if old is not None and self._renew(old):
             return
         for _ in range(TRIES):
             node = _random(self._ids, digits=8) % NODES
@@ -111,7 +111,7 @@ class SnowflakeIds:
             retry_after_ms=self._term_ms,
         )
 
-    def _renewed(self, lease: Lease) -> bool:
+    def _renew(self, lease: Lease) -> bool:
         since = self._monotonic()  # before the request, so that the lease is never taken for younger than it is
         renewed = self._leases.renew(lease, self._term_ms)
         self._lease = renewed

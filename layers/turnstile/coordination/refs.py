@@ -151,7 +151,7 @@ class NamedRefs:
             raise _missing(name)
         raise denied(self._principal, name)
 
-    def _authorized(self, name: str, least: int) -> tuple[Clause, ...]:
+    def _authorizing_clauses(self, name: str, least: int) -> tuple[Clause, ...]:
         """The clauses that authorize a write. One read for a principal with more roles than a
         condition can hold."""
         names = self._principal.names
@@ -165,7 +165,7 @@ class NamedRefs:
     def _replace(self, name: str, token: str, value: str | None, request_id: str | None, least: int) -> WriteResult:
         id = self._request(request_id)
         key = self._key(name)
-        authorized = self._authorized(name, least)
+        authorized = self._authorizing_clauses(name, least)
         if value is None:
             write = named_ref.delete(key, token, id, self._world.clock.now_ms(), authorized=authorized)
         else:

@@ -112,7 +112,8 @@ class Rounds:
     def retry(self, retry: Callable[[Iterable[str]], Iterable[str]]) -> None:
         """Tries the tables that were left, and looks at no rows; ``retry`` as of ``run``. A read
         where none was left."""
-        before, mark = self.attention.read(), self._world.ids.uuid()[:8]
+        before = self.attention.read()
+        mark = self._world.ids.uuid()[:8]
         if before.noted:
             left = frozenset(core.note_of(table_id, mark) for table_id in retry(before.tables()))
             self.attention.settle(before, Part(before.after), Seen(before.after, left), keep_place=False)

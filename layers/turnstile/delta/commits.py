@@ -252,23 +252,23 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
         return final_bytes(place, unpack(entry.data))
     storage = world.storages.open(head.location)
     if place.published:
-        return _published(storage, place, published_path(place.version))
+        return _published_content(storage, place, published_path(place.version))
     if entry.inline:
         obj = world.objs.get(world.space.objs(head.catalog), entry.obj) if entry.obj else None
         if obj is not None:
             return final_bytes(place, obj.decoded(unpack))
-        return _published(storage, place, f"obj {entry.obj}")
+        return _published_content(storage, place, f"obj {entry.obj}")
     path = staged_path(place.name)
     file = storage.read(path, _most(entry))
     if file is None:
-        return _published(storage, place, path)
+        return _published_content(storage, place, path)
     raw, stat = file
     if not is_same_commit(place, raw):
-        raise _changed(place, stat)
+        raise _content_changed(place, stat)
     return raw
 
 
-def _published(storage: LogStorage, place: Positioned, expected: str) -> bytes:
+def _published_content(storage: LogStorage, place: Positioned, expected: str) -> bytes:
     """The published file of the same commit. Raises ContentMissing, which names the place that was
     ``expected`` to have the content."""
     file = storage.read(published_path(place.version), _most(place.entry))
@@ -294,7 +294,7 @@ def _missing(place: Positioned, expected: str) -> ContentMissing:
     )
 
 
-def _changed(place: Positioned, stat: Stat) -> ContentChanged:
+def _content_changed(place: Positioned, stat: Stat) -> ContentChanged:
     size = place.entry.size
     was = f"was ratified with {size}" if stat.size != size else "was ratified with other content"
     return ContentChanged(
@@ -325,19 +325,19 @@ def pieces_of_staged(world: World, head: TableHead, place: Positioned) -> Iterat
     path = staged_path(place.name)
     file = storage.read(path, PIECE_BYTES)
     if file is not None:
-        return _verified(storage, place, *file)
+        return _verify(storage, place, *file)
     if published_is_same(storage, place):
         return None
     raise _missing(place, path)
 
 
-def _verified(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) -> Iterator[bytes]:
+def _verify(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) -> Iterator[bytes]:
     check = _PieceCheck(place, place.entry.digest)
     for piece in pieces_of(storage, stat.path, first, stat):
         check.take(piece)
         yield piece
     if not check.passed():
-        raise _changed(place, stat)
+        raise _content_changed(place, stat)
 
 
 def published_is_same(storage: LogStorage, place: Positioned) -> bool:

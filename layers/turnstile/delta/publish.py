@@ -279,7 +279,7 @@ class Publisher:
         if head.tail_from > head.floor + 1:
             raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
         due = [place for place in positioned(head) if run.seen < place.version <= head.floor + self._step]
-        if due and (gone := self._gone(head)) is not None:
+        if due and (gone := self._log_gone(head)) is not None:
             return due[0], gone
         for place in due[self._copy_carried(head, due, run) :]:
             now = self._clock.now_ms()
@@ -292,7 +292,7 @@ class Publisher:
             run.copied(place, now)
         return None
 
-    def _gone(self, head: TableHead) -> LogGone | None:
+    def _log_gone(self, head: TableHead) -> LogGone | None:
         """Returns the fault of a log without the version of the floor, which no clean-up removes;
         None where the version is there, or where this publisher does not look."""
         if not self._looks:

@@ -159,8 +159,8 @@ class Ratifier:
         proposal = msgspec.structs.replace(proposal, room=self._limits.backlog_bytes)
         refusal = name_below(request) or timestamp_ahead(content.ict, self._clock.now_ms(), self._limits.clock_skew_ms)
         if refusal is None and content.whole and not content.changes_metadata and not request.always:
-            fitted = self._fitted(request, proposal, content.uses)
-            return self._looked(request, fitted, content.uses) if isinstance(fitted, Proposal) else fitted
+            fitted = self._fit(request, proposal, content.uses)
+            return self._prepare_looked(request, fitted, content.uses) if isinstance(fitted, Proposal) else fitted
         head = self.head(request.table_id)
         if refusal is not None:  # a replay is answered whatever the clock says by now, and whatever its name is (I3)
             decision = self._decide_only(head, proposal)
@@ -174,9 +174,9 @@ class Ratifier:
             misfit := self._misfit(head.catalog, head.metadata, proposal, content.uses)
         ):
             raise misfit
-        judged = msgspec.structs.replace(request, describe=_judged(request.describe))
+        judged = msgspec.structs.replace(request, describe=_judging_describe(request.describe))
         described = with_effects(self._metadata, head, proposal, content, request=judged, now_ms=now)
-        return self._looked(request, described)
+        return self._prepare_looked(request, described)
 
     def again(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
         """Step 5: the decision from ``head``, which the store returned, or the next write. Raises
@@ -184,7 +184,7 @@ class Ratifier:
         proposal = prepared.proposal
         decision = self._decide(head, proposal)
         if prepared.uses is not None and prepared.request.etag is None and _is_stale(decision):
-            decision = self._fitted(prepared.request, proposal, prepared.uses)
+            decision = self._fit(prepared.request, proposal, prepared.uses)
         if not isinstance(decision, Proposal):
             return decision
         # The same one: a ticket whose form did not fit.
@@ -298,9 +298,7 @@ class Ratifier:
             raise NotFound("staged file", request.staged, field="staged.name", remedy=remedy)
         return _replay(head, version)
 
-    def _fitted(
-        self, request: CommitRequest, proposal: Proposal, uses: Uses
-    ) -> Proposal | Ratified | Conflict | Refused:
+    def _fit(self, request: CommitRequest, proposal: Proposal, uses: Uses) -> Proposal | Ratified | Conflict | Refused:
         """The proposal of a commit that changes no metadata, with the metadata that it was
         validated by: the write asserts that it is still current (I2). Without a request if this
         sandbox has cached the table's metadata and the commit fits it. Otherwise from the HEAD: a
@@ -341,18 +339,18 @@ class Ratifier:
             return error
         return None
 
-    def _looked(
+    def _prepare_looked(
         self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None
     ) -> Prepared | Ratified | Conflict | Refused:
-        """``_prepared``, unless the table's log has versions after its HEAD's. A replay is answered
+        """``_prepare``, unless the table's log has versions after its HEAD's. A replay is answered
         all the same (I3)."""
         refused = None if self._first_look is None else self._first_look.refusal(request.table_id)
         if refused is None:
-            return self._prepared(request, proposal, uses)
+            return self._prepare(request, proposal, uses)
         decision = self._decide_only(self.head(request.table_id), proposal)
         return decision if isinstance(decision, Ratified) else refused
 
-    def _prepared(self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None) -> Prepared:
+    def _prepare(self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None) -> Prepared:
         """With ``uses`` the proposal is judged again where the metadata has changed since."""
         if len(proposal.entry.data) > INLINE_IN_ROW:
             proposal = self._spill(request.table_id, proposal)
@@ -421,7 +419,7 @@ class Ratifier:
         return self.learn(read_head(self.world, table_id))
 
 
-def _judged(describe: Describe | None) -> Describe:
+def _judging_describe(describe: Describe | None) -> Describe:
     """``describe``, which refuses a commit that does not fit the table as it is afterwards."""
 
     def judged(id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:

@@ -120,14 +120,14 @@ class Unknowns:
             )
         raw, stat = file
         if len(raw) in (stat.size, most):
-            return self._judged(head, raw, stat, storage)
+            return self._judge(head, raw, stat, storage)
         with _LARGE:
             rest = storage.read(path, limit=most - len(raw), offset=len(raw))
             if rest is None or rest[1] != stat:
                 raise StorageFault(f"{path} changed while it was read", remedy="try again", path=path)
-            return self._judged(head, raw + rest[0], stat, storage)
+            return self._judge(head, raw + rest[0], stat, storage)
 
-    def _judged(self, head: TableHead, raw: bytes, stat: Stat, storage: LogStorage) -> Adoptable:
+    def _judge(self, head: TableHead, raw: bytes, stat: Stat, storage: LogStorage) -> Adoptable:
         """``adoptable`` for a file that begins with ``raw``, of which as much as counts is there."""
         version = head.latest + 1
         try:

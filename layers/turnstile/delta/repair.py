@@ -206,9 +206,9 @@ class Repairer:
         place = next((place for place in positioned(head) if place.version == head.floor + 1), None)
         if head.state == DROPPED:
             return _diagnosis(head, "not in use", place, "the table is dropped", {})
-        return self._all_published(head) if place is None else self._unpublished(head, place)
+        return self._all_published(head) if place is None else self._diagnose_unpublished(head, place)
 
-    def _unpublished(self, head: TableHead, place: Positioned) -> Diagnosis:
+    def _diagnose_unpublished(self, head: TableHead, place: Positioned) -> Diagnosis:
         """``place`` is the first version that is not published."""
         facts = self._facts(head, place)
         storage = self._world.storages.open(head.location)

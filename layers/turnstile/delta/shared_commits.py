@@ -171,7 +171,7 @@ class CommitTurn:
         row = response.row
         head = self._ratifier.learn(head_of(row, self._table_id))
         if isinstance(response, Accepted):
-            _ratified(members, head)
+            _settle_ratified(members, head)
         else:
             for waiting in members:
                 waiting.lost = waiting.lost or response.uncertain
@@ -207,7 +207,7 @@ class CommitTurn:
                 waiting.answer(CONTENDED)
 
 
-def _ratified(members: Sequence[WaitingCommit], head: TableHead) -> None:
+def _settle_ratified(members: Sequence[WaitingCommit], head: TableHead) -> None:
     """Settles the commits that the newest write of a HEAD ratified, the last ones of its tail."""
     # The newest one alone is found without placing the others of the tail.
     places = positioned(head)[-len(members) :] if len(members) > 1 else (newest(head),)

@@ -53,7 +53,7 @@ def ratified_from(world: World, head: TableHead, place: Positioned) -> Commit:
     commit = without_content(head, place)
     if not is_large(place):
         content = content_of(world, head, place)
-        return _described(content, msgspec.structs.replace(commit, size=len(content), digest=_text(digest_of(content))))
+        return _describe(content, msgspec.structs.replace(commit, size=len(content), digest=_text(digest_of(content))))
     pieces = pieces_of_staged(world, head, place)
     if pieces is None:
         pieces = _pieces(world.storages.open(head.location), published_path(place.version))
@@ -78,9 +78,7 @@ def published_as(storage: LogStorage, version: int, *, digest: bool = True) -> C
         return Commit(version, version)
     first, stat = file
     value = _text(digest_of_pieces(pieces_of(storage, path, first, stat))) if digest else None
-    return _described(
-        first, Commit(version, version, size=stat.size, digest=value, written=stat.modified_ms, path=path)
-    )
+    return _describe(first, Commit(version, version, size=stat.size, digest=value, written=stat.modified_ms, path=path))
 
 
 def with_later(storage: LogStorage, commit: Commit) -> Commit:
@@ -101,7 +99,7 @@ class _FirstLine(msgspec.Struct):
     commitInfo: _Info = msgspec.field(default_factory=_Info)
 
 
-def _described(first: bytes, commit: Commit) -> Commit:
+def _describe(first: bytes, commit: Commit) -> Commit:
     """``commit`` with the facts of its first line, as far as that can be read."""
     try:
         info = msgspec.json.decode(first.partition(b"\n")[0], type=_FirstLine).commitInfo

@@ -188,7 +188,7 @@ class _Stretch:
         sizes = sizes_of(self._files).checkpoints[version]
         judgement = judge_checkpoint(self._storage, version, self._files)
         for fault in (*checkpoint_file_faults(version, sizes), *judgement.faults):
-            if self._storage.stat(fault.path) is not None or not self._expired(version):
+            if self._storage.stat(fault.path) is not None or not self._has_expired(version):
                 self._add_fault(fault)
         self.not_judged += judgement.not_judged
 
@@ -198,7 +198,7 @@ class _Stretch:
         if self._is_gone:
             return
         if version not in self._there:
-            if version <= self._floor and not self._expired(version):
+            if version <= self._floor and not self._has_expired(version):
                 self._add(version, "missing", "it was published, and is not in the log")
             return
         ahead = version > self._floor
@@ -206,7 +206,7 @@ class _Stretch:
         known = 0 if place is None else _digest_of(place)
         commit = published_as(self._storage, version, digest=ahead or known > 0)
         if commit.path is None:
-            if not self._expired(version):
+            if not self._has_expired(version):
                 self._add(version, "missing", "it was in the log, and is gone")
             return
         if version > self._head.latest:
@@ -265,7 +265,7 @@ class _Stretch:
             text = f"ratified were {ratified.size} bytes with digest {ratified.digest}, the log has {commit.size} with {commit.digest}"
             self._add(place.version, "bytes", text)
 
-    def _expired(self, version: int) -> bool:
+    def _has_expired(self, version: int) -> bool:
         """Whether the log let a version expire meanwhile: no commit before it is there either."""
         if self._oldest is None:
             self._oldest = min(listed(self._storage).commits, default=version)

@@ -181,13 +181,13 @@ class Appender:
         if key.startswith(self._catalog):
             name = key.removeprefix(self._catalog)
             head = None if row is None else CatalogHead.from_row(row)
-            changes = _bounded(lambda most: catalog_changes(mark_key, mark, name, head, now, most=most))
+            changes = _bound_changes(lambda most: catalog_changes(mark_key, mark, name, head, now, most=most))
             return _Change(key, name, mark, changes)
         if row is None:
             return _Change(key, "", mark, Changes((), None))
         table = TableHead.from_row(row)
         details = {**sights, **details_of(table)}
-        changes = _bounded(lambda most: table_changes(mark_key, mark, table, details, now=now, most=most))
+        changes = _bound_changes(lambda most: table_changes(mark_key, mark, table, details, now=now, most=most))
         return _Change(key, table.catalog.lower(), mark, changes)
 
     def _change_of_runs(
@@ -265,7 +265,7 @@ def chunk_obj(log: str, chunk: int) -> str:
     return EVENTS.id(f"{log}/{chunk:012d}")
 
 
-def _bounded(changes_of: Callable[[int], Changes]) -> Changes:
+def _bound_changes(changes_of: Callable[[int], Changes]) -> Changes:
     """The changes of one HEAD: of as many versions as fit into one append, which depends on how
     long its name is."""
     most = MOST
@@ -297,7 +297,8 @@ def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) 
     """
     if rows is None:
         rows = chain.from_iterable(world.refs.scan(kind, stale=True) for kind in WATCHED)
-    space, runs = world.space, runs_key(world, "")
+    space = world.space
+    runs = runs_key(world, "")
     of_catalogs = space.event_mark(space.catalog(""))
     listed = None
     for some in batched((row for row in rows if not is_damaged(row)), BATCH_GET_MAX):

@@ -148,7 +148,7 @@ class Exchange:
                 self.is_behind = True
                 return
             if self.transact(rows.claim(batch, self.seen.me, self._world.clock.now_ms())):
-                self._received(batch)
+                self._note_received(batch)
             else:
                 self.granules.read_again([granule.name for granule in batch])  # somebody else claims them, too
 
@@ -161,7 +161,7 @@ class Exchange:
                 return
             if not self._take(batch, self.seen.others[id], self.seen.me):
                 return
-            self._received(batch)
+            self._note_received(batch)
         if self._release_rest(id):
             self.transact(rows.remove_member(self._key, self.seen.others[id]))
 
@@ -182,7 +182,7 @@ class Exchange:
         entry = self._world.space.fleet_moves(source.id, source.moves + 1)
         now = self._world.clock.now_ms()
         if self.transact(rows.take_over(granules, source, to, now, entry=entry)):
-            self._lost(source, len(granules))
+            self._note_lost(source, len(granules))
             return True
         row = self._world.refs.read(source.key)
         if row is None or row["life"] != source.life:
@@ -229,7 +229,7 @@ class Exchange:
         self.granules.changed(own)
         return True
 
-    def _received(self, granules: Sequence[GranuleRow]) -> None:
+    def _note_received(self, granules: Sequence[GranuleRow]) -> None:
         """Notes that this member owns granules which it has claimed or taken over."""
         view = self.seen
         now = self._world.clock.now_ms()
@@ -239,7 +239,7 @@ class Exchange:
         self.granules.changed(me)
         self.view = replace(view, me=me)
 
-    def _lost(self, source: MemberRow, count: int) -> None:
+    def _note_lost(self, source: MemberRow, count: int) -> None:
         """Notes that granules were taken from a silent member."""
         view = self.seen
         less = _less(source, count)

@@ -307,7 +307,8 @@ class Member:
 
     def _has_surplus(self, me: MemberRow, others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> bool:
         """Whether this member should hand over something, as far as it knows."""
-        weights, takers = self._weights(me.id), _takers(others, sights)
+        weights = self._weights(me.id)
+        takers = _takers(others, sights)
         return any(surplus(me.id, weights[role], takers, role) for role in self._wanted)
 
     def look(self) -> bool:
@@ -333,7 +334,7 @@ class Member:
         """Becomes a member under a new id, and claims granules without an owner."""
         now = self._world.clock.now_ms()
         space = self._world.space
-        fleet = self._found()
+        fleet = self._find_fleet()
         id = self._world.ids.uuid()
         me = MemberRow(
             space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, moves=0, owned=0,
@@ -350,7 +351,7 @@ class Member:
         self._exchange.joined(View(fleet, me, others, sights, began_ms))
         self._exchange.claim()
 
-    def _found(self) -> FleetRow:
+    def _find_fleet(self) -> FleetRow:
         """The row of the fleet, which has every role that this member works for."""
         for _ in range(JOIN_TRIES):
             fleet = self._reader.fleet()

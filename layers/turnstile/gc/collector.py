@@ -175,7 +175,8 @@ class Collector:
         as for ``go_on``. Also returns where the next run begins; that is another place if one row
         was done.
         """
-        clock, place = self._world.clock, place.begun(self._world.clock.now_ms())
+        clock = self._world.clock
+        place = place.begun(self._world.clock.now_ms())
         run = _Run(False, most, time_is_up=lambda: not beat() or clock.now_ms() >= until_ms)
         context = GcContext(
             self._world, self._grace, self._faults, self._workers, run.time_is_up, frozenset(imported), self._pause

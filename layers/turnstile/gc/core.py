@@ -207,5 +207,6 @@ class BloomFilter:
 
     def _probes(self, text: str) -> Iterator[int]:
         digest = hashlib.blake2b(text.encode(), digest_size=16, key=self._seed).digest()
-        first, step = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big") | 1
+        first = int.from_bytes(digest[:8], "big")
+        step = int.from_bytes(digest[8:], "big") | 1
         return ((first + probe * step) % self._bits for probe in range(_PROBES))

@@ -49,7 +49,7 @@ class KeptTrees:
     def others(self) -> Iterator[Tree]:
         """Recent HEADs, trees that brought in older objs, trees with a name; one may come several
         times."""
-        return chain(self._recent(), self._restoring(), self._named())
+        return chain(self._recent(), self._restoring(), self._named_trees())
 
     def _recent(self) -> Iterator[Tree]:
         """The HEADs that the row remembers, for recovery by hand."""
@@ -66,7 +66,7 @@ class KeptTrees:
             yield tree
             id = tree.commit.restored_by
 
-    def _named(self) -> Iterator[Tree]:
+    def _named_trees(self) -> Iterator[Tree]:
         for snapshot in named_snapshots_of(self.current, self.reader.store):
             yield self.reader.store.tree(self.current.catalog, snapshot.head)
 

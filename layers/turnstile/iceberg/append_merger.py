@@ -97,7 +97,7 @@ class AppendMerger:
         if file is None:
             return None
         try:
-            added = self._added(base, snapshot, self._parsed(listed))
+            added = self._added_manifests(base, snapshot, self._parse_manifest(listed))
             existing = self._entries(base, current.manifest_list)
         except (TurnstileError, _NotMergeable):
             return None
@@ -115,7 +115,9 @@ class AppendMerger:
         )
         return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
 
-    def _added(self, base: TableMetadata, snapshot: Snapshot, entries: list[avro.Record]) -> list[avro.Record]:
+    def _added_manifests(
+        self, base: TableMetadata, snapshot: Snapshot, entries: list[avro.Record]
+    ) -> list[avro.Record]:
         """The manifests that ``snapshot``, with ``entries`` in its list, adds to its parent's;
         raises _NotMergeable unless all are as required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
@@ -140,9 +142,9 @@ class AppendMerger:
     def _entries(self, base: TableMetadata, path: str) -> list[avro.Record]:
         """The entries of a manifest list; raises _NotMergeable if one has fields that
         ``manifests.SCHEMA`` lacks."""
-        return self._parsed(self._read(base, path))
+        return self._parse_manifest(self._read(base, path))
 
-    def _parsed(self, raw: bytes) -> list[avro.Record]:
+    def _parse_manifest(self, raw: bytes) -> list[avro.Record]:
         entries = avro.read(raw)
         for entry in entries:
             _require(set(entry) <= manifests.KNOWN)

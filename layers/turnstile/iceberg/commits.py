@@ -182,9 +182,9 @@ class _Run:
         for position, (change, claim) in enumerate(zip(self._changes, self._claims, strict=True)):
             self._first_writes.append(len(writes))
             if claim is None:
-                result = self._changed(view, change, position)
+                result = self._change(view, change, position)
             else:
-                result = self._created(view, change, claim, position)
+                result = self._create(view, change, claim, position)
                 writes += self._context.locations.claim(claim, view.tree.catalog, result.entity.created)
             self.latest.append(result)
         put: dict[Path, Entity] = {
@@ -208,7 +208,7 @@ class _Run:
             if claim is not None:
                 claim_rejected(claim)({at - start: row for at, row in failed.items() if start <= at < end})
 
-    def _created(self, view: View, change: TableChange, claim: LocationClaim, position: int) -> _Result:
+    def _create(self, view: View, change: TableChange, claim: LocationClaim, position: int) -> _Result:
         _require_new(view, change.path)
         if position in self._results:
             return self._results[position]
@@ -233,7 +233,7 @@ class _Run:
         self._results[position] = _Result(entity, metadata, "", (file.path,))
         return self._results[position]
 
-    def _changed(self, view: View, change: TableChange, position: int) -> _Result:
+    def _change(self, view: View, change: TableChange, position: int) -> _Result:
         before = entity_at(view, change.path, IcebergTable)
         if self._waits and before.turn_until and has_to_wait(before, change.updates, self._world.clock.now_ms()):
             raise TableTurn(before.name)

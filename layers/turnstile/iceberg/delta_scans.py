@@ -207,7 +207,7 @@ class DeltaScans:
 
     def check_plan_id(self, entity: Table, plan_id: str) -> None:
         """Raises NoSuchPlan for an id that no plan of the table has."""
-        self._opened(entity, plan_id, no_such_plan())
+        self._open_task(entity, plan_id, no_such_plan())
 
     def _task(self, entity: Table, request: PlanRequest) -> _PlanTask:
         head = self.head(entity)
@@ -251,9 +251,9 @@ class DeltaScans:
         """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, and as ``plan``."""
         problem = "the plan task is none of this table's"
         refusal = NoSuchPlanTask(problem, field="plan-task", remedy="plan the scan again")
-        return self._page(*self._opened(entity, plan_task, refusal))
+        return self._page(*self._open_task(entity, plan_task, refusal))
 
-    def _opened(self, entity: Table, text: str, refusal: TurnstileError) -> tuple[TableHead, _PlanTask]:
+    def _open_task(self, entity: Table, text: str, refusal: TurnstileError) -> tuple[TableHead, _PlanTask]:
         """The HEAD, and the content of a plan task or plan id. Raises ``refusal`` for a text that
         was not given out for the table."""
         try:
@@ -294,7 +294,8 @@ class DeltaScans:
             plan = planner.appended(head, task.after, version, predicate, page=page, limit=limit, stats=stats)
         check_features(plan.protocol)
         check_same_columns(plan.metadata, present.metadata)
-        columns, partitions = TableColumns(plan.metadata), partition_columns(plan.metadata)
+        columns = TableColumns(plan.metadata)
+        partitions = partition_columns(plan.metadata)
         left = None if expression is None else filters(columns)
         return plan, TaskWriter(head.location, columns, partitions, left, expression).tasks(plan.files)
 

@@ -134,7 +134,7 @@ class MetadataFiles:
         raw = file[0]
         digest = _digest(file[0])
         if len(raw) <= self.max_bytes and name.endswith((".gz.metadata.json", ".metadata.json.gz")):
-            raw = _unpacked(raw, self.max_bytes)
+            raw = _unpack(raw, self.max_bytes)
         if len(raw) > self.max_bytes:
             raise _too_large(len(raw), self.max_bytes)
         return StoredFile(path, digest), raw
@@ -148,7 +148,7 @@ class MetadataFiles:
         file = storage.read(name, READ_BYTES + 1)
         if file is None:
             return None
-        raw = _unpacked(file[0], READ_BYTES) if file[0][:2] == b"\x1f\x8b" else file[0]
+        raw = _unpack(file[0], READ_BYTES) if file[0][:2] == b"\x1f\x8b" else file[0]
         if len(raw) > READ_BYTES:
             raise _too_large(len(raw), READ_BYTES)
         return metadata.parse(raw)
@@ -208,19 +208,19 @@ class MetadataFiles:
             raise FileMissing(f"metadata file {path} is missing", remedy="restore it, or drop the table")
         raw = file[0]
         if entity.digest and _digest(raw) != entity.digest:
-            raise _altered(path, "its bytes differ from the committed ones")
+            raise _file_altered(path, "its bytes differ from the committed ones")
         try:
-            raw = _unpacked(raw, READ_BYTES) if raw[:2] == b"\x1f\x8b" else raw
+            raw = _unpack(raw, READ_BYTES) if raw[:2] == b"\x1f\x8b" else raw
             if len(raw) > READ_BYTES:
-                raise _altered(path, f"it has more than {READ_BYTES} bytes")
+                raise _file_altered(path, f"it has more than {READ_BYTES} bytes")
             content = parse(raw)
         except InvalidRequest as error:
-            raise _altered(path, error.message) from None
+            raise _file_altered(path, error.message) from None
         uuid = content.table_uuid if isinstance(content, TableMetadata) else content.view_uuid
         if uuid.lower() != entity.table_id.lower():
-            raise _altered(path, f"it has uuid {uuid[:60]!r}, and '{entity.name}' is {entity.table_id}")
+            raise _file_altered(path, f"it has uuid {uuid[:60]!r}, and '{entity.name}' is {entity.table_id}")
         if isinstance(content, TableMetadata) and _spelled_once(content.location) != entity.location:
-            raise _altered(
+            raise _file_altered(
                 path, f"it has location {content.location[:200]!r}, and '{entity.name}' is at {entity.location}"
             )
         self._cache.put(key, (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
@@ -249,12 +249,12 @@ def _spelled_once(location: str) -> str:
         return location
 
 
-def _altered(path: str, why: str) -> FileAltered:
+def _file_altered(path: str, why: str) -> FileAltered:
     remedy = "restore it from the bucket's versions, or drop the table without a purge and register another file"
     return FileAltered(f"metadata file {path} is not the one that was committed: {why}", remedy=remedy)
 
 
-def _unpacked(raw: bytes, limit: int) -> bytes:
+def _unpack(raw: bytes, limit: int) -> bytes:
     """``raw`` without gzip, at most one byte more than ``limit``."""
     try:
         return zlib.decompressobj(wbits=31).decompress(raw, limit + 1)

@@ -161,7 +161,8 @@ class _Run:
 
     def change(self, view: View) -> Edit | None:
         """The change, computed from one tree; None where nothing is due."""
-        self.kept, self.done = frozenset(), Rewritten()
+        self.kept = frozenset()
+        self.done = Rewritten()
         entry = view.tree.find(self._path)
         before = view.entity(entry.obj) if entry is not None else None
         if not isinstance(before, IcebergTable) or before.table_id != self._table_id:

@@ -83,14 +83,14 @@ class _Files:
     def take(self, manifest: int, entry: int) -> tuple[int, int] | None:
         """Looks at files from an entry of a manifest on; returns where the next call goes on, None
         at the end."""
-        listed = self._listed()
+        listed = self._list_manifests()
         for at in range(manifest, len(listed)):
-            end = self._look.take(self._placed(listed[at], entry if at == manifest else 0), entry)
+            end = self._look.take(self._place_files(listed[at], entry if at == manifest else 0), entry)
             if self._look.over:
                 return at, end
         return None
 
-    def _listed(self) -> list[NamedFile]:
+    def _list_manifests(self) -> list[NamedFile]:
         """The manifests, of unknown length where the snapshot has them itself."""
         found = [NamedFile(path, 0, least=True) for path in self._snapshot.manifests]
         if self._snapshot.manifest_list:
@@ -98,7 +98,7 @@ class _Files:
                 found.append(NamedFile(str(record.get(manifests.PATH)), int(record.get(manifests.LENGTH) or 0)))
         return found
 
-    def _placed(self, manifest: NamedFile, since: int) -> Iterator[tuple[int, NamedFile]]:
+    def _place_files(self, manifest: NamedFile, since: int) -> Iterator[tuple[int, NamedFile]]:
         """A manifest, at place 0, and the files that it names, from the place ``since`` on."""
         if since == 0:
             yield 0, manifest

@@ -50,7 +50,7 @@ class PlanRuns(Generic[Page]):
         Raises:
             Throttled: too many plans are in progress.
         """
-        run = self._begun(plan_id, plan)
+        run = self._begin(plan_id, plan)
         try:
             page = run.result(self._wait_s)
         except TimeoutError:
@@ -71,7 +71,7 @@ class PlanRuns(Generic[Page]):
         if run is not None:
             run.cancel()
 
-    def _begun(self, plan_id: str, plan: Callable[[], Page]) -> Future[Page]:
+    def _begin(self, plan_id: str, plan: Callable[[], Page]) -> Future[Page]:
         with self._lock:
             run = self._runs.get(plan_id)
             if run is None:

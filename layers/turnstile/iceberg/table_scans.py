@@ -164,7 +164,7 @@ class _Scan:
         self._roots = tuple(f"{normalise(root)}/" for root in roots)
         self._specs = {spec.spec_id: spec for spec in metadata.partition_specs}
         snapshot = _snapshot(metadata, task.snapshot_id, "snapshot-id")
-        self._units = [snapshot] if task.after is None else _appended(metadata, snapshot, task.after)
+        self._units = [snapshot] if task.after is None else _appends_between(metadata, snapshot, task.after)
         schema = _schema_of(metadata, snapshot) if task.use_snapshot_schema else metadata.schema
         self._columns = ScanColumns(metadata, schema)
         expression = msgspec.json.decode(task.filter) if task.filter else None
@@ -194,7 +194,7 @@ class _Scan:
             rest = places[kept]
             files = files[:kept]
             tasks = self._writer.tasks(files, deletes)
-        return PlannedPage(self._task.snapshot_id, tasks, None if rest is None else self._sealed(rest))
+        return PlannedPage(self._task.snapshot_id, tasks, None if rest is None else self._seal(rest))
 
     def _files(self, deletes: DeleteFiles) -> Iterator[tuple[tuple[int, int, int], ContentFile | None]]:
         """The data files that may match, each with its place; and without one the place where the
@@ -298,7 +298,7 @@ class _Scan:
             raise unserved(f"{normal[:300]} has more than {READ_BYTES} bytes")
         return file[0]
 
-    def _sealed(self, place: tuple[int, int, int]) -> str:
+    def _seal(self, place: tuple[int, int, int]) -> str:
         unit, manifest, entry = place
         sealed = seal(msgspec.structs.replace(self._task, unit=unit, manifest=manifest, entry=entry))
         if len(sealed) > TASK_CHARACTERS:
@@ -336,7 +336,7 @@ def _snapshot(metadata: TableMetadata, id: int, field: str) -> Snapshot:
     return snapshot
 
 
-def _appended(metadata: TableMetadata, end: Snapshot, start: int) -> list[Snapshot]:
+def _appends_between(metadata: TableMetadata, end: Snapshot, start: int) -> list[Snapshot]:
     """The snapshots after ``start`` up to ``end`` that append, oldest first: as Java's incremental
     scans, others are passed over. Raises InvalidRequest unless ``start`` is an ancestor of ``end``,
     or ``end``.

@@ -191,7 +191,7 @@ class Tables:
             view.tree.parent(target[:-1])
             entry = None if same else view.tree.find(target)
             if entry is not None:
-                raise _taken(
+                raise _name_taken(
                     f"Cannot rename {dotted(*source)} to {dotted(*target)}. {_WORDS[entry.kind]} already exists",
                     "destination",
                 )
@@ -283,10 +283,10 @@ def already_exists(wanted: str, path: Path, existing: str, field: str = "name") 
     """Returns the refusal to make an entry of kind ``wanted`` at ``path``, where one of kind
     ``existing`` is, in the words of Java's catalogs."""
     same = "" if wanted == existing else "with same name "
-    return _taken(f"{_WORDS[existing]} {same}already exists: {dotted(*path)}", field)
+    return _name_taken(f"{_WORDS[existing]} {same}already exists: {dotted(*path)}", field)
 
 
-def _taken(message: str, field: str) -> AlreadyExists:
+def _name_taken(message: str, field: str) -> AlreadyExists:
     return AlreadyExists(message, field=field, remedy="use it, or choose another name")
 
 

@@ -128,7 +128,7 @@ class FileColumns:
                 return text
             case "stats_parsed" if not there or structs.field(field.name).type != field.type:
                 assert text is not None
-                return self._parsed(text.to_pylist())
+                return self._parse_column(text.to_pylist())
             case "partitionValues_parsed" if not there or structs.field(field.name).type != field.type:
                 return self._parsed_partitions(
                     dict(pairs or ()) for pairs in structs.field("partitionValues").to_pylist()
@@ -150,7 +150,7 @@ class FileColumns:
                 case "dataChange":
                     column = pa.array([False] * len(actions), field.type)
                 case "stats_parsed":
-                    column = self._parsed(action.stats for action in actions)
+                    column = self._parse_column(action.stats for action in actions)
                 case "partitionValues_parsed":
                     column = self._parsed_partitions(action.partitionValues or {} for action in actions)
                 case "deletionVector":
@@ -163,7 +163,7 @@ class FileColumns:
             columns.append(column)
         return pa.StructArray.from_arrays(columns, fields=list(struct))
 
-    def _parsed(self, texts: Iterable[str | None]) -> pa.StructArray:
+    def _parse_column(self, texts: Iterable[str | None]) -> pa.StructArray:
         assert self._stats is not None
         group = self._stats
         return pa.array([parsed_stats(text, group) for text in texts], self.add.field("stats_parsed").type)

@@ -117,7 +117,7 @@ def columns_of(storage: LogStorage, path: str, seen: dict[bytes, int], tally: Ta
         "page_checksum_verification": True,
     }
     with parquet.ParquetFile(source, **read) as file:
-        for batch in file.iter_batches(ROWS, columns=_wanted(file.schema_arrow), use_threads=False):
+        for batch in file.iter_batches(ROWS, columns=_wanted_members(file.schema_arrow), use_threads=False):
             batch.validate(full=True)
             if "add" in batch.schema.names:
                 tally.adds += len(batch) - batch.column("add").null_count
@@ -128,7 +128,7 @@ def columns_of(storage: LogStorage, path: str, seen: dict[bytes, int], tally: Ta
                 yield Columns(adds, removes)
 
 
-def _wanted(schema: pa.Schema) -> list[str]:
+def _wanted_members(schema: pa.Schema) -> list[str]:
     """The members of ``add`` and ``remove`` that a state needs and the file has."""
     there = {
         f"{name}.{field.name}"
@@ -173,7 +173,8 @@ def adds_of(structs: pa.StructArray | None) -> Iterator[Add]:
         return
     there = {field.name for field in structs.type}
     columns = {name: structs.field(name).to_pylist() for name in _ADD if name in there}
-    columns["deletionVector"], columns["stats"] = vectors_of(structs), stats_as_json(structs).to_pylist()
+    columns["deletionVector"] = vectors_of(structs)
+    columns["stats"] = stats_as_json(structs).to_pylist()
     for index in range(len(structs)):
         members = {name: column[index] for name, column in columns.items() if column[index] is not None}
         members["partitionValues"] = dict(members.get("partitionValues") or ())

@@ -105,7 +105,7 @@ class Holds:
             now = self._world.clock.now_ms()
             reader = Reader(holder, principal, first, -1 if last is None else last, now + ttl_ms)
             readers = joined(owner, reader, now, SKEW_MS)
-            if self._written(set_readers(_held(owner, head), owner, readers)):
+            if self._write(set_readers(_held_location(owner, head), owner, readers)):
                 return Pin(first, last, "reader", holder, reader.until)
         raise _moving(head)
 
@@ -117,7 +117,7 @@ class Holds:
             head = self.table(table_id)
             owner = self._pins.owner(head)
             readers = left(owner, holder, principal)
-            if readers == owner.readers or self._written(set_readers(_held(owner, head), owner, readers)):
+            if readers == owner.readers or self._write(set_readers(_held_location(owner, head), owner, readers)):
                 return
         raise _moving(head)
 
@@ -136,7 +136,7 @@ class Holds:
         """
         for _ in range(_ATTEMPTS):
             plan, head, owner = self._plan(table_id, files_ms)
-            writes: list[Write] = [mark(_held(owner, head), owner, plan.marks), in_use(head)]
+            writes: list[Write] = [mark(_held_location(owner, head), owner, plan.marks), in_use(head)]
             if not isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), SomeRejected):
                 return plan
         raise _moving(head)
@@ -170,7 +170,7 @@ class Holds:
                 )
                 raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, field="table", remedy="the next run goes on")
             marks = cut_at(marks_in(table_pins.owner), boundary)
-            writes: list[Write] = [mark(_held(table_pins.owner, head), table_pins.owner, marks), in_use(head)]
+            writes: list[Write] = [mark(_held_location(table_pins.owner, head), table_pins.owner, marks), in_use(head)]
             if not isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), SomeRejected):
                 return
         raise _moving(head)
@@ -192,11 +192,11 @@ class Holds:
             table_pins.owner,
         )
 
-    def _written(self, change: Change) -> bool:
+    def _write(self, change: Change) -> bool:
         return not isinstance(self._world.refs.write(change), Rejected)
 
 
-def _held(owner: Location, head: TableHead) -> HeldLocation:
+def _held_location(owner: Location, head: TableHead) -> HeldLocation:
     return HeldLocation(head.location, owner.table_id)
 
 

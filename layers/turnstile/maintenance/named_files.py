@@ -103,7 +103,7 @@ class Look:
     def read(self, path: str, limit: int) -> bytes | None:
         """Returns the content of a file that leads to others; None where it is not there, which is
         a fault, or cannot be judged. Raises StorageFault."""
-        found = self._found(path)
+        found = self._find_root(path)
         if found is None:
             self._elsewhere.append(path)
             return None
@@ -130,14 +130,14 @@ class Look:
         return [*self._unread, NotJudged(self._elsewhere[0], reason)]
 
     def _fault(self, file: NamedFile) -> FileFault | None:
-        found = self._found(file.path)
+        found = self._find_root(file.path)
         if found is None:
             self._elsewhere.append(file.path)
             return None
         stat = self._storages.open(found[0]).stat(found[1])
         return fault_of(file, None if stat is None else stat.size)
 
-    def _found(self, path: str) -> tuple[str, str] | None:
+    def _find_root(self, path: str) -> tuple[str, str] | None:
         """The root that a path is below, and the rest of the path; None if it is below none."""
         if not is_absolute(path):
             return None if ".." in path.split("/") else (self._roots[0], path)
@@ -162,7 +162,8 @@ class DeltaFiles:
         table has removed meanwhile are no deviations. Raises NotFound, StorageFault, and
         InvalidRequest for an invalid ``after``.
         """
-        clock, head = self._world.clock, read_head(self._world, table_id)
+        clock = self._world.clock
+        head = read_head(self._world, table_id)
         version, identity, index = _place(after) if after else (head.floor, "", 0)
         if version > head.floor:
             raise _no_place()
@@ -171,7 +172,7 @@ class DeltaFiles:
         try:
             state = open_state(storage, version)
             since = index if state.identity == identity else 0  # of another order: from the first file on
-            end = look.take(_placed(state, since), since)
+            end = look.take(_place_files(state, since), since)
             faults = self._still_named(table_id, version, look.faults)
         except UnsupportedTable as error:
             unread = NotJudged(
@@ -193,7 +194,7 @@ class DeltaFiles:
         return [fault for fault in faults if fault.path in named]
 
 
-def _placed(state: TableState, since: int) -> Iterator[tuple[int, NamedFile]]:
+def _place_files(state: TableState, since: int) -> Iterator[tuple[int, NamedFile]]:
     """The files from the action at ``since`` on, each with the place of its action."""
     for at, add in enumerate(islice(state.files(), since, None), since):
         for file in files_of(add):

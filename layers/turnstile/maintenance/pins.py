@@ -78,9 +78,9 @@ class Pins:
             Pin(self._since(head, retention_ms(self._properties(head), LOG), now), None, "log"),
             *self._moments(head, tree, now),
             *(self._snapshot(head, snapshot) for snapshot in snapshots),
-            *(_based(head, entry) for entry in open_entries),
+            *(_base_pin(head, entry) for entry in open_entries),
             *self._clones(owner),
-            *(_registered(reader) for reader in live(owner, now)),
+            *(_registered_pin(reader) for reader in live(owner, now)),
         )
         since = [entry.created for entry in open_entries if head.table_id in entry.written]
         return TablePins(pins, owner, min(since, default=None))
@@ -152,14 +152,15 @@ class Pins:
             yield Pin(0, None, "clone", clone) if pinned is None else Pin(pinned, pinned, "clone", clone)
 
 
-def _based(head: TableHead, entry: JournalRow) -> Pin:
+def _base_pin(head: TableHead, entry: JournalRow) -> Pin:
     """The version that a transaction was read from, or writes after: it may be read again until the
     transaction is settled."""
-    read, written = entry.read.get(head.table_id), entry.written.get(head.table_id)
+    read = entry.read.get(head.table_id)
+    written = entry.written.get(head.table_id)
     first = min(version for version in (read, None if written is None else written - 1) if version is not None)
     return Pin(first, None, "transaction", entry.id, entry.until, entry.owner)
 
 
-def _registered(reader: Reader) -> Pin:
+def _registered_pin(reader: Reader) -> Pin:
     last = None if reader.last < 0 else reader.last
     return Pin(reader.first, last, "reader", reader.holder, reader.until, reader.principal)

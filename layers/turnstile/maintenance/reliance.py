@@ -43,7 +43,7 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
         state = open_state(storage, version, files)
         if state.start != version:
             return f"{first} cannot be read; {REMOVE_CHECKPOINT}"
-        own = _summed(state)
+        own = _sum_digests(state)
     except UnsupportedTable as error:
         return error.message
     older = {at: stats for at, stats in files.checkpoints.items() if at < version}
@@ -51,7 +51,7 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
         return ""
     try:
         state = open_state(storage, version, files, without=(version,))
-        other = _summed(state)
+        other = _sum_digests(state)
     except UnsupportedTable as error:
         return f"{first} cannot be compared with an older start: {error.message}"
     if own != other:
@@ -61,7 +61,7 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
     return ""
 
 
-def _summed(state: TableState) -> tuple[int, int]:
+def _sum_digests(state: TableState) -> tuple[int, int]:
     """The number of files of a state, and a sum of their digests in any order."""
     count = 0
     total = 0

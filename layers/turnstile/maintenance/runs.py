@@ -172,7 +172,7 @@ class MaintenanceRuns:
         held = self._tasks.held(runs_task(table_id), attempt)
         renewed = None if held is None else self._tasks.renew(held, term_ms)
         if renewed is None:
-            raise _lost(attempt)
+            raise _lease_lost(attempt)
         return renewed.task.until
 
     def finish(self, table_id: str, attempt: int, report: RunReport) -> RunHistory:
@@ -188,10 +188,10 @@ class MaintenanceRuns:
             )
         held = self._tasks.held(runs_task(table_id), attempt)
         if held is None:
-            raise _lost(attempt)
+            raise _lease_lost(attempt)
         history = after_run(history_of(held.task, now), report, began_ms=held.task.began, now_ms=now)
         if not self._tasks.finish(held, history.pack()):
-            raise _lost(attempt)
+            raise _lease_lost(attempt)
         return history
 
     def policy(self, head: TableHead) -> EffectivePolicy:
@@ -323,6 +323,6 @@ def _refusal(head: TableHead) -> str:
     return "" if head.state == ACTIVE else f"it is {head.state}"
 
 
-def _lost(attempt: int) -> StateConflict:
+def _lease_lost(attempt: int) -> StateConflict:
     problem = f"run {attempt} does not have the table any more: its lease is over, or it has ended"
     return StateConflict("ConcurrentChange", problem, field="attempt", remedy="stop; begin another run")

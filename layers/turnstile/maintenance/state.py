@@ -271,13 +271,13 @@ def open_state(
         raise DamagedLog(missing(version))
     tried = {at: stats for at, stats in files.checkpoints.items() if at not in without}
     for at in starts(tried, files.commits, version):
-        start = None if at < 0 else _opened(storage, at, files)
+        start = None if at < 0 else _open_checkpoint(storage, at, files)
         if start is not None or at < 0:
             for commit in range(at + 1, version + 1):
                 fault = size_fault(commit, files.commits[commit].size, (ratified or {}).get(commit))
                 if fault is not None:
                     raise DamagedLog(fault)
-            return _reconciled(storage, version, at, start, files)
+            return _reconcile(storage, version, at, start, files)
     raise _no_start(files, version)
 
 
@@ -296,7 +296,7 @@ def _no_start(files: LogFiles, version: int) -> UnsupportedTable:
     return DamagedLog(checkpoint_fault(newest, path, why))
 
 
-def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None:
+def _open_checkpoint(storage: LogStorage, version: int, files: LogFiles) -> _Start | None:
     """The first complete checkpoint of ``version`` with files that are all there and can be
     opened."""
     sizes = {stat.path.removeprefix(LOG): stat.size for stat in files.checkpoints[version]}
@@ -325,7 +325,7 @@ def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None
 def is_complete(storage: LogStorage, version: int, files: LogFiles) -> bool:
     """Whether a checkpoint of ``version`` is there, with all its parts and sidecars, and can be
     read here: a state can start with it. ``files``: the listing of the log."""
-    return version in files.checkpoints and _opened(storage, version, files) is not None
+    return version in files.checkpoints and _open_checkpoint(storage, version, files) is not None
 
 
 def named_sidecars(storage: LogStorage, path: str) -> set[str]:
@@ -343,7 +343,7 @@ def named_sidecars(storage: LogStorage, path: str) -> set[str]:
     return {sidecar_name(body) for _, body in rows or ()}
 
 
-def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None, files: LogFiles) -> TableState:
+def _reconcile(storage: LogStorage, version: int, at: int, start: _Start | None, files: LogFiles) -> TableState:
     """The state from ``start`` at version ``at``, with the actions of the later commits beside file
     actions."""
     force = InForce()

@@ -80,7 +80,9 @@ def appended(world: World, planner: ScanPlanner, table: TableHead, question: App
     predicate = resolved(question.predicate, columns)
     digest = hashlib.sha256(str(predicate).encode()).hexdigest()[:16]
     first = 0 if question.page is None else _row(question.page, _Place(after, version, digest, 0))
-    leaf = Leaf(LeafMaker(columns.schema, columns_of_table(columns.schema)).table(_added(world, table, after, version)))
+    leaf = Leaf(
+        LeafMaker(columns.schema, columns_of_table(columns.schema)).table(_added_files(world, table, after, version))
+    )
     mask = pa.repeat(pa.scalar(value=True), len(leaf))
     if predicate is not None:
         mask = may_match(predicate, bounds_of([leaf], columns.schema), pa.chunked_array([mask]))
@@ -92,7 +94,7 @@ def appended(world: World, planner: ScanPlanner, table: TableHead, question: App
     return Plan(version, files, statistics, following, definition.protocol, definition.metadata)
 
 
-def _added(world: World, table: TableHead, after: int, version: int) -> list[Add]:
+def _added_files(world: World, table: TableHead, after: int, version: int) -> list[Add]:
     """The files that commits added, in their order."""
     if version - after > MAX_VERSIONS:
         problem = f"versions {after} to {version} are {version - after} commits"

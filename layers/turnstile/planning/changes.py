@@ -81,7 +81,8 @@ def changes_of(world: World, head: TableHead, first: int, last: int, readers: in
     for version, content in commits_of(world, head, first, last, readers):
         _apply(changes, force, content, where_of(version))
     force.check()
-    changes.protocol, changes.metadata = force.actions.get("protocol"), force.actions.get("metaData")
+    changes.protocol = force.actions.get("protocol")
+    changes.metadata = force.actions.get("metaData")
     return changes
 
 
@@ -95,12 +96,14 @@ def commits_of(
     storage = world.storages.open(head.location)
     places = {place.version: place for place in positioned(head)}
     for batch in batched(range(first, last + 1), max(1, readers)):
-        opened = at_once(lambda version: _opened(world, storage, head, version, places.get(version)), batch, readers)
+        opened = at_once(
+            lambda version: _open_commit(world, storage, head, version, places.get(version)), batch, readers
+        )
         for version, pieces in zip(batch, opened, strict=True):
             yield version, commit_lines(pieces, version, info=version > head.first)
 
 
-def _opened(
+def _open_commit(
     world: World, storage: LogStorage, head: TableHead, version: int, place: Positioned | None
 ) -> Iterable[bytes]:
     """The pieces of a ratified commit, of which the first was read."""

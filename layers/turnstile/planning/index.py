@@ -78,10 +78,10 @@ class Indexer:
         """An index of the state at the floor."""
         ratified = ratified_sizes(self._head)
         return derived(
-            self._storage, self._head.floor, lambda state: self._built(state, stamp, before), ratified=ratified
+            self._storage, self._head.floor, lambda state: self._build(state, stamp, before), ratified=ratified
         )
 
-    def _built(self, state: TableState, stamp: bytes, before: StoredRoot | None) -> Root:
+    def _build(self, state: TableState, stamp: bytes, before: StoredRoot | None) -> Root:
         upkeep_of(state.protocol, state.metadata)  # refuses features that are not known
         schema = TableSchema.of(state.metadata)
         columns = columns_of_table(schema)
@@ -135,14 +135,14 @@ class Indexer:
 
     def leaves_of(self, rows: pa.Table, cluster: Sequence[int], columns: int) -> list[LeafRef]:
         """Writes rows as leaves."""
-        return self._written(chunks(rows, cluster, columns, self._name, self.sizes.leaf_rows))
+        return self._write_leaves(chunks(rows, cluster, columns, self._name, self.sizes.leaf_rows))
 
     def delta(self, rows: pa.Table, cluster: Sequence[int], columns: int) -> LeafRef:
         """Writes rows as a delta."""
-        (ref,) = self._written([written(rows, cluster, columns, self._name())])
+        (ref,) = self._write_leaves([written(rows, cluster, columns, self._name())])
         return ref
 
-    def _written(self, leaves: Iterable[tuple[LeafRef, bytes]]) -> list[LeafRef]:
+    def _write_leaves(self, leaves: Iterable[tuple[LeafRef, bytes]]) -> list[LeafRef]:
         refs = []
         for ref, content in leaves:
             self._storage.put_if_absent(f"{FOLDER}{ref.name}", content)
@@ -181,13 +181,13 @@ class _Drain:
     ) -> tuple[list[LeafRef], list[LeafRef]]:
         """Returns leaves and deltas after it: of ``deltas`` and the ``newest`` changes. Rounds of
         ``Sizes.rewrites`` leaves, until half of the allowed pending changes is left."""
-        rows, overridden = self._merged(deltas, newest)
+        rows, overridden = self._merge(deltas, newest)
         self.totals.add(Leaf(rows), compute.invert(rows["removed"]))
         if not leaves:
             return (self._work.leaves_of(rows, self._cluster, len(self._columns)) if len(rows) else []), []
         half = self._work.sizes.most_pending(sum(ref.rows for ref in leaves)) // 2
         dead = path_lists(overridden)
-        held = self._held(leaves, dead)
+        held = self._overridden_rows(leaves, dead)
         places = self._places(leaves, rows, held)
         weights = {at: len(places.get(at, ())) + len(held.get(at, ())) for at in {*places, *held}}
         left = sum(weights.values())
@@ -205,7 +205,7 @@ class _Drain:
         gone = {key for at, keys in held.items() if at not in drained for key in keys}
         return kept, self._waiting(rows.take(pa.array(waiting, pa.int64())), gone)
 
-    def _merged(self, deltas: list[LeafRef], newest: pa.Table) -> tuple[pa.Table, list[Key]]:
+    def _merge(self, deltas: list[LeafRef], newest: pa.Table) -> tuple[pa.Table, list[Key]]:
         """The files that were added and are still there, and the keys of all that leaves must not
         show any more."""
         parts = [Leaf(newest), *reversed(self._work.read(deltas))]
@@ -219,7 +219,7 @@ class _Drain:
             seen.update(dict.fromkeys(keys))
         return pa.concat_tables(tables).combine_chunks(), list(seen)
 
-    def _held(self, leaves: list[LeafRef], dead: DeadPaths) -> dict[int, set[Key]]:
+    def _overridden_rows(self, leaves: list[LeafRef], dead: DeadPaths) -> dict[int, set[Key]]:
         """By leaf which of its rows are overridden. All leaves are looked at, a few at a time."""
         held: dict[int, set[Key]] = {}
         for batch in batched(range(len(leaves)), self._work.sizes.readers):

@@ -102,9 +102,9 @@ class _Judge:
             case And():
                 return self._all(self.outcomes(part) for part in predicate.parts)
             case Or():
-                return _swapped(self._all(_swapped(self.outcomes(part)) for part in predicate.parts))
+                return _swap(self._all(_swap(self.outcomes(part)) for part in predicate.parts))
             case Not():
-                return _swapped(self.outcomes(predicate.part))
+                return _swap(self.outcomes(predicate.part))
             case _:
                 return _Outcomes(self._ones, self._ones, self._ones)
 
@@ -234,7 +234,7 @@ def _any(first: Mask, *others: Mask) -> Mask:
     return first
 
 
-def _swapped(outcomes: _Outcomes) -> _Outcomes:
+def _swap(outcomes: _Outcomes) -> _Outcomes:
     return _Outcomes(outcomes.false, outcomes.true, outcomes.null)
 
 

@@ -99,7 +99,9 @@ class LeafMaker:
         }
         ranges = [self._schema.ranges_of(msgspec.structs.asdict(add)) for add in adds]
         for at, (name, kind, scale) in enumerate(zip(self._names, self._kinds, self._scales, strict=True)):
-            bounds = [_stored(range_of, name, kind, scale) for range_of in ranges] + [(None, None, 0)] * len(removes)
+            bounds = [_stored_bound(range_of, name, kind, scale) for range_of in ranges] + [(None, None, 0)] * len(
+                removes
+            )
             for part, member in enumerate("lhf"):
                 values[f"{member}{at}"] = [bound[part] for bound in bounds]
         try:
@@ -123,7 +125,7 @@ def leaf_schema(columns: Sequence[IndexedColumn]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _stored(range_of: Callable[[Column], Range] | None, name: Column | None, kind: Any, scale: int) -> Bound:
+def _stored_bound(range_of: Callable[[Column], Range] | None, name: Column | None, kind: Any, scale: int) -> Bound:
     if range_of is None:
         return None, None, 0  # it has no rows
     return stored(ANYTHING if name is None else range_of(name), kind, scale)

@@ -124,7 +124,8 @@ class PageFiles:
         if not self.explain:
             size = sum(file.size for file in self.files)
             return PlanStatistics(len(self.files), size, leaves, read, tail_versions, index_version)
-        (files, size), totals = self._matched, self._totals
+        files, size = self._matched
+        totals = self._totals
         return PlanStatistics(
             files,
             size,

@@ -157,7 +157,7 @@ class Planner:
         """Returns all files of a version as leaves; None without a usable index. Raises
         StorageFault for a leaf that is gone or differs from its digest."""
         question = Question(None, None, limit=1, stats=False, explain=True)
-        stored = self._remembered(table, version) or self._root(table, version, None)
+        stored = self._remembered_root(table, version) or self._root(table, version, None)
         with suppress(TooMany, StorageFault, UnsupportedTable):
             view = None if stored is None else self._view(table, stored, version, question)
             return None if view is None else IndexedVersion(view.metadata, _Page(self, table, view, version, question))
@@ -165,11 +165,11 @@ class Planner:
 
     def _by_index(self, table: TableHead, version: int, question: Question) -> Plan | None:
         position = question.position
-        remembered = None if position is not None else self._remembered(table, version)
-        plan = None if remembered is None else self._planned(table, remembered, version, question)
+        remembered = None if position is not None else self._remembered_root(table, version)
+        plan = None if remembered is None else self._plan_by_index(table, remembered, version, question)
         if plan is None:
             stored = self._root(table, version, None if position is None else position.source)
-            plan = None if stored is None else self._planned(table, stored, version, question)
+            plan = None if stored is None else self._plan_by_index(table, stored, version, question)
         return plan
 
     def _by_log(self, table: TableHead, version: int, question: Question) -> Plan:
@@ -189,7 +189,8 @@ class Planner:
 
         if question.position is None:
             return derived(storage, published, page, ratified=ratified)
-        state, without = open_state(storage, published, ratified=ratified), set[int]()
+        state = open_state(storage, published, ratified=ratified)
+        without = set[int]()
         while state.start >= 0 and question.position.source != source_of(state):
             without.add(state.start)
             state = open_state(storage, published, without=without, ratified=ratified)
@@ -216,7 +217,7 @@ class Planner:
 
     # -- the version as leaves ----------------------------------------------------------------------------------------
 
-    def _planned(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> Plan | None:
+    def _plan_by_index(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> Plan | None:
         """The page by an index; None if it is not usable: it is too far behind, of another history,
         or a file of it is gone or changed. If a commit since is damaged a newer checkpoint may hold
         the same changes: so the log decides, except for the pages after the first one.
@@ -238,14 +239,14 @@ class Planner:
         key = (table.table_id, stored.id, version, ict)
         view = self._views.get(key)
         if view is None:
-            view = self._opened(table, stored, version, question)
+            view = self._open_root(table, stored, version, question)
             if view is not None:
                 self._views.put(key, view)
         if view is not None and ict >= 0:
             self._used.put(table.table_id, _Used(stored, version, ict))
         return view
 
-    def _remembered(self, table: TableHead, version: int) -> StoredRoot | None:
+    def _remembered_root(self, table: TableHead, version: int) -> StoredRoot | None:
         """The root that the table was last planned by, if it serves without a look whether there is
         a newer one: the version is remembered, or little later than the root; and the HEAD shows
         that it has the history which was planned then.
@@ -283,10 +284,11 @@ class Planner:
                 self._roots.put(id, stored)
         return stored
 
-    def _opened(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
+    def _open_root(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another
         history."""
-        root, storage = stored.root, self._world.storages.open(table.location)
+        root = stored.root
+        storage = self._world.storages.open(table.location)
         reads: list[Callable[[], Any]] = [
             lambda: self._is_own(table, storage, stored),
             lambda: self.leaves(table, root.deltas),
@@ -318,7 +320,7 @@ class Planner:
             predicate = question.resolved(columns)
             first = question.start[0]
             most = LISTED if predicate is None else ROUND
-            chosen = [at for at in _chosen(root, columns.schema, predicate) if at >= first]
+            chosen = [at for at in _choose_leaves(root, columns.schema, predicate) if at >= first]
             self.leaves(table, [root.leaves[at] for at in chosen[:most]])
 
     def _is_own(self, table: TableHead, storage: LogStorage, stored: StoredRoot) -> bool:
@@ -360,7 +362,9 @@ class _Page:
 
     def plan(self) -> Plan:
         """The page."""
-        (first, row), read, files = self._start, 0, self._files
+        first, row = self._start
+        read = 0
+        files = self._files
         for leaves, alive, at in self.leaves(first):
             files.take(leaves, alive, at, self._view.columns.schema, row if at[0] == first else 0)
             read += sum(position < len(self._root.leaves) for position in at)
@@ -380,7 +384,7 @@ class _Page:
         view = self._view
         refs = self._root.leaves
         predicate = None if self._files.explain else self._files.predicate
-        chosen = [at for at in _chosen(self._root, view.columns.schema, predicate) if at >= first]
+        chosen = [at for at in _choose_leaves(self._root, view.columns.schema, predicate) if at >= first]
         size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
         for batch in batched(chosen, size):
             opened = self._planner.leaves(self._table, [refs[at] for at in batch])
@@ -408,7 +412,7 @@ class _Page:
         return mask
 
 
-def _chosen(root: Root, schema: TableSchema, predicate: Predicate | None) -> list[int]:
+def _choose_leaves(root: Root, schema: TableSchema, predicate: Predicate | None) -> list[int]:
     """The leaves of a root that its bounds cannot exclude."""
     refs = root.leaves
     if predicate is None or not refs:

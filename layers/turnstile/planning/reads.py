@@ -88,7 +88,7 @@ class ReadInCommits:
             return ChangedRead(head.epoch, "it changed the table's definition or protocol")
         if upto - self._after > MAX_VERSIONS:
             return ChangedRead(upto, f"it is more than {MAX_VERSIONS} commits later, which are not judged")
-        judge = self._judge = self._judge or self._begun(head)
+        judge = self._judge = self._judge or self._begin(head)
         for version, content in commits_of(self._world, head, self._upto + 1, upto):
             where = where_of(version)
             change = judge.change(version, [_action(line, where) for line in content])
@@ -99,7 +99,7 @@ class ReadInCommits:
             self._upto = version
         return None
 
-    def _begun(self, head: TableHead) -> ReadJudge:
+    def _begin(self, head: TableHead) -> ReadJudge:
         columns = TableColumns(self._metadata.get(head.catalog, head.metadata).metadata)
         was_read = self._was_read
         predicate = _predicate(self._text, columns)

@@ -175,7 +175,7 @@ class StoredObjs:
             self._keep(obj)
 
     def get(self, space: str, id: str) -> Obj | None:
-        obj = self._cached(space, id)
+        obj = self._cached_obj(space, id)
         if obj is None and not self._missing(space, id):
             row = self._rows.get(space, id)
             obj = self._whole(row) if row is not None else None
@@ -183,7 +183,7 @@ class StoredObjs:
         return obj if obj is not None and self._lives(obj) else None
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        objs = {id: obj for id in ids if (obj := self._cached(space, id)) is not None}
+        objs = {id: obj for id in ids if (obj := self._cached_obj(space, id)) is not None}
         unread = [id for id in dict.fromkeys(ids) if id not in objs and not self._missing(space, id)]
         if unread:
             read = self._all_whole(space, self._rows.get_many(space, unread))
@@ -193,10 +193,10 @@ class StoredObjs:
         return {id: objs[id] for id in ids if id in objs and self._lives(objs[id])}
 
     def newest(self, space: str, prefix: str) -> Obj | None:
-        return next(self._listed(space, prefix, newest_first=True), None)
+        return next(self._list_rows(space, prefix, newest_first=True), None)
 
     def list(self, space: str, prefix: str) -> Iterator[Obj]:
-        yield from self._listed(space, prefix)
+        yield from self._list_rows(space, prefix)
 
     def delete(self, space: str, id: str) -> None:
         row = self._rows.delete(space, id)  # if the response is lost, its parts are not known any more: gc finds them
@@ -214,7 +214,7 @@ class StoredObjs:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def _listed(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
+    def _list_rows(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
         for row in self._rows.query(space, prefix, newest_first=newest_first):
             if not is_part(row.id) and self._lives(row):
                 obj = self._whole(row)
@@ -248,7 +248,7 @@ class StoredObjs:
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
-    def _cached(self, space: str, id: str) -> Obj | None:
+    def _cached_obj(self, space: str, id: str) -> Obj | None:
         """The cached obj, unless it has expired: another one may have been written under its id."""
         obj = self._cache.get(space, id) if self._cache is not None else None
         return obj if obj is not None and self._lives(obj) else None

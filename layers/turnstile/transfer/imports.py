@@ -108,7 +108,7 @@ class Importer:
                 continue  # another run of this import may have been faster
             if state is not None:
                 return self._create(catalog, path, survey.location, table_id, state, access=Access(owner))
-        raise _contended(location)
+        raise _contention(location)
 
     def _decide(self, claims: Claims, location: str, table_id: str, *, take_over: bool) -> LogState | None:
         """Step 3. Returns the log as of the upgrade commit of ``table_id``; None when another run
@@ -123,7 +123,7 @@ class Importer:
                 return None
             content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))
             storage.put_if_absent(published_path(state.version + 1), content)  # the next round reads whose it is
-        raise _contended(location)
+        raise _contention(location)
 
     def _create(
         self, catalog: str, path: Path, location: str, table_id: str, state: LogState, *, access: Access
@@ -172,7 +172,7 @@ class Importer:
             if head is not None:  # created meanwhile: the next tree says whether under this name
                 existing.append(head)
             elif 1 in failed:
-                raise _contended(location)
+                raise _contention(location)
 
         services.committer.commit(catalog, change, row=row, on_rejected=on_rejected)
         return ImportResult(table_id, state.version, replayed=bool(existing))
@@ -219,7 +219,7 @@ class Claims:
     def give_back(self, survey: Survey, table_id: str) -> bool:
         """Free the location, if this run claimed it, no other took it up, and the log does not name
         ``table_id``. Returns whether it did."""
-        if survey.owner or self._upgraded(survey, table_id):
+        if survey.owner or self._is_upgraded(survey, table_id):
             return False
         world = self._world
         space = self._world.space
@@ -233,16 +233,17 @@ class Claims:
                 return True
         return False
 
-    def _upgraded(self, survey: Survey, table_id: str) -> bool:
+    def _is_upgraded(self, survey: Survey, table_id: str) -> bool:
         """Whether a commit since the survey is the upgrade that makes ``table_id``."""
-        storage, txn = self._world.storages.open(survey.location), import_txn(table_id).encode()
+        storage = self._world.storages.open(survey.location)
+        txn = import_txn(table_id).encode()
         since = survey.state.version if survey.state is not None else -1
         later = (published_path(version) for version in listed(storage).commits if version > since)
         files = (storage.read(path, PIECE_BYTES) for path in later)  # an upgrade is smaller than a piece
         return any(file is not None and txn in file[0] for file in files)
 
 
-def _contended(location: str) -> StateConflict:
+def _contention(location: str) -> StateConflict:
     return StateConflict(
         "ConcurrentChange",
         f"other writers were faster at {location} every time",

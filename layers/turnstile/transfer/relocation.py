@@ -110,7 +110,8 @@ class Relocator:
         Raises InvalidRequest for roots that overlap, or that are not absolute locations;
         UnreadableRow: it may hold a location.
         """
-        old, new = normalise(old), normalise(new)
+        old = normalise(old)
+        new = normalise(new)
         if overlap(old, new):
             raise InvalidRequest(f"{old} and {new} overlap", field="new", remedy="move the files beside the old root")
         world = self._world
@@ -121,10 +122,10 @@ class Relocator:
         known = {head.table_id for head in heads} | {row["table_id"] for row in world.refs.scan(ExternalRow.kind)}
         below = {at: row for at, row in locations.items() if row.get("table_id") and moved(at, old, new)}
         owners = {at: row for at, row in below.items() if row["table_id"] in known}
-        problems = [*self._roots(old, new, locations, zones, owners), *_unfinished(below)]
+        problems = [*self._roots(old, new, locations, zones, owners), *_unfinished_imports(below)]
         problems += self._transactions()
         moving = [head for head in heads if moved(head.location, old, new)]
-        problems += [problem for head in moving if (problem := _unsettled(head))]
+        problems += [problem for head in moving if (problem := _unsettled_reason(head))]
         problems += self._logs([head for head in moving if head.state in (ACTIVE, PINNED)], old, new)
         catalogs = dict[str, int]()
         sweeps = list[str]()
@@ -161,7 +162,7 @@ class Relocator:
         for at, row in (*sorted(plan.zones.items()), *sorted(plan.owners.items())):
             self._copy(row, _to(plan, at))
         for row in plan.rows:
-            self._write([_relocated(row, _to(plan, str(row["location"])))])
+            self._write([_relocate(row, _to(plan, str(row["location"])))])
         for catalog, count in plan.catalogs.items():
             for _ in range(-(-count // _ENTITIES)):
                 self._committer.commit(catalog, lambda view: self._edit(view, plan))
@@ -299,7 +300,7 @@ def _to(plan: Plan, location: str) -> str:
     return to
 
 
-def _relocated(row: Row, to: str) -> Change:
+def _relocate(row: Row, to: str) -> Change:
     """Gives a row its new location, if it is as it was planned."""
     members = ("location", "state", "latest") if row["kind"] == TableHead.kind else ("location",)
     clauses = tuple(
@@ -309,7 +310,7 @@ def _relocated(row: Row, to: str) -> Change:
     return Change(str(row["key"]), clauses, (Set(("location",), to),))
 
 
-def _unfinished(owners: Mapping[str, Row]) -> Iterator[str]:
+def _unfinished_imports(owners: Mapping[str, Row]) -> Iterator[str]:
     for at, row in owners.items():
         if row.get("importing"):
             yield f"an import of {at} has not finished: run it again, or give it up"
@@ -317,7 +318,7 @@ def _unfinished(owners: Mapping[str, Row]) -> Iterator[str]:
             yield f"the files at {at} are being removed: let gc finish"
 
 
-def _unsettled(head: TableHead) -> str:
+def _unsettled_reason(head: TableHead) -> str:
     """Why a table cannot be moved now; empty if it can."""
     if gone_for_good(head) or head.state == DROPPED:
         return ""

@@ -223,7 +223,7 @@ def _is_ours(world: World, state: LogState) -> bool:
     return bool(table_id) and world.refs.read(world.space.table(table_id)) is not None
 
 
-def _decoded(text: object) -> Any:
+def _decode_json(text: object) -> Any:
     """The JSON in ``text``; None if it is not JSON."""
     try:
         return msgspec.json.decode(text) if isinstance(text, str) else None
@@ -245,7 +245,7 @@ def row_hwm(state: LogState) -> int | None:
     text = state.domains.get(ROW_TRACKING_DOMAIN)
     if text is None:
         return -1
-    domain = _decoded(text)
+    domain = _decode_json(text)
     mark = domain.get("rowIdHighWaterMark") if isinstance(domain, dict) else None
     if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
         raise broken(f"its row-id high-water mark is not a number: {text}")

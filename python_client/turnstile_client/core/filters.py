@@ -96,7 +96,7 @@ class Filter:
             return (field.name, is_null, null) if operator == "=" else (field.name, ~is_null, Not(null))
         [scalar] = _scalars([value], field)
         [literal] = _values(column["type"], [value], field)
-        compared = _compared_as_float if types.is_floating(field.type) else _compared
+        compared = _compared_as_float if types.is_floating(field.type) else _compare
         return field.name, compared(pc.field(field.name), operator, scalar), _comparison(field.name, operator, literal)
 
 
@@ -122,7 +122,7 @@ def _literal(kind: Kind | None, value: pa.Scalar) -> Value | None:
     )  # NaN compares otherwise in SQL
 
 
-def _compared(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expression:
+def _compare(column: pc.Expression, operator: str, value: pa.Scalar) -> pc.Expression:
     match operator:
         case "=":
             return column == value
@@ -152,7 +152,7 @@ def _compared_as_float(column: pc.Expression, operator: str, value: pa.Scalar) -
             ">=": is_nan,
         }
         return by_operator[operator]
-    compared = _compared(column, operator, value)
+    compared = _compare(column, operator, value)
     return compared | is_nan if operator in (">", ">=") else compared
 
 

@@ -53,12 +53,12 @@ def partition_value(text: str | None, type: pa.DataType, name: str) -> pa.Scalar
     """The value of a text of the log. A time without a zone is taken as UTC. Raises
     :class:`Unsupported` for a text that is no such value."""
     try:
-        return pa.scalar(None if text is None or text == "" else _parsed(text, type), type)
+        return pa.scalar(None if text is None or text == "" else _parse(text, type), type)
     except (ValueError, InvalidOperation, pa.ArrowInvalid, OverflowError):
         raise Unsupported(f"partition column {name!r}: the table's log has {text!r}, which is no {type}") from None
 
 
-def _parsed(text: str, type: pa.DataType) -> Any:
+def _parse(text: str, type: pa.DataType) -> Any:
     if types.is_boolean(type):
         if text.lower() not in ("true", "false"):
             raise ValueError(text)

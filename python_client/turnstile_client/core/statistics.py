@@ -98,8 +98,8 @@ class Statistics:
             _put(nulls, path, count)
         for path, bounds in self._bounds.items():
             if bounds is not None:
-                low = _told(bounds[0], is_high=False)
-                high = _told(bounds[1], is_high=True)
+                low = _json_bound(bounds[0], is_high=False)
+                high = _json_bound(bounds[1], is_high=True)
                 if low is not None:
                     _put(least, path, low)
                 if high is not None:
@@ -126,7 +126,7 @@ def _bounds(values: pa.Array) -> tuple[Any, Any] | None:
     return None if isinstance(low, float) and (math.isinf(low) or math.isinf(high)) else (low, high)
 
 
-def _told(value: Any, *, is_high: bool) -> Any:
+def _json_bound(value: Any, *, is_high: bool) -> Any:
     """A bound in JSON; None for a greatest text that cannot be cut. Times have milliseconds, the
     greatest is rounded up."""
     if isinstance(value, str) and len(value) > _CHARACTERS:

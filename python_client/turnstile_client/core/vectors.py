@@ -34,7 +34,7 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
             return text
         case "u":
             prefix = text[:-_UUID]
-            name = uuid.UUID(bytes=_decoded(text[-_UUID:]))
+            name = uuid.UUID(bytes=_decode(text[-_UUID:]))
             return f"{prefix}/deletion_vector_{name}.bin" if prefix else f"deletion_vector_{name}.bin"
     raise Unsupported(f"a deletion vector of storage type {vector['storageType']!r} is not known to this client")
 
@@ -46,7 +46,7 @@ def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:
     """
     size = int(vector["sizeInBytes"])
     if stored is None:
-        data = _decoded(str(vector["pathOrInlineDv"]))[:size]
+        data = _decode(str(vector["pathOrInlineDv"]))[:size]
     else:
         data = stored[4 : 4 + size]
         told = stored[:4]
@@ -68,7 +68,7 @@ def kept_rows(deleted: BitMap64, first: int, count: int) -> pa.Array:
     return pa.array([row - first for row in kept], pa.int64())
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.b85decode(text.translate(_TO_B85))
     except ValueError:

@@ -201,7 +201,8 @@ class _Run:
             if not attempts:
                 break
         result.latest_version = plan.version
-        result.files_after, result.bytes_after = len(plan.candidates), _size(plan.candidates)
+        result.files_after = len(plan.candidates)
+        result.bytes_after = _size(plan.candidates)
         result.left_files += sum(len(b.paths) for b in plan.bins)
         return result
 
@@ -209,7 +210,12 @@ class _Run:
         """The files to rewrite in the table as it is now. ``pending``: only of these files; None:
         of all."""
         return _Plan(
-            self._jvm, self._spark, self._name, executor_of=self._executor_of, chosen=self._chosen, pending=pending
+            self._jvm,
+            self._spark,
+            self._name,
+            executor_of=self._executor_of,
+            chosen=self._choose_files,
+            pending=pending,
         )
 
     def _executor_of(self, snapshot: JavaObject, catalog_table: JavaObject) -> tuple[JavaObject, JavaObject]:
@@ -262,7 +268,7 @@ class _Run:
                 f"{self._name} is clustered: z_order_by and where are for tables that are not (ALTER TABLE ... CLUSTER BY)"
             )
 
-    def _chosen(self, plan: _Plan, files: JavaObject) -> JavaObject:
+    def _choose_files(self, plan: _Plan, files: JavaObject) -> JavaObject:
         """The files to rewrite, by Delta's rules."""
         if self._operation == "reorg":
             purge = self._jvm.new(DELTA + "commands.DeltaPurgeOperation")

@@ -44,19 +44,19 @@ class CatalogReadLog:
 
     def tables(self, namespace: str) -> list[str]:
         """The names of the tables in a namespace."""
-        return self._api.tables(namespace, self._asked(f'{self._path(namespace)}/*[kind != "namespace"]'))
+        return self._api.tables(namespace, self._note_query(f'{self._path(namespace)}/*[kind != "namespace"]'))
 
     def namespaces(self, above: list[str]) -> list[str]:
         """The names of all namespaces, levels joined by dots; with ``above`` its direct children."""
-        return self._api.namespaces(self._asked(f'{self._path(".".join(above))}/*[kind = "namespace"]'))
+        return self._api.namespaces(self._note_query(f'{self._path(".".join(above))}/*[kind = "namespace"]'))
 
     def namespace(self, name: str) -> dict[str, Any]:
         """One namespace."""
-        return self._api.namespace(name, self._asked(f'{self._path(name)}[kind = "namespace"]'))
+        return self._api.namespace(name, self._note_query(f'{self._path(name)}[kind = "namespace"]'))
 
     def find(self, query: str) -> list[dict[str, Any]]:
         """The matches of a path query."""
-        return list(self._api.find(query, self._asked(query)))
+        return list(self._api.find(query, self._note_query(query)))
 
     def bodies(self) -> list[dict[str, Any]]:
         """The reads as members of the request."""
@@ -78,7 +78,7 @@ class CatalogReadLog:
         """A namespace (empty: the catalog itself) in a query."""
         return "".join(f"/{level}" for level in (self._api.catalog, *namespace.split(".")) if level)
 
-    def _asked(self, query: str) -> str:
+    def _note_query(self, query: str) -> str:
         """Takes note of a query, and returns the HEAD that is to answer it."""
         with self._lock:
             if not self._head:

@@ -130,7 +130,7 @@ def _net_files(actions: list[Action], version: int) -> list[Action]:
     changes_data = bool(gone) and any(
         action[kind]["dataChange"] for action in actions for kind in _FILES if kind in action
     )
-    return [_placed(action, version, changes_data) for action in kept]
+    return [_place(action, version, changes_data) for action in kept]
 
 
 def _is_new(action: Action) -> bool:
@@ -141,7 +141,7 @@ def _is_new(action: Action) -> bool:
     return "add" in action and bool(action["add"]["dataChange"])
 
 
-def _placed(action: Action, version: int, changes_data: bool) -> Action:
+def _place(action: Action, version: int, changes_data: bool) -> Action:
     kind = "add" if "add" in action else "remove"
     file = dict(action[kind])
     if changes_data:

@@ -111,7 +111,7 @@ def ratify_group(api: Api, group: Group, deadline: float, *, is_open: bool = Fal
                 if group.has_changes and not _is_remembered(e):
                     raise ApiError(0, "NoAnswer", f"unknown after {e}") from None
                 if not group.has_changes and not _excludes_earlier(e):
-                    raise _settled(api, group, e) from None
+                    raise _refusal(api, group, e) from None
             raise
 
     try:
@@ -146,7 +146,7 @@ def _excludes_earlier(refused: ApiError) -> bool:
     return not types.isdisjoint(("CommitVersionConflict", "TransactionAborted"))
 
 
-def _settled(api: Api, group: Group, refused: ApiError) -> ApiError:
+def _refusal(api: Api, group: Group, refused: ApiError) -> ApiError:
     """The exception after a refusal that does not exclude an earlier attempt: the refusal, if the
     earlier one can never be applied; else an error after which the same group is sent again (the
     answer to a ratified one is its commits).

@@ -201,7 +201,7 @@ def _write_conflicts(own: Sequence[Action], winner: Winner) -> list[Conflict]:
     if added is not None and _redefines(own):
         reason = "it added rows, which were not checked against the definition that this transaction gives the table"
         conflicts.append(Conflict("metadata", winner.version, reason, added))
-    own_files = _touched(own)
+    own_files = _touched_paths(own)
     for kind in ("remove", "add"):
         for action in winner.actions:
             if kind in action and action[kind]["path"] in own_files:
@@ -221,7 +221,7 @@ def _names(actions: Iterable[Action], kind: str, key: str) -> set[str]:
     return {action[kind][key] for action in actions if kind in action}
 
 
-def _touched(actions: Iterable[Action]) -> Paths:
+def _touched_paths(actions: Iterable[Action]) -> Paths:
     return Paths(action[kind]["path"] for action in actions for kind in ("add", "remove") if kind in action)
 
 

@@ -131,7 +131,9 @@ class _Walk:
         index = self._index(relation)
         if index is None:
             return
-        kind, mention, attributes = _name(index), _mention(index, output), _attributes(output)
+        kind = _name(index)
+        mention = _mention(index, output)
+        attributes = _attributes(output)
         if kind == "PreparedDeltaFileIndex":
             scan = index.preparedScan()
             filters = [predicate_of(e, attributes) for e in items(scan.allFilters())]

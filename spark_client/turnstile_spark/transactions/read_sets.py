@@ -160,11 +160,11 @@ def _reads_of(events: Sequence[_Event], unseen: Sequence[str], tables: Mapping[s
         if plan is not None:
             groups[root].append(plan)
     reads = [read for group in groups.values() for read in _of_group(group)]
-    reasons = "; ".join(dict.fromkeys([*unseen, *_unfinished(events)]))
-    return _merged(reads + [Read(path, version, why=reasons) for path, version in tables.items() if reasons])
+    reasons = "; ".join(dict.fromkeys([*unseen, *_unfinished_reads(events)]))
+    return _merge_reads(reads + [Read(path, version, why=reasons) for path, version in tables.items() if reasons])
 
 
-def _unfinished(events: Sequence[_Event]) -> list[str]:
+def _unfinished_reads(events: Sequence[_Event]) -> list[str]:
     started = {execution for kind, execution, _, _ in events if kind == "start"}
     ended = {execution for kind, execution, _, _ in events if kind == "end"}
     outside = [e for kind, e, _, _ in events if kind == "job" and e not in started]
@@ -172,7 +172,7 @@ def _unfinished(events: Sequence[_Event]) -> list[str]:
     return problems + (["an RDD was read outside of any query (DataFrame.rdd, say)"] if outside else [])
 
 
-def _merged(reads: list[Read]) -> list[Read]:
+def _merge_reads(reads: list[Read]) -> list[Read]:
     """Equal reads as one, with all their columns."""
     merged: dict[Read, Read] = {}
     for read in reads:

@@ -108,10 +108,10 @@ def rebased(own_actions: Sequence[Action], base: TableHead, head: TableHead) -> 
     shift = head.row_id_mark - base.row_id_mark
     if shift < 0:
         raise CannotRebase("row tracking was switched off and on by commits in between")
-    return [_moved(action, base, head, shift) for action in own_actions]
+    return [_move(action, base, head, shift) for action in own_actions]
 
 
-def _moved(action: Action, base: TableHead, head: TableHead, shift: int) -> Action:
+def _move(action: Action, base: TableHead, head: TableHead, shift: int) -> Action:
     if "commitInfo" in action:
         info = dict(action["commitInfo"])
         if "inCommitTimestamp" in info and head.in_commit_timestamp_ms is not None:

@@ -127,7 +127,7 @@ class Replay:
         placed: dict[str, Commits] = {}
         for table_id, commits in statement.commits.items():
             placed[table_id] = [
-                self._placed(heads, table_id, self._old_versions[table_id] + at, commit)
+                self._place_commit(heads, table_id, self._old_versions[table_id] + at, commit)
                 for at, commit in enumerate(commits)
             ]
         self._heads = heads
@@ -143,7 +143,7 @@ class Replay:
         self._pass(statement.commits)
         self._note(commits)
 
-    def _placed(
+    def _place_commit(
         self, heads: dict[str, TableHead], table_id: str, old_version: int, commit: Sequence[Action]
     ) -> Sequence[Action]:
         """One commit on top of the new state; ``old_version``: the version of its old base."""

@@ -78,27 +78,27 @@ class Replayer:
         Raises ``conflict``, with the reason why not.
         """
         if self.count >= self._limit:
-            raise _lost(conflict, f"it has been replayed {self.count} times")
+            raise _conflict(conflict, f"it has been replayed {self.count} times")
         pause = self._jitter() * min(LONGEST_PAUSE_S, PAUSE_S * 2**self.count)
         if self._until is not None and time.monotonic() + pause >= self._until:
-            raise _lost(conflict, "the time for replays is over")
+            raise _conflict(conflict, "the time for replays is over")
         time.sleep(pause)
         self.count += 1
         scope = self._statements.scope
         if scope.changes:
-            raise _lost(conflict, "a transaction that changes the catalog is not replayed")
+            raise _conflict(conflict, "a transaction that changes the catalog is not replayed")
         if scope.catalog_reads is not None and scope.catalog_reads.has_answers:
-            raise _lost(conflict, "a transaction that lists or searches the catalog is not replayed")
+            raise _conflict(conflict, "a transaction that lists or searches the catalog is not replayed")
         statements = [entry.statement(scope) for entry in self._statements.entries]
         try:
             cut = latest(list(scope.tables()))
-            tables = {table_id: _moved(table, cut, winners) for table_id, table in scope.tables().items()}
+            tables = {table_id: _move(table, cut, winners) for table_id, table in scope.tables().items()}
         except (ApiError, CannotRebase) as e:
-            raise _lost(conflict, str(e)) from None
+            raise _conflict(conflict, str(e)) from None
         except KeyError as e:
-            raise _lost(conflict, f"table {e} is not there any more") from None
+            raise _conflict(conflict, f"table {e} is not there any more") from None
         if why := refusal(statements, tables):
-            raise _lost(conflict, why)
+            raise _conflict(conflict, why)
         return Plan(conflict, cut, tables, statements)
 
     def run(self, plan: Plan, scope: Scope) -> None:
@@ -118,17 +118,17 @@ class Replayer:
                 except CannotRebase as e:
                     reason = str(e)
                 except CannotFold as e:
-                    raise _lost(plan.conflict, f"{recorded.name} is kept, but {e}") from None
+                    raise _conflict(plan.conflict, f"{recorded.name} is kept, but {e}") from None
             if statement.obstacle:
-                raise _lost(plan.conflict, explained(statement, reason))
+                raise _conflict(plan.conflict, explained(statement, reason))
             if not self._statements.is_as_it_was(recorded):
                 changed = replace(statement, obstacle="the settings of the session are others than when it ran")
-                raise _lost(plan.conflict, explained(changed, reason))
+                raise _conflict(plan.conflict, explained(changed, reason))
             try:
                 again = self._statements.run_again(recorded)
             except Exception as e:
                 why = f"{recorded.name} ran again ({reason}), and failed: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
-                raise _lost(plan.conflict, why) from e
+                raise _conflict(plan.conflict, why) from e
             replay.ran_again(statement, again.statement(scope).commits)
             self.run_again += 1
 
@@ -170,7 +170,7 @@ class Replayer:
             raise TurnstileError(desc="[TURNSTILE_REFUSED] another thread writes in the transaction", stackTrace="")
 
 
-def _moved(
+def _move(
     table: ScopedTable, cut: Mapping[str, int], winners: Callable[[ScopedTable, int], list[Winner]]
 ) -> MovedTable:
     version = cut[table.state.table_id]
@@ -178,5 +178,5 @@ def _moved(
     return MovedTable(table.state.name, table.base, winners(table, version), schema)
 
 
-def _lost(conflict: TransactionConflict, why: str) -> TransactionConflict:
+def _conflict(conflict: TransactionConflict, why: str) -> TransactionConflict:
     return conflict.explained([*conflict.reasons, f"not replayed: {why}"])

@@ -61,7 +61,7 @@ class Runner:
             raise ValueError(f"fair_after={fair_after}: at least 1 run that lost, or None")
         written: set[str] = set()
         for attempt in Retrying(
-            stop=stop_after_attempt(attempts), wait=_jitter, retry=retry_if_exception(_lost), reraise=True
+            stop=stop_after_attempt(attempts), wait=_jitter, retry=retry_if_exception(_may_win), reraise=True
         ):
             with attempt:
                 lost = attempt.retry_state.attempt_number - 1
@@ -156,6 +156,6 @@ class _Runs:
             return is_first
 
 
-def _lost(e: BaseException) -> bool:
+def _may_win(e: BaseException) -> bool:
     """Whether a transaction that raised this may win when it is run again."""
     return isinstance(e, TurnstileError) and e.condition == CONFLICT

@@ -199,7 +199,7 @@ class Scope:
             table_id = self._names.get((at.namespace, at.table))
             if table_id is not None:
                 return self._tables[table_id].state
-            state = self._loaded(at)
+            state = self._load_named(at)
             if state.pinned:  # the version that a clone shows never changes
                 self._clones.add(location_key(state.location))
                 return state
@@ -210,7 +210,7 @@ class Scope:
             self._names[at.namespace, at.table] = state.table_id
             return self._tables[state.table_id].state
 
-    def _loaded(self, name: Name) -> TableState:
+    def _load_named(self, name: Name) -> TableState:
         """Loads a table, and records the table of its name."""
         try:
             state = self._load(name.namespace, name.table)
@@ -272,7 +272,7 @@ class Scope:
             if not self.is_open:
                 raise over()
             if self._changes.moves(table.state.table_id):
-                raise _moved(table.state.name)
+                raise _moved_error(table.state.name)
             if held.commit.version != table.latest + 1:
                 return False
             table.held.append(held)
@@ -326,7 +326,7 @@ class Scope:
                 raise over()
             table = self._tables.get(state.table_id)
             if self._changes.moves(state.table_id) or (table is not None and table.contents):
-                raise _moved(state.name)
+                raise _moved_error(state.name)
             self._changes.add(MovedTable(state.table_id, old, new))
 
     def stage(self, location: str) -> None:
@@ -453,7 +453,7 @@ def over() -> TurnstileError:
     return turnstile_error("TURNSTILE_TRANSACTION_OVER", text)
 
 
-def _moved(name: str) -> TurnstileError:
+def _moved_error(name: str) -> TurnstileError:
     """For a table that is renamed or dropped, and written or renamed as well."""
     text = (
         f"'{name}' is written, renamed or dropped by this transaction already, or created by it: it does one of these to a table, and "

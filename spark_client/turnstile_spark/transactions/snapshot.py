@@ -68,7 +68,7 @@ class Scoped:
 
     def _end(self) -> None:
         """Takes the thread out of the scope, and removes Delta's objects of the scope. Idempotent."""
-        scope = self._opened()
+        scope = self._open_scope()
         self._lake.scopes.leave(scope)
         cut_log.drop(self._lake.jvm, self._session, scope)
         for table in scope.tables().values():
@@ -76,7 +76,7 @@ class Scoped:
                 self._lake.credentials.forget(table.state.table_id)
                 cut_log.forget(self._lake.jvm, self._session, table.state.location)
 
-    def _opened(self) -> Scope:
+    def _open_scope(self) -> Scope:
         if self._scope is None:
             raise turnstile_error("TURNSTILE_REFUSED", "not begun: use it in a 'with' statement")
         return self._scope
@@ -84,12 +84,12 @@ class Scoped:
     @property
     def versions(self) -> dict[str, int]:
         """The version at which each used table is read (``namespace.table``)."""
-        return {t.state.name.partition(".")[2]: t.base for t in self._opened().tables().values()}
+        return {t.state.name.partition(".")[2]: t.base for t in self._open_scope().tables().values()}
 
     def table(self, name: str) -> Any:
         """The table ``namespace.table`` as a DataFrame, as it is seen here. To be used inside the
         ``with`` block only."""
-        self._opened()
+        self._open_scope()
         parts = [self._lake.name, *name.split(".")]
         return self._spark.table(".".join(f"`{part}`" for part in parts))
 
@@ -115,7 +115,7 @@ class Snapshot(Scoped):
     @property
     def versions(self) -> dict[str, int]:
         """The version of each table of the snapshot, by ``namespace.table``."""
-        self._opened()
+        self._open_scope()
         return dict(self._versions)
 
     def __exit__(self, *_: object) -> None:

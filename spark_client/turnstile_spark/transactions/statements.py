@@ -96,7 +96,7 @@ class Statements:
             return frame
         self._number += 1
         reads = self._window()
-        held = self._taken()
+        held = self._take_held()
         obstacle = self._obstacle(execution.logical(), analysed, held)
         self.entries.append(Recorded(f"statement {self._number}", text, reads, held, obstacle))
         return None
@@ -105,14 +105,14 @@ class Statements:
         """Runs a statement once more, in the present :attr:`scope`. Raises Spark's errors."""
         assert recorded.text is not None, recorded.obstacle
         self._spark.sql(recorded.text.sql)
-        again = Recorded(recorded.name, recorded.text, self._window(), self._taken(), recorded.obstacle)
+        again = Recorded(recorded.name, recorded.text, self._window(), self._take_held(), recorded.obstacle)
         self.entries.append(again)
         return again
 
     def keep(self, recorded: Recorded, reads: Sequence[Read], held: Mapping[str, Sequence[Held]]) -> None:
         """Takes over the work of a statement, as it is held in the present :attr:`scope`."""
         self.entries.append(Recorded(recorded.name, recorded.text, reads, held, recorded.obstacle))
-        self._taken()
+        self._take_held()
 
     def start_over(self, scope: Scope) -> list[Recorded]:
         """Forgets all entries, and returns them: they are recorded anew in another scope, where
@@ -127,7 +127,7 @@ class Statements:
         """Makes an entry of the work since the last one, if there was any. ``reads``: that are
         known otherwise."""
         all_reads = [*reads, *self._window()]
-        held = self._taken()
+        held = self._take_held()
         if all_reads or held:
             name = f"what the program did {'before' if self._number == 0 else 'after'} statement {max(self._number, 1)}"
             self.entries.append(Recorded(name, None, all_reads, held, "it was not run with txn.sql"))
@@ -144,7 +144,7 @@ class Statements:
             left |= {table_id: left.get(table_id, 0) - len(some) for table_id, some in held.items()}
             entries.append(replace(entry, held={table_id: some for table_id, some in held.items() if some}))
         self.entries = entries
-        self._taken()
+        self._take_held()
 
     def is_as_it_was(self, recorded: Recorded) -> bool:
         """Whether the session has the settings that the statement ran with."""
@@ -167,7 +167,7 @@ class Statements:
     def _window(self) -> list[Read]:
         return self._collector.window(self._tables())
 
-    def _taken(self) -> dict[str, list[Held]]:
+    def _take_held(self) -> dict[str, list[Held]]:
         """The commits that were held since the last call, by table id."""
         tables = self.scope.tables()
         held = {table_id: table.held[self._counts.get(table_id, 0) :] for table_id, table in tables.items()}

@@ -110,7 +110,7 @@ class Transaction(Scoped):
     @property
     def id(self) -> str:
         """The transaction's id, a uuid."""
-        self._opened()
+        self._open_scope()
         return self._id
 
     @property
@@ -127,11 +127,12 @@ class Transaction(Scoped):
             if self._reservation is not None:
                 self._reservation.end()
             raise
-        self._state, self._id = "open", self._opened().id
+        self._id = self._open_scope().id
+        self._state = "open"
         if self._replay_deadline_s is not None:
             self._replay_until = time.monotonic() + self._replay_deadline_s
         if self.isolation == "serializable":
-            self._opened().catalog_reads = CatalogReadLog(self._lake.api)
+            self._open_scope().catalog_reads = CatalogReadLog(self._lake.api)
             self._collector = _collecting(self._lake, self._spark)
         return self
 
@@ -162,7 +163,7 @@ class Transaction(Scoped):
             if self._collector is None:  # then nothing is replayed
                 return self._spark.sql(text)
             self._statements = Statements(
-                self._lake.jvm, self._spark, self._opened(), self._collector, is_from_begin=is_from_begin
+                self._lake.jvm, self._spark, self._open_scope(), self._collector, is_from_begin=is_from_begin
             )
             self._replayer = Replayer(self._lake, self._statements, limit=self._replays, until=self._replay_until)
         return self._statements.run(text)
@@ -182,7 +183,7 @@ class Transaction(Scoped):
             return
         if self._state not in ("open", "unknown"):
             raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
-        scope = self._opened()
+        scope = self._open_scope()
         resent = self._state == "unknown"
         if self._statements is not None and scope.is_open:
             self._statements.flush()
@@ -212,7 +213,7 @@ class Transaction(Scoped):
             self._state = "unknown" if self._group is not None else "refused"
             raise
         finally:
-            for table_id in self._opened().written():
+            for table_id in self._open_scope().written():
                 self._lake.freshness.void(table_id)
 
     def abort(self) -> None:
@@ -233,7 +234,7 @@ class Transaction(Scoped):
             raise turnstile_error(
                 "TURNSTILE_REFUSED", f"this transaction is {self._state}: it cannot be aborted any more"
             )
-        self._opened().close()
+        self._open_scope().close()
         self._state = "aborted"
 
     def savepoint(self) -> Savepoint:
@@ -241,7 +242,7 @@ class Transaction(Scoped):
         self._must_be_open()
         if self._statements is not None:
             self._statements.flush()
-        return Savepoint(self.id, self._opened().mark(), len(self._statements.entries) if self._statements else 0)
+        return Savepoint(self.id, self._open_scope().mark(), len(self._statements.entries) if self._statements else 0)
 
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Gives up the commits that are held since ``savepoint``. The cut stays, and so do the
@@ -249,7 +250,7 @@ class Transaction(Scoped):
         self._must_be_open()
         if savepoint.transaction_id != self.id:
             raise turnstile_error("TURNSTILE_REFUSED", "this savepoint is another transaction's")
-        scope = self._opened()
+        scope = self._open_scope()
         if self._statements is not None:
             self._statements.flush()
         scope.go_back(savepoint.held)
@@ -260,7 +261,7 @@ class Transaction(Scoped):
     def has_committed(self, application: str, number: int) -> bool:
         """Whether a table that is written here has, in the cut, taken note of ``number`` of this
         application, or of a later one."""
-        logs = [table.delta_log for table in self._opened().written().values()]
+        logs = [table.delta_log for table in self._open_scope().written().values()]
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
     def written(self) -> set[str]:
@@ -277,9 +278,9 @@ class Transaction(Scoped):
 
     def _propose(self, resent: bool) -> None:
         lake = self._lake
-        scope = self._opened()
+        scope = self._open_scope()
         if self._parts is None:
-            self._parts = self._folded()
+            self._parts = self._fold()
             written = self._parts.versions
             moved = self._moved_and_not_read()
             unwritten = {id: table for id, table in scope.tables().items() if id not in written and id not in moved}
@@ -287,11 +288,11 @@ class Transaction(Scoped):
             self._read_predicates = {}
         parts = self._parts
         slack = {table_id: n for table_id in self._read_at if (n := self._slack_of(scope.tables()[table_id]))}
-        reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collected, slack=slack)
+        reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collect_reads, slack=slack)
         files = {} if resent else parts.write_later()
         while True:
             try:
-                ratified = self._ratified(parts, files, resent=resent)
+                ratified = self._ratify(parts, files, resent=resent)
                 break
             except TransactionConflict as conflict:
                 if self._rebases == REBASES:
@@ -302,7 +303,7 @@ class Transaction(Scoped):
                     later = reconciler.put_on_top(conflict)
                 except TransactionConflict as lost:
                     self._replay(lost, reconciler)
-                    return self._propose(resent) if self._opened().written() else None
+                    return self._propose(resent) if self._open_scope().written() else None
                 if self._journal is not None and parts.has_first and any(place.content for place in later.values()):
                     # Somebody else may be resuming it, and reading version 0: that is not written again.
                     reason = "it has a journal and creates tables, so it is not put on top of other commits"
@@ -323,7 +324,7 @@ class Transaction(Scoped):
         if self._replayer is None or self._collector is None or self._collector.plans is None or is_refused:
             raise lost
         plan = self._replayer.plan(lost, self._cut, reconciler.winners)
-        old = self._opened()
+        old = self._open_scope()
         try:
             self._scope = old.at_cut(plan.cut)
         except ApiError as e:
@@ -342,10 +343,10 @@ class Transaction(Scoped):
         isolation when one of them was read: the server takes a table once in a transaction, so its
         version cannot be checked as well.
         """
-        scope = self._opened()
+        scope = self._open_scope()
         moved = {id: table for id, table in scope.tables().items() if scope.changes.moves(id)}
         if moved and self.isolation == "serializable":
-            reads = self._collected()
+            reads = self._collect_reads()
             if names := [table.state.name for id, table in moved.items() if reads.get(id)]:
                 text = (
                     f"'{names[0]}' is renamed or dropped by this transaction, and read by it: serializable isolation would have to check "
@@ -354,17 +355,17 @@ class Transaction(Scoped):
                 raise turnstile_error("TURNSTILE_REFUSED", text)
         return set(moved)
 
-    def _folded(self) -> Parts:
+    def _fold(self) -> Parts:
         """The commits of the held changes."""
         return Parts(
             self._lake.files,
-            self._opened().written(),
+            self._open_scope().written(),
             inline_limit=self._lake.inline_limit,
             application=self._application,
             group_id=self.id if self._has_group_action else None,
         )
 
-    def _ratified(self, parts: Parts, files: dict[str, Future[None]], *, resent: bool) -> dict[str, Commit]:
+    def _ratify(self, parts: Parts, files: dict[str, Future[None]], *, resent: bool) -> dict[str, Commit]:
         """Sends the group. Commits that are too large to travel in it together are written as files
         first."""
         self._group = self._group or self._request(parts, inline=self._lake.inline_limit)
@@ -376,7 +377,7 @@ class Transaction(Scoped):
                 # the versions are named, and judged here
                 self._group = None
                 self._read_predicates = {}
-                return self._ratified(parts, files, resent=False)
+                return self._ratify(parts, files, resent=False)
             if e.type != "TooLarge" or resent:
                 raise
         parts.write()
@@ -408,9 +409,9 @@ class Transaction(Scoped):
             self._state = "committed"
         return is_committed
 
-    def _collected(self) -> dict[str, list[Read]]:
+    def _collect_reads(self) -> dict[str, list[Read]]:
         """The reads of the statements, by table id; all of every table without a collector."""
-        scope = self._opened()
+        scope = self._open_scope()
         tables = scope.tables()
         if self._statements is not None:
             return self._statements.reads()
@@ -434,7 +435,7 @@ class Transaction(Scoped):
         were only read are named under serializable isolation: their versions must still be the
         latest.
         """
-        scope = self._opened()
+        scope = self._open_scope()
         reads = self._read_at if self.isolation == "serializable" else {}
         return group_request(
             self.id,
@@ -461,7 +462,7 @@ class Transaction(Scoped):
         """The summary so far, or of all. Sends no request."""
         versions = self._parts.versions if self._parts is not None else {}
         tables = {}
-        for table in self._opened().tables().values():
+        for table in self._open_scope().tables().values():
             version = (
                 versions.get(table.state.table_id, table.version) if self._state in ("open", "committed") else None
             )

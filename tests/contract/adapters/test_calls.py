@@ -1,4 +1,5 @@
-"""Faults of the store: what is tried again, what is an answer, and what must be called unknown (I3).
+"""Faults of the store: faults that are tried again, faults that are answers, and faults that leave
+the outcome unknown (I3).
 
 A throttle or a clash with a transaction mistaken for a commit conflict would make a writer rebase for nothing; a lost
 answer mistaken for a refusal would make it commit twice.
@@ -40,7 +41,7 @@ DONE = {"Attributes": ITEM}
 REFUSED = error("ConditionalCheckFailedException", Item=ITEM)
 QUICK = Patience(deadline_s=0.3, first_s=0.001, longest_s=0.002)
 PATIENT = Patience(deadline_s=60, first_s=0.001, longest_s=0.002)
-"""For what passes: a busy machine may stand still for longer than ``QUICK``."""
+"""For faults that pass: a busy machine may stand still for longer than ``QUICK``."""
 
 BUSY = [
     error("ProvisionedThroughputExceededException"),
@@ -267,7 +268,7 @@ def test_i3_an_unfamiliar_error_is_taken_for_a_lost_answer() -> None:
 
 
 def test_i6_every_read_is_strongly_consistent_but_a_scan_that_asks_for_less() -> None:
-    """Emulators are always consistent: what a request asks for can only be seen in the request."""
+    """Emulators are always consistent: only the request shows what it asks for."""
     client = Scripted({"Item": None, "Responses": {}, "Items": []})
     refs = DynamoRefs(client, "refs", realm="contract")  # type: ignore[arg-type]
     objs = DynamoObjs(client, "objs", clock=SystemClock())  # type: ignore[arg-type]

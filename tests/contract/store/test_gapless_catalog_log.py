@@ -1,5 +1,7 @@
-"""N writers times M commits on one catalog: whatever backend, however they share, whatever gets lost, the catalog's log
-is what each was told, from its newest commit on and from its oldest (I9)."""
+"""N writers times M commits on one catalog: on every backend, in every way of sharing, with every
+loss, the catalog's log agrees with all answers, from its newest commit on and from its oldest
+(I9).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def cold(backend: Backend, heat: Heat) -> CatalogServices:
 
 
 def gapless(backend: Backend, heat: Heat) -> None:
-    """Everybody got through, the log says what they were told, and the tree has every name once, in segments."""
+    """Every writer got through, the log agrees with the answers, and the tree has every name once,
+    in segments."""
     assert heat.violations == []
     for report in heat.reports:
         assert report.acknowledged == list(range(heat.race.commits))
@@ -91,7 +94,7 @@ def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode
 
 @pytest.mark.parametrize("mode", MODES)
 def test_i9_requests_that_are_put_off_leave_no_gap(mode: Mode) -> None:
-    """Throttling beside lost answers: whoever is told that nothing was applied may believe it."""
+    """Throttling beside lost answers: an answer that nothing was applied is true."""
     backend, faults = Backend(FAKE), Faults(3, lost=0.1, throttled=0.2)
     heat = heats.run(backend, race(mode, 4, 12), through=faults.world)
     gapless(backend, heat)

@@ -1,4 +1,5 @@
-"""Who may do what: every operation, by everybody, on the real handlers, against matrix.txt (I12)."""
+"""The rights of principals: every operation, by every principal, on the real handlers, against
+matrix.txt (I12)."""
 
 from __future__ import annotations
 
@@ -79,10 +80,10 @@ OPEN = (
     "show rights",
     "show permissions",
 )
-"""What everybody may ask: about nothing, or about what is theirs."""
+"""Operations that are open to all: about nothing, or about the caller's own."""
 
 USER = {"role": "member", "adm": "root"}
-"""Who asks; ann for all others."""
+"""The callers; ann for all others."""
 
 
 @functools.cache
@@ -92,7 +93,7 @@ def realm() -> Realm:
 
 @functools.cache
 def prepared(code: str) -> Realm:
-    """The realm in which whoever asks stands like this."""
+    """The realm in which the caller has these rights."""
     made = realm().copy()
     name = "team" if code == "role" else "ann"
     for kind, full_name, right in STANDINGS[code]:

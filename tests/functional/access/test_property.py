@@ -1,4 +1,4 @@
-"""Whatever was granted to whom: nobody reads, commits or gets keys without the right (I12).
+"""With any grants: no principal reads, commits or gets keys without the right (I12).
 
 The oracle is written from Unity Catalog's words, not from the rules in the core: a privilege counts from where it was
 granted downwards; USE of catalog and schema, or owning them, comes before everything; then for reading SELECT, for
@@ -46,7 +46,7 @@ def realm() -> Realm:
 
 
 class Oracle:
-    """What member, who is in team, may do."""
+    """The rights of the principal ``member``, which is in ``team``."""
 
     def __init__(self, grants: Grants, owners: dict[str, str]) -> None:
         def held(*kinds: str) -> set[str]:

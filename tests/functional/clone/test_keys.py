@@ -1,4 +1,5 @@
-"""Keys for clones of Iceberg tables: their own location, and their source's for those who may read that (I12)."""
+"""Keys for clones of Iceberg tables: their own location, and their source's for principals that may
+read the source (I12)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ LAKE = "s3://lake/warehouse"
 
 
 def cloned(realm: Realm) -> tuple[str, str]:
-    """The locations of ``sales.s3`` and of its clone ``hr.copy``, whose owner ann is, with keys to be had for both."""
+    """The locations of ``sales.s3`` and of its clone ``hr.copy``, which ann owns, with keys
+    available for both."""
     vendor = VendorByLocation(StaticCredentialVendor(StaticCredentials("id", "secret"), realm.world.clock))
     guarded().use_world(realm.world, lake_root=LAKE, vendor=vendor)
     realm.services = build(realm.world, lake_root=LAKE)
@@ -34,7 +36,7 @@ def cloned(realm: Realm) -> tuple[str, str]:
 
 
 def keys(realm: Realm) -> dict[str, set[str]]:
-    """Prefixes by who asked, of the keys that a load and a request for keys give."""
+    """Prefixes by caller, of the keys that a load and a request for keys give."""
     found = {}
     for user in ("root", ANN):
         answer = realm.ask(user, "GET", f"{COPY}/credentials")
@@ -71,7 +73,7 @@ def test_i12_a_source_without_rights_that_is_dropped_is_its_clones(realm: Realm)
 
 
 def test_i12_a_table_that_has_the_uuid_of_a_source_opens_nothing_of_it(realm: Realm) -> None:
-    """Whoever registers a file chooses what uuid it has, and owns what it registers."""
+    """A principal that registers a file chooses its uuid, and owns the table."""
     source, copy = cloned(realm)
     content = realm.must("GET", f"{SALES}/tables/s3").json["metadata"]
     forged = json.dumps({**content, "location": "s3://elsewhere/a"}).encode()

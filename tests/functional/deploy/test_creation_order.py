@@ -1,9 +1,10 @@
 """CloudFormation creates nothing before the right that AWS checks when it is created (I12).
 
-The template is translated by SAM's own translator. What a resource waits for is what it refers to, however far, and what its DependsOn
-names. AWS checks a function's role when it is created with active tracing or in a VPC, when its failures get a destination, and
-when it begins to follow a stream: the rights are to be among what the role itself waits for, since a policy that is attached to a role that is there may
-come later.
+The template is translated by SAM's own translator. A resource waits for the resources that it
+refers to, however far, and that its DependsOn names. AWS checks a function's role when it is
+created with active tracing or in a VPC, when its failures get a destination, and when it begins to
+follow a stream: the rights are to be among the resources that the role itself waits for, since a
+policy that is attached to a role that is there may come later.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def awaited(resources: dict[str, Any], name: str) -> set[str]:
 
 
 def late(resources: dict[str, Any]) -> list[str]:
-    """What may be created before a right that its role gets: by an attached policy that it does not wait for."""
+    """Resources that may be created before a right of their role: by an attached policy that it
+    does not wait for."""
     found = []
     attached: dict[str, set[str]] = {}
     for name, resource in resources.items():

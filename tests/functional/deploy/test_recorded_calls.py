@@ -1,8 +1,9 @@
-"""I12: what each function asks of AWS, on every path, is what its role allows, and nothing else.
+"""I12: each function calls on all its paths exactly the actions of AWS that its role allows.
 
 The functions run in this process on an emulator's tables and buckets. botocore's calls are recorded and judged by the roles of
-template.yaml, with all parameters given, as IAM judges them; what is refused fails as on AWS. What Lambda itself does in a function's
-name (logs, streams, queues of failures, traces) follows from the template.
+template.yaml, with all parameters given, as IAM judges them; refused calls fail as on AWS. The
+calls of Lambda itself in a function's name (logs, streams, queues of failures, traces) follow from
+the template.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 
 class Recorded(NamedTuple):
-    """What became of all paths."""
+    """The results of all paths."""
 
     roles: dict[str, Role]
     recorder: Recorder

@@ -1,4 +1,5 @@
-"""A warehouse as of a moment: what was there then is read through its prefix, and nothing can be changed (I9, I12)."""
+"""A warehouse as of a moment: the state of that moment is read through its prefix, and nothing can
+be changed (I9, I12)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def head(client: Iceberg) -> str:
 
 
 def prefix(client: Iceberg, moment: str) -> str:
-    """What the configuration says for a moment, as a path."""
+    """The configuration for a moment, as a path."""
     answer = client.get(f"{V1}/config", warehouse=f"main@{moment}")
     assert answer.status == 200, answer.text
     return f"{V1}/{answer.json['overrides']['prefix']}"
@@ -88,7 +89,7 @@ def test_i9_every_way_to_name_a_moment_leads_to_one_prefix_that_shows_what_was_t
 
 
 def test_i6_a_client_that_began_at_a_time_keeps_its_view(client: Iceberg) -> None:
-    """A time yet to come is the present for whoever asks, and stays what it was."""
+    """A time yet to come means the present, for every caller, and stays that state."""
     ahead = client.world.clock.now + HOUR_MS
     root, before = prefix(client, f"time:{ahead}"), told(client, MAIN)
     changed(client)
@@ -111,7 +112,7 @@ WRITES = [one for one in OPERATIONS if one[0] in ("POST", "DELETE") and not one[
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda one: f"{one[0]} {one[1]}")
 def test_i9_no_change_gets_through_the_prefix_of_a_moment(client: Iceberg, operation: tuple[str, str, Any]) -> None:
-    """Not even to the present as a moment, and whether or not what it is about exists."""
+    """Not even to the present as a moment, and whether or not its subject exists."""
     root = prefix(client, f"head:{head(client)}")
     before = (client.heads(), dict(client.world.objs.rows), dict(client.world.storages.files))
     method, path, body = operation
@@ -202,7 +203,7 @@ def test_pages_of_the_past_are_not_pages_of_the_present(client: Iceberg) -> None
 
 
 class Recording:
-    """Vends keys, and remembers what for."""
+    """Vends keys, and remembers their purpose."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -226,7 +227,8 @@ def test_i12_keys_for_the_past_only_read() -> None:
 
 
 def test_what_the_past_costs(client: Iceberg) -> None:
-    """One read more than nothing: the row of the catalog says who may read, and that the moment is still kept."""
+    """One read more than nothing: the row of the catalog says which principals may read, and that
+    the moment is still kept."""
     root = prefix(client, f"head:{head(client)}")
     for number in range(40):
         assert client.commit(set_properties(n=str(number))).status == 200

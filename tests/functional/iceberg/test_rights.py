@@ -1,4 +1,5 @@
-"""I12: who may do what through the Iceberg API: every operation declares it, and nobody gets further."""
+"""I12: rights of operations through the Iceberg API: every operation declares them, and no
+principal gets further."""
 
 from __future__ import annotations
 
@@ -165,7 +166,8 @@ CREATES = ("create", "register", "commit of a staged create", "view", "registere
 
 
 def creating(realm: Realm, what: str, kind: str) -> tuple[str, dict[str, Any]]:
-    """Path and body of a request of ann's that creates ``what`` as ``sales.mine``, a table or a view."""
+    """Path and body of a request of ann's that creates ``sales.mine``, a table or a view as
+    ``what`` says."""
     if what == "view":
         return f"{SALES}/views", {**VIEW, "name": "mine"}
     if what == "commit of a staged create":
@@ -216,7 +218,7 @@ def test_i12_a_namespace_that_is_created_again_shows_nothing_of_the_one_that_has
 
 
 class Sessions:
-    """Vends credentials whose prefix says what they are for."""
+    """Vends credentials with their purpose as a prefix."""
 
     def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
         return (VendedCredentials(f"{operation} {location}", operation, 1, {"s3.access-key-id": "k"}),)
@@ -225,7 +227,8 @@ class Sessions:
 def test_i12_to_register_what_is_there_already_opens_no_files_to_principals_that_may_not_write_them(
     realm: Realm,
 ) -> None:
-    """Whoever owns the namespace may replace what is in it; its data are for those who were granted them."""
+    """The owner of the namespace may replace its entities; its data are for principals with a
+    grant."""
     guarded().use_world(realm.world, vendor=Sessions())
     realm.grant(Target("main"), P.USE_CATALOG)
     realm.grant(Target("main", ("sales",)), owner=ANN)
@@ -247,8 +250,8 @@ def test_the_kinds_that_may_be_granted_on_include_icebergs(realm: Realm) -> None
 def test_i12_a_commit_that_is_computed_again_keeps_the_rights_of_now(
     realm: Realm, monkeypatch: pytest.MonkeyPatch, swap: int
 ) -> None:
-    """A right is taken away and another owner set between an attempt and its swap. The metadata file is not written anew for
-    that, and what was computed before brings no right back."""
+    """A right is taken away and another owner set between an attempt and its swap. The metadata
+    file is not written anew for that, and an earlier computation brings no right back."""
     table, refs = Target("main", ("sales",), "t1"), type(realm.world.refs)
     realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA)
     realm.grant(table, P.SELECT, P.MODIFY)

@@ -161,15 +161,15 @@ def test_a_delete_that_was_overtaken_is_a_conflict_and_leaves_no_files(
 ) -> None:
     table.append(rows(1, 2))
     before = files(server, table)
-    planned = table._planned
+    planned = table._plan_files
 
     def overtaken(*given: Any) -> Any:
         found = planned(*given)
-        monkeypatch.setattr(table, "_planned", planned)
+        monkeypatch.setattr(table, "_plan_files", planned)
         Table(table._api, table.name, table._open, table._deadline).append(rows(3))
         return found
 
-    monkeypatch.setattr(table, "_planned", overtaken)
+    monkeypatch.setattr(table, "_plan_files", overtaken)
     with pytest.raises(Conflict):
         table.delete([("id", "=", 1)])
     assert ids(table) == [1, 2, 3] and len(files(server, table)) == len(before) + 1
@@ -178,7 +178,7 @@ def test_a_delete_that_was_overtaken_is_a_conflict_and_leaves_no_files(
 def test_a_table_with_a_change_feed_is_deleted_from_by_partition_only(lake: Lake) -> None:
     table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, partition_by=["day"])
     table.append(rows(1))
-    definition = Definition.of_loaded(table._loaded().metadata)
+    definition = Definition.of_loaded(table._load().metadata)
     assert not definition.is_set("delta.enableChangeDataFeed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Definition, "is_set", lambda _self, name: name == "delta.enableChangeDataFeed")
@@ -231,14 +231,14 @@ def test_an_overwrite_that_was_overtaken_is_a_conflict_and_leaves_no_files(
     server: Server, lake: Lake, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.append(rows(1))
-    written = Table._written
+    written = Table._write
 
     def overtaken(self: Table, *arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(Table, "_written", written)
+        monkeypatch.setattr(Table, "_write", written)
         lake.table(table.name).append(rows(2))
         return written(self, *arguments, **more)
 
-    monkeypatch.setattr(Table, "_written", overtaken)
+    monkeypatch.setattr(Table, "_write", overtaken)
     with pytest.raises(Conflict) as caught:
         table.overwrite(rows(3))
     assert caught.value.latest == 2
@@ -273,7 +273,7 @@ def test_without_any_answer_the_outcome_is_unknown_and_the_files_stay(
             raise ApiError(0, "NoAnswer", "the connection is gone")
 
         monkeypatch.setattr(table._api, "propose", without_answer)
-        monkeypatch.setattr(Table, "_asked", lambda *_: None)
+        monkeypatch.setattr(Table, "_ask", lambda *_: None)
         with pytest.raises(OutcomeUnknown) as caught:
             table.append(rows(1), id="message")
         assert (caught.value.table, caught.value.id) == (table.name, "message")
@@ -303,17 +303,17 @@ def test_an_append_that_is_too_large_for_a_request_goes_by_a_staged_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
-    loaded = Table._loaded
+    loaded = Table._load
 
     def overtaken(self: Table) -> Any:
         state = loaded(self)
-        monkeypatch.setattr(Table, "_loaded", loaded)
+        monkeypatch.setattr(Table, "_load", loaded)
         monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 200_000)
         Table(self._api, self.name, self._open, 60.0).append(rows(1))
         monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
         return state
 
-    monkeypatch.setattr(Table, "_loaded", overtaken)
+    monkeypatch.setattr(Table, "_load", overtaken)
     assert table.append(rows(2)) == 2
     assert ids(table) == [1, 2]
 

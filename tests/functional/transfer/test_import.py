@@ -1,4 +1,4 @@
-"""Import of filesystem-based Delta tables: what is written, what is refused, what the table is afterwards."""
+"""Import of filesystem-based Delta tables: its writes, its refusals, the table afterwards."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_an_unknown_protocol_is_refused(version: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"])
 def test_a_table_of_another_catalog_is_left_to_it(feature: str) -> None:
-    """I10: nobody takes what another catalog decides about."""
+    """I10: an import never takes a table that another catalog decides about."""
     services = fresh()
     Legacy(services).created(legacy_protocol(3, 7, readerFeatures=[feature], writerFeatures=[feature]))
     assert "a catalog already" in refused(services, UnsupportedTable).message
@@ -367,7 +367,7 @@ def test_i10_a_table_that_this_catalog_decides_about_is_never_taken_over() -> No
 
 
 def test_a_log_of_a_lost_catalog_with_a_version_missing_is_refused_and_nothing_changes() -> None:
-    """What replication has not brought yet."""
+    """Files that replication has not brought yet."""
     services, legacy = lost()
     legacy.write(delta.info("late", services.world.clock.now_ms() + 1), delta.add("g"), version=3)
     with pytest.raises(UnsupportedTable) as caught:

@@ -1,5 +1,6 @@
 """Imports, exports, drops, commits and registrations of one table at once, one request at a time in an order drawn by a
-seed, with processes that die and storage that fails. Whatever happens, the table is somebody's who can go on with it."""
+seed, with processes that die and storage that fails. In every case the table has an owner that can
+go on with it."""
 
 from __future__ import annotations
 
@@ -36,8 +37,10 @@ KINDS = ("imports", "exports", "drops", "commits", "registers")
 
 
 class Turns:
-    """One actor at a time; who is next is drawn whenever all of them wait. An actor often goes on for long, while the
-    others stand still in the middle of what they do: the rate is drawn, too."""
+    """One actor at a time; the next actor is drawn whenever all of them wait. An actor often goes
+    on for long, while the others stand still in the middle of their work: the rate is drawn,
+    too.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng, self._changed, self._last = rng, threading.Condition(), ""
@@ -67,7 +70,7 @@ class Turns:
 
 
 class Port:
-    """A port whose every call waits for its turn, and may be the last of its process."""
+    """A port: each call waits for its turn, and may be the last of its process."""
 
     def __init__(self, port: Any, step: Callable[[str], None]) -> None:
         self._port, self._step = port, step
@@ -87,7 +90,7 @@ class Port:
 
 
 class Actor:
-    """Does what its seed says, in a new sandbox each time."""
+    """Acts by its seed, in a new sandbox each time."""
 
     def __init__(
         self, world: FakeWorld, turns: Turns, seed: str, kinds: Sequence[str], acknowledged: list[tuple[str, int, str]]
@@ -167,7 +170,7 @@ def at_once(world: FakeWorld, seed: int) -> list[tuple[str, int, str]]:
 
 
 def settle(world: FakeWorld) -> str:
-    """Faults have stopped: what was begun is finished, what stands in the way goes, and the table is imported."""
+    """Faults have stopped: begun work is finished, obstacles go, and the table is imported."""
     for name in dict.fromkeys(NAMES):
         services = fresh(world)
         with suppress(NotFound):
@@ -198,7 +201,8 @@ def check(world: FakeWorld, legacy: Legacy, acknowledged: list[tuple[str, int, s
 
 
 def played(seed: int) -> None:
-    """One order, whatever comes of it, and what holds then and when everything was finished."""
+    """One order with any result, and the conditions that hold then and when everything was
+    finished."""
     services, legacy = with_legacy()
     world = fakes(services)
     acknowledged = at_once(world, seed)
@@ -216,7 +220,7 @@ def test_i2_i4_i9_i10_a_table_on_the_border_always_has_an_owner_that_can_go_on_w
 
 
 def test_an_import_that_takes_what_is_registered_is_found_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mistake is planted: they see what they are to see."""
+    """The mistake is planted: they see the expected state."""
     monkeypatch.setattr(survey, "owning_table", lambda *_: None)
     with pytest.raises((AssertionError, TurnstileError)):
         for seed in range(SEEDS):

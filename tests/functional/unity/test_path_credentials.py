@@ -18,7 +18,7 @@ OPERATIONS = ("PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE")
 
 
 class Seen:
-    """Vends keys for everything, and remembers for what."""
+    """Vends keys for everything, and remembers the purposes."""
 
     def __init__(self) -> None:
         self.places: list[str] = []
@@ -34,7 +34,7 @@ class Seen:
 
 @pytest.fixture
 def fresh() -> tuple[Callable[[str, str], Answer], Seen]:
-    """A deployment in which nobody has made a table yet; ann may do with files outside the catalog what she likes."""
+    """A deployment without a table yet; ann has every right on files outside the catalog."""
     seen, world = Seen(), fake_world()
     functions()["catalog"].use_world(world, vendor=seen, lake_root="s3://lake/base")
     root, ann = (Http(functions()["catalog"].app, user) for user in ("root", "ann"))
@@ -90,7 +90,8 @@ def test_i12_a_right_to_create_that_was_taken_away_gives_no_more_keys_to_places_
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("user", ["ann", "root"])
 def test_i10_i12_no_keys_open_a_folder_that_holds_registered_tables(user: str, operation: str) -> None:
-    """Whoever may use files outside the catalog has no right to those of a table by it, nor to those of several."""
+    """The right to files outside the catalog gives no right to the files of one table or of
+    several."""
     realm = Realm(vendor=(seen := Seen()))
     deep = {"name": "deep", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
             "data_source_format": "DELTA", "columns": [], "storage_location": "s3://far/teams/a/deep"}  # fmt: skip
@@ -109,7 +110,7 @@ def test_i10_i12_no_keys_open_a_folder_that_holds_registered_tables(user: str, o
 
 @pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
 def test_i10_a_dropped_table_has_no_keys_for_any_principal(operation: str) -> None:
-    """Its files wait for gc, or for a reset; whoever wrote to them would change what comes back."""
+    """Its files wait for gc, or for a reset; a writer of them would change the restored state."""
     realm = Realm(vendor=(seen := Seen()))
     body = {"table_id": realm.table, "operation": operation}
     assert realm.ask("root", "POST", f"{B}/temporary-table-credentials", body).status == 200

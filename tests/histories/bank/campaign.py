@@ -1,6 +1,7 @@
-"""Plays the bank on a server, and holds what every client did and was told against ``_delta_log``.
+"""Plays the bank on a server, and compares the actions and answers of every client with
+``_delta_log``.
 
-While it goes on, clients check what they are told (``clients``). At the end, when everything is published:
+Meanwhile clients check their answers (``clients``). At the end, when everything is published:
 
     nothing stuck       every table is active and published to its latest version (I11)
     bytes               what is published is what was sent, and what anybody read before (I2, I4)
@@ -60,7 +61,8 @@ class Plan:
 
 @dataclass
 class Report:
-    """What was seen. ``anomalies`` are all that the checker named, ``problems`` what breaks a promise."""
+    """The observations. ``anomalies`` are all that the checker named, ``problems`` the broken
+    promises."""
 
     shared: Shared
     log: Log = field(default_factory=dict)
@@ -107,7 +109,7 @@ def play(
     connect: Callable[[], httpx.Client] | None = None,
 ) -> Report:
     """Plays a campaign with new tables on ``server``; with kills, the server that runs afterwards is that of the killer.
-    ``connect`` makes the clients, which may be those of a faulty server."""
+    ``connect`` makes the clients, which may be the clients of a faulty server."""
     connect = connect or server.client
     bank, book, record = Bank([Table(server) for _ in range(plan.tables)], plan.customers), Book(), Record()
     shared = Shared(bank, book, record, plan.habits)
@@ -184,7 +186,7 @@ class _Work:
 
 
 def _open_accounts(bank: Bank, record: Record) -> None:
-    """The first group: what every account has at the start."""
+    """The first group: the balance of every account at the start."""
     id, cut = str(uuid.uuid4()), dict.fromkeys(bank.ids, 0)
     writes, stamp_ms = dict.fromkeys(bank.ids, 1), time.time_ns() // 1_000_000
     changes: dict[str, dict[str, int]] = defaultdict(dict)
@@ -204,7 +206,8 @@ def _open_accounts(bank: Bank, record: Record) -> None:
 
 
 def _read_log(bank: Bank, record: Record) -> Log:
-    """What is in ``_delta_log`` when everything is published; a problem where it is not in time."""
+    """The content of ``_delta_log`` when everything is published; a problem where it is not in
+    time."""
     log = Log()
     for table in bank.tables:
         head = table.settled(SETTLE_S)
@@ -282,7 +285,8 @@ def _check_groups(places: dict[str, dict[str, int]], log: Log, record: Record) -
 
 
 def _history(places: dict[str, dict[str, int]], log: Log, record: Record) -> list[Transaction]:
-    """What is in ``_delta_log``, each with what its entry says it read, and every cut as a transaction that only read."""
+    """The transactions in ``_delta_log``, each with the reads that its entry names, and every cut
+    as a transaction that only read."""
     times = {group.id: group for group in record.groups}
     history = []
     for id, writes in places.items():

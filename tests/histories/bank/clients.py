@@ -1,8 +1,8 @@
 """Clients of the bank over HTTP: writers, which transfer money between tables, and auditors, which add it up.
 
 Each keeps to the rules of docs/api.md: a group without an answer is sent again, the same, until its outcome is told; a conflict
-is answered with a new group on a new cut. A client may die in the middle of a request: it hangs up, and nobody sends
-that request again.
+is answered with a new group on a new cut. A client may die in the middle of a request: it hangs up,
+and no client sends that request again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Habits:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all clients of a campaign have in common."""
+    """The common part of all clients of a campaign."""
 
     bank: Bank
     book: Book
@@ -60,7 +60,7 @@ class Shared:
 
 
 class Client:
-    """What writers and auditors have in common. Not for several threads; close it."""
+    """The common part of writers and auditors. Not for several threads; close it."""
 
     def __init__(self, http: httpx.Client, shared: Shared, seed: str) -> None:
         self._http, self._bank, self._record, self._habits = http, shared.bank, shared.record, shared.habits
@@ -95,7 +95,8 @@ class Client:
         return self._ask("GET", path, query=query)
 
     def _cut(self, table_ids: Iterable[str]) -> tuple[dict[str, int], int]:
-        """Returns a cut of these tables, and the latest of their timestamps. Raises Wrong if it lacks what was told before."""
+        """Returns a cut of these tables, and the latest of their timestamps. Raises Wrong if it
+        lacks an earlier answer."""
         began, least, ids = time.monotonic_ns(), self._record.least(), list(table_ids)
         self._rng.shuffle(ids)
         answer = self._ask("POST", "/v1/snapshots", {"tables": ids})
@@ -154,7 +155,7 @@ class Writer(Client):
             time.sleep(self._rng.random() * min(0.02 * 2**attempt, 1.0))
 
     def _repeat(self, group: Group) -> None:
-        """Sends a group again whose outcome was told: it must be the same (I3)."""
+        """Sends a group again after its outcome was answered: it must be the same (I3)."""
         if (outcome := self._send(group, is_told=True)) != group.outcome:
             raise Wrong(f"group {group.id} was {group.outcome}, and sent again it is {outcome}")
         self._record.count("repeats")

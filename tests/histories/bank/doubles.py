@@ -1,4 +1,5 @@
-"""Faulty servers: a real one behind a transport that loses what makes a group a group, or a cut a cut. Each must be noticed."""
+"""Faulty servers: a real one behind a transport that breaks the promise of groups, or of cuts. Each
+must be noticed."""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ Answer = Callable[[dict[str, Any], Ask], httpx.Response]
 
 
 def forgets_reads(body: dict[str, Any], ask: Ask) -> httpx.Response:
-    """What a group only read is not checked."""
+    """Tables that a group only read are not checked."""
     return ask("POST", "/v1/transactions", {**body, "reads": []})
 
 
 def forgets_versions(body: dict[str, Any], ask: Ask) -> httpx.Response:
-    """Each commit becomes the next version, whatever version it was built on; the answer says what was hoped for."""
+    """Each commit becomes the next version, on any version that it was built on; the answer is the
+    hoped-for one."""
     commits = [{**commit, "version": None, "base": commit["version"] - 1} for commit in body["commits"]]
     answer = ask("POST", "/v1/transactions", {"id": body["id"], "commits": commits, "reads": []})
     if answer.status_code != 200:

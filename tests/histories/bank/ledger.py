@@ -1,4 +1,4 @@
-"""Accounts in several tables, what a commit says of them, and balances as of a cut.
+"""Accounts in several tables, their changes in a commit, and balances as of a cut.
 
 A customer has an account in two of the tables. Two rules hold over tables: all accounts together never gain or lose, and a
 customer's two accounts together are never below zero (one of them may be). The second needs serializability: two withdrawals,
@@ -23,12 +23,12 @@ from tests.support.stack import Storage, Table, commit_info
 
 
 class Wrong(Exception):
-    """A client was told what breaks a promise."""
+    """A client got an answer that breaks a promise."""
 
 
 class Entry(msgspec.Struct, frozen=True):
     """A group as each of its commits tells it: ``reads`` and ``writes`` are versions by table, of the cut that it stands on and
-    of the commits; ``changes`` what it does to the accounts of this table."""
+    of the commits; ``changes`` its changes of the accounts of this table."""
 
     group: str
     reads: dict[str, int]
@@ -57,7 +57,7 @@ class Bank:
     tables: Sequence[Table]
     customers: int = 8
     opening: int = 100
-    """What each account has at the start."""
+    """The balance of each account at the start."""
 
     def __post_init__(self) -> None:
         if len(self.tables) < 3 or self.customers < len(self.tables):
@@ -92,14 +92,15 @@ class Bank:
 
 @dataclass
 class Book:
-    """Every version that anybody read, with its bytes: whoever reads it again must read the same (I2, I4)."""
+    """Every version that a client read, with its bytes: every later read must give the same (I2,
+    I4)."""
 
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
     _entries: dict[tuple[str, int], Entry | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, table_id: str, version: int, content: bytes) -> None:
-        """Raises Wrong where somebody read something else."""
+        """Raises Wrong if an earlier read gave something else."""
         with self._lock:
             before = self.contents.setdefault((table_id, version), content)
         if before != content:
@@ -120,8 +121,10 @@ Get = Callable[[str, Mapping[str, Any]], httpx.Response]
 
 
 def read(get: Get, table: Table, start: int, end: int) -> dict[int, bytes]:
-    """Returns the ratified commits of a table from ``start`` to ``end``, as an engine reads them: what is not published from the
-    coordinator or the staged file that it names, all else from ``_delta_log``. Raises Wrong where one is missing."""
+    """Returns the ratified commits of a table from ``start`` to ``end``, as an engine reads them:
+    unpublished versions from the coordinator or the staged file that it names, all others from
+    ``_delta_log``. Raises Wrong where one is missing.
+    """
     query = {"start": start, "end": end, "content": "true"}
     answer = get(f"/v1/tables/{table.id}/commits", query)
     if answer.status_code != 200:
@@ -156,7 +159,7 @@ class View:
 
     def balances(self, cut: Mapping[str, int], get: Get, *, rereads: bool) -> dict[str, int]:
         """Returns the balances of all accounts in the tables of ``cut``. With ``rereads`` each commit since the last cut is read,
-        otherwise only those that nobody has read. Raises Wrong."""
+        otherwise only commits without a reader. Raises Wrong."""
         for table_id, version in cut.items():
             self._advance(table_id, version, get, rereads=rereads)
         return {account: amount for table_id in cut for account, amount in self._balances[table_id].items()}
@@ -174,7 +177,7 @@ class View:
 
 
 def apply(balances: dict[str, int], entry: Entry | None) -> None:
-    """Adds what a commit changes."""
+    """Adds the changes of a commit."""
     for account, amount in entry.changes.items() if entry else ():
         balances[account] = balances.get(account, 0) + amount
 

@@ -40,7 +40,7 @@ def _looks_at_no_end() -> Any:
     return all_of(
         lambda: patch.object(SnowflakeIds, "__init__", endless),
         lambda: swapped("turnstile.coordination.ids.IdRange", lambda _: _Endless),
-        lambda: patch.object(SnowflakeIds, "_extended", lambda *_: True),
+        lambda: patch.object(SnowflakeIds, "_extend", lambda *_: True),
     )()
 
 

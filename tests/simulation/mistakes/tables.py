@@ -144,7 +144,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "I10",
     ),
     "gc: objs that a HEAD refers to": (
-        lambda: swapped("turnstile.gc.kinds.objs.InlineObjScanner._kept", lambda _: lambda self, key: (set(), set())),
+        lambda: swapped(
+            "turnstile.gc.kinds.objs.InlineObjScanner._objs_to_keep", lambda _: lambda self, key: (set(), set())
+        ),
         "I10",
     ),
 }

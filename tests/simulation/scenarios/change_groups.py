@@ -115,7 +115,7 @@ def _one_spoils_the_others() -> Any:
     """Rows that refuse one change of a group refuse all of them."""
     from turnstile.catalog.changes.group_commit import GroupTurn
 
-    lost = GroupTurn._lost
+    lost = GroupTurn._lose
 
     def wrong(self: GroupTurn, answer: Any, judged: Any) -> Swap:
         for each in judged:
@@ -126,12 +126,12 @@ def _one_spoils_the_others() -> Any:
                     each.change.settle(error)
         return lost(self, answer, judged)
 
-    return patch.object(GroupTurn, "_lost", wrong)
+    return patch.object(GroupTurn, "_lose", wrong)
 
 
 def _never_landed() -> Any:
     """A swap that was applied, but not answered, is made again."""
-    return patch.object(CommitAttempts, "_landed", lambda *_: False)
+    return patch.object(CommitAttempts, "_has_landed", lambda *_: False)
 
 
 CHANGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {

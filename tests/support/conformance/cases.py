@@ -24,10 +24,11 @@ Seen = tuple[str, int]
 
 HEAD = """# Conformance
 
-How often the suite in `tests/functional/unity/conformance` shows each answer of the operations in `openapi/unity.yaml`: cases
-that passed, by operation and status. A dash: the operation has no such answer. Every case runs against the real handlers,
-and every answer is judged by the document member by member. `.venv/bin/python -m tests.functional.unity.conformance` runs the
-suite and writes this page; a test fails when the page is out of date, or an answer of the document has no case.
+How often the suite in `tests/functional/unity/conformance` shows each answer of the operations in
+`openapi/unity.yaml`: cases that passed, by operation and status. A dash: the operation has no such
+answer. Every case runs against the real handlers, and every answer is judged by the document member
+by member. `.venv/bin/python -m tests.functional.unity.conformance` runs the suite and writes this
+page; a test fails when the page is out of date, or an answer of the document has no case.
 
 What deviates from the reference, and why: [compatibility.md](compatibility.md).
 

@@ -43,7 +43,8 @@ def damaged(content: bytes, way: str) -> bytes | None:
 
 @dataclass
 class Answers:
-    """What was answered: by question, what is compared; all that was said of files; errors that are none of the product's own."""
+    """The answers: by question, the compared part; all that was said of files; errors that are none
+    of the product's own."""
 
     values: dict[str, Any] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
@@ -181,7 +182,7 @@ class Site:
         return answers
 
     def outcome(self, path: Path, way: str) -> tuple[str, Answers]:
-        """What comes of the damage of a file."""
+        """The result of the damage of a file."""
         whole = path.read_bytes()
 
         def damage() -> None:
@@ -206,7 +207,7 @@ class Site:
 
 
 def kind_of(path: Path) -> str:
-    """What a file is, for the table of counts."""
+    """The kind of a file, for the table of counts."""
     name = path.name
     for part, kind in (
         ("_last_checkpoint", "pointer"), (".compacted.", "compaction"), (".checkpoint.", "checkpoint"), (".crc", "checksum"),
@@ -231,7 +232,7 @@ def damages(case: Case, *, each: int = 1) -> Iterator[tuple[Path, str]]:
 def run(
     tables: Any = TABLES, *, each: int = 1, show: Callable[[str], None] = lambda _: None
 ) -> dict[tuple[str, str], Counter[str]]:
-    """What came of the damages, counted by table and kind of file."""
+    """The results of the damages, counted by table and kind of file."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     with tempfile.TemporaryDirectory() as place:
         for make in tables:

@@ -1,4 +1,5 @@
-"""Damages each file of an Iceberg table, one at a time, and asks what derives something from it: a load, a plan, gc."""
+"""Damages each file of an Iceberg table, one at a time, and calls the operations that read it: a
+load, a plan, gc."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class IcebergSite:
         yield from ((path, way) for path in chosen for way in (*WAYS, *FLIPS))
 
     def outcome(self, path: str, way: str) -> tuple[str, str]:
-        """What comes of the damage of a file (``asking.OUTCOMES``), and why."""
+        """The result of the damage of a file (``asking.OUTCOMES``), and why."""
         files = self.world.storages.files
         content, at = whole = files[path]
         left = FLIPS[way](content) if way in FLIPS else damaged(content, way)
@@ -109,7 +110,7 @@ class IcebergSite:
         return 200, str(sorted(str(sorted(task.items(), key=str)) for task in tasks))
 
     def _collected(self) -> tuple[set[str], list[str]]:
-        """What a run of gc removes three weeks later, and the problems that it reports."""
+        """The removals of a run of gc three weeks later, and the problems that it reports."""
         world = copied(self.world)
         before = set(world.storages.files)
         said = list[str]()
@@ -122,7 +123,7 @@ class IcebergSite:
 
 
 def counts(site: IcebergSite, show: object = None) -> dict[str, Counter[str]]:
-    """What came of all damages, by kind of file."""
+    """The results of all damages, by kind of file."""
     found: dict[str, Counter[str]] = {}
     for path, way in site.damages():
         outcome, why = site.outcome(path, way)
@@ -133,7 +134,7 @@ def counts(site: IcebergSite, show: object = None) -> dict[str, Counter[str]]:
 
 
 def kind_of(path: str) -> str:
-    """What a file is, for the table of counts."""
+    """The kind of a file, for the table of counts."""
     name = path.rpartition("/")[2]
     if name.endswith(".parquet"):
         return "data file"

@@ -1,4 +1,5 @@
-"""``python -m tests.support.damage.pages``: each page of a server's SQLite store, damaged, and a table of what came of it.
+"""``python -m tests.support.damage.pages``: each page of a server's SQLite store, damaged, and a
+table of the results.
 
 Each page is zeroed, changed in 64 bytes (at eleven places), or the file is cut there; one at a time, in a copy. Then the file is
 opened as a process of the server opens it, and requests are made: tables are listed, HEADs, names and metadata read, a commit is made and its
@@ -93,7 +94,8 @@ def small_store(home: Path, tables: int = 3, commits: int = 4) -> None:
 
 
 def answers(store: OpenStore, lake: str) -> list[Any]:
-    """What requests answer; times of the commit that is made here are left out. Raises what they raise."""
+    """The answers to requests; times of the commit that is made here are left out. Raises their
+    errors."""
     world = store.world
     services = build(world, lake_root=lake, limits=Limits())
     listed = services.listings.tables("main", ("default",)).items
@@ -117,7 +119,7 @@ def answers(store: OpenStore, lake: str) -> list[Any]:
 
 
 def outcome_of(home: Path, right: list[Any]) -> tuple[str, str]:
-    """What came of one damage, and what was said."""
+    """The result of one damage, and the message."""
     began_s = time.monotonic()
     path, lake = home / "turnstile.db", (home / "lake").as_uri()
     try:

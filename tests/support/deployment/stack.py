@@ -1,4 +1,4 @@
-"""The deployed stack as clients see it, and what its functions logged and cost."""
+"""The deployed stack as clients see it, and the logs and costs of its functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SECRET: Final = {"token": TOKEN, "token_keys": f"local:{'k' * 43}"}
 
 @dataclass
 class Deployment:
-    """``url`` is that of the HTTP API, ``parameters`` are those it was deployed with last."""
+    """``url`` is the HTTP API's, ``parameters`` are the ones of the last deployment."""
 
     emulator: Emulator
     url: str
@@ -61,7 +61,7 @@ class Deployment:
         }  # fmt: skip
 
     def update(self, **parameters: str) -> None:
-        """Deploys what is built, with these parameters changed."""
+        """Deploys the build, with these parameters changed."""
         self.parameters |= parameters
         self.emulator.deploy(self.parameters)
 
@@ -72,7 +72,7 @@ class Deployment:
         return str(found["StackResourceDetail"]["PhysicalResourceId"])
 
     def invoke(self, logical: str, event: dict[str, Any]) -> dict[str, Any]:
-        """What a function answers to an event. Fails if it raises."""
+        """The answer of a function to an event. Fails if it raises."""
         answer = self.aws("lambda").invoke(FunctionName=self.function(logical), Payload=json.dumps(event))
         payload = answer["Payload"].read()
         assert "FunctionError" not in answer, payload
@@ -103,8 +103,10 @@ _PASSING: Final = (Throttled.type, OutcomeUnknown.type)
 
 
 def errors_in(logs: Path) -> dict[str, list[str]]:
-    """Returns the lines of each log that tell of an error, after what its runs left alone: records of that level, and what is no record
-    and not empty. Figures of a run that failed are none where all its problems are of a kind that the next run mends."""
+    """Returns the lines of each log with an error, without lines that its runs leave alone: records
+    of that level, and lines that are neither records nor empty. Figures of a run that failed are
+    none where all its problems are of a kind that the next run mends.
+    """
     found: dict[str, list[str]] = {}
     for log in sorted(logs.glob("*.log")):
         lines = log.read_text(errors="replace").splitlines()
@@ -140,7 +142,8 @@ def longest_start_s(file: Path) -> float:
 
 
 def figures(file: Path) -> list[str]:
-    """A table of what starts and calls of each function took: median, and how much of a processor."""
+    """A table of the costs of starts and calls of each function: median, and how much of a
+    processor."""
     measured: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for line in file.read_text().splitlines():
         one = json.loads(line)

@@ -1,6 +1,8 @@
-"""Delta tables as other engines leave them, each with what Delta 4.4 does with it at its path and what an import has to do.
+"""Delta tables as other engines leave them, each with the behaviour of Delta 4.4 at its path and
+the expected behaviour of an import.
 
-``takes``: Delta's Spark reads it (tests/journeys asks it). ``refusal``: what the import's refusal says; empty where the table is imported.
+``takes``: Delta's Spark reads it (tests/journeys asks it). ``refusal``: the text of the import's
+refusal; empty where the table is imported.
 """
 
 from __future__ import annotations
@@ -105,14 +107,14 @@ USES: dict[str, tuple[Action, str]] = {
         "columnMapping",
     ),
 }
-"""What metadata may use, and the feature that it needs."""
+"""Parts of metadata, and the feature that each needs."""
 PASSED_OVER: dict[str, tuple[Action, str]] = {
     "default": (metadata(field("id", CURRENT_DEFAULT="1", EXISTS_DEFAULT="1")), "allowColumnDefaults"),
     "changed type": (
         metadata(field("id", **{"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]})), "typeWidening",
     ),
 }  # fmt: skip
-"""What it may use without: Delta opens the table also if its protocol lists features."""
+"""Parts that need none: Delta opens the table also if its protocol lists features."""
 UNKNOWN = (
     "catalogOwned",
     "collations",

@@ -1,7 +1,8 @@
-"""Records what a function asks of AWS, in botocore, and refuses what its role does not allow as AWS would.
+"""Records a function's calls of AWS, in botocore, and refuses calls that its role does not allow,
+as AWS would.
 
-Only what runs inside ``acting`` is recorded: a test's own requests are nobody's. What no emulator of the tests serves (EventBridge, Lambda,
-EMR Serverless, STS, secrets) is answered here.
+Only calls inside ``acting`` are recorded: a test's own requests belong to no role. Services without
+an emulator in the tests (EventBridge, Lambda, EMR Serverless, STS, secrets) are answered here.
 """
 
 from __future__ import annotations
@@ -53,11 +54,13 @@ SESSION: Final = {
 
 
 class Recorder:
-    """``calls`` by function, each different one once, with how often; ``refused`` those that the role does not allow.
+    """``calls`` by function, each different one once, with how often; ``refused`` calls that the
+    role does not allow.
 
-    ``lake`` and ``imports`` are the two roots, ``bucket/prefix``; what is asked of a file below the first is taken to be asked of one
-    below the second, since an imported table takes the same paths. An operation in ``overtaken`` comes too late the next time: before it is
-    sent, what is there happens, and it is refused.
+    ``lake`` and ``imports`` are the two roots, ``bucket/prefix``; a call for a file below the first
+    counts as one for a file below the second, since an imported table takes the same paths. An
+    operation in ``overtaken`` comes too late the next time: before it is sent, what is there
+    happens, and it is refused.
     """
 
     def __init__(self, roles: Mapping[str, Role], *, lake: str, imports: str, parameters: Mapping[str, str]) -> None:
@@ -212,7 +215,7 @@ _HEX: Final = "0123456789abcdef"
 
 
 def _pattern(key: str) -> str:
-    """A row's key without what is its own, so that calls of one kind are one."""
+    """A row's key without its own part, so that calls of one kind are one."""
     realm, _, rest = key.partition("/")
     if rest.startswith("attention"):
         return key
@@ -225,7 +228,7 @@ def _pattern(key: str) -> str:
 
 
 def _plain(resource: str, root: str) -> str:
-    """A file's address without what is its own: the kind of file is what a policy can see."""
+    """A file's address without its own part: a policy can see the kind of file."""
     start = f"arn:aws:s3:::{root}/"
     if not resource.startswith(start):
         return resource

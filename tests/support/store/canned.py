@@ -1,5 +1,6 @@
 """DynamoDB's side of one warm commit, recorded: a server that gives every operation the same answer, over real HTTP/1.1
-connections that stay open. For what a request costs its client; what a request means is tested elsewhere.
+connections that stay open. For the cost of a request to its client; the meaning of a request is
+tested elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _REQUEST_ID: Final = "0K6T7IUGT9Q2V6OVHDPDG3Q4SRVV4KQNSO5AEMVJF66Q9ASUAAJG"  # a
 
 
 class CannedAnswer(msgspec.Struct, frozen=True):
-    """What the server sends: ``checksum`` False leaves out the CRC-32 that DynamoDB sends with every answer."""
+    """The server's messages: ``checksum`` False leaves out the CRC-32 that DynamoDB sends with
+    every answer."""
 
     status: int
     body: bytes
@@ -131,8 +133,8 @@ class WarmCommit:
     """A small inline commit as Spark makes it, to a table that carries ``unpublished`` others.
 
     ``event`` is the gateway's, and ``rival`` that of another commit of the same version; ``item`` is the table's row, as
-    accepting the first leaves it, which refuses the second; ``reads`` answers what a sandbox reads before its first commit: the row
-    as it was before (``before``).
+    accepting the first leaves it, which refuses the second; ``reads`` answers the reads of a
+    sandbox before its first commit: the row as it was before (``before``).
     """
 
     def __init__(self, space: Space, *, unpublished: int = 8) -> None:
@@ -186,7 +188,7 @@ def _item(world: World, key: str) -> Item:
 
 
 def _append(txn: str, ict: int) -> bytes:
-    """What Spark 4 writes for an INSERT of some rows."""
+    """The commit of Spark 4 for an INSERT of some rows."""
     file = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
     info = delta.info(
         txn,

@@ -1,12 +1,12 @@
 """A disk beneath SQLite that loses power, fills up and fails.
 
 SQLite reads and writes real files in ``folder`` through a VFS of this module, so locks and shared memory are the real
-ones. Beside them the disk keeps what is durable: the bytes of each file when it was synced last, and the names that the
-folder held when the folder was synced last. After ``lose_power`` every call fails; ``remains`` writes what a machine
-would find after its restart into another folder:
+ones. Beside them the disk keeps the durable content: the bytes of each file when it was synced
+last, and the names that the folder held when the folder was synced last. After ``lose_power`` every
+call fails; ``remains`` writes the state after a restart of the machine into another folder:
 
-* bytes that were not synced are gone; or, ``torn``, each of their sectors is there or not, in any combination, and what
-  lies between is zeros or rubbish;
+* bytes that were not synced are gone; or, ``torn``, each of their sectors is there or not, in any
+  combination, and the bytes between are zeros or rubbish;
 * a file that was created or deleted since the folder was synced is there or not.
 
 SQLite's own VFS syncs the folder at the first sync of a journal or WAL that it has opened for creating, and at a delete
@@ -33,7 +33,8 @@ _JOURNALS: Final = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNA
 
 @dataclass
 class _File:
-    """What is durable of one file, and what was written since: ``(offset, bytes)``, or ``(size, None)`` for a truncation."""
+    """The durable content of one file, and the writes since: ``(offset, bytes)``, or ``(size,
+    None)`` for a truncation."""
 
     durable: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
@@ -83,9 +84,10 @@ class Disk:
     Attributes:
         calls: writes, truncations, syncs and deletions so far.
         power_until: after so many calls the power is lost (None: it stays).
-        capacity_bytes: of all files together; what would exceed it is refused as a full disk does.
-        sync_failures: share of the syncs that fail. What they were for never reaches the disk, and the system forgets that
-            it is unwritten; like Linux, it tells everybody who has the file open once, at his next sync.
+        capacity_bytes: of all files together; a write beyond it is refused as by a full disk.
+        sync_failures: share of the syncs that fail. Their data never reaches the disk, and the
+            system forgets that it is unwritten; like Linux, it reports that once to each opener of
+            the file, at its next sync.
         reads_fail: every read fails.
         read_only: files cannot be written; locks: whether files can be locked.
     """
@@ -114,7 +116,8 @@ class Disk:
             self.power_until = self.calls
 
     def remains(self, folder: Path, rng: random.Random | None = None) -> None:
-        """Write the files that a restarted machine finds into ``folder``; with ``rng`` torn, without exactly what was synced."""
+        """Write the files that a restarted machine finds into ``folder``; with ``rng`` torn,
+        without exactly the synced data."""
         folder.mkdir()
         with self.mutex:
             for name in self._durable_names.keys() | self.files.keys():

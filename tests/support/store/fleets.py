@@ -1,4 +1,5 @@
-"""A fleet of real servers on one store, whose processes are killed, frozen, stopped and started again."""
+"""A fleet of real servers on one store. Its processes are killed, frozen, stopped and started
+again."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from turnstile_server.world import open_store
 
 BEAT_MS: Final = 500
 LOCK_S: Final = 2.0
-"""Who waits longer for the lock of a SQLite file waits for a frozen process."""
+"""A process that waits longer for the lock of a SQLite file waits for a frozen process."""
 RESTS_S: Final = 120.0
 
 
@@ -107,7 +108,7 @@ class Fleet:
         self.servers.pop(number).stop()
 
     def urls(self) -> list[str]:
-        """Where the servers listen, also those that do not run now."""
+        """The addresses of the servers, also of servers that do not run now."""
         return [f"http://127.0.0.1:{port}" for port in self._ports.values()]
 
     def pids(self, number: int, process: str = "") -> list[int]:
@@ -118,7 +119,8 @@ class Fleet:
         return [pid for pid, name in zip(pids, names, strict=True) if process in ("", name)]
 
     def kill(self, number: int, process: str = "") -> None:
-        """SIGKILL for processes of a server. One whose main process is among them does not run any more: ``start`` it."""
+        """SIGKILL for processes of a server. A server without its main process does not run any
+        more: ``start`` it."""
         pids = self.pids(number, process)
         _send(pids, signal.SIGKILL)
         if process == "":

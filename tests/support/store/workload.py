@@ -1,9 +1,9 @@
-"""Random concurrent work on a SQLite store, and what must be true of the file afterwards.
+"""Random concurrent work on a SQLite store, and the conditions on the file afterwards.
 
-Threads write rows with conditions, rows in pairs, and objs of one and several rows; one consumes the change feed. The
-record says of each write what its caller was told. ``check`` compares a store with it:
+Threads write rows with conditions, rows in pairs, and objs of one and several rows; one consumes
+the change feed. The record has the answer to each write. ``check`` compares a store with it:
 
-* what was acknowledged is there, and what was refused with StorageFault is not (I2, I3);
+* acknowledged writes are there, and writes refused with StorageFault are not (I2, I3);
 * the rows of a transaction agree, and an obj is there whole or not at all (I8);
 * a consumer that goes on from its cursor has seen the newest state of every row (I11).
 """
@@ -33,7 +33,8 @@ LARGE_BYTES: Final = 800_000
 
 
 def step(key: str, latest: int, txn: str, weight: bytes) -> Write:
-    """Version ``latest + 1`` of a row, if it is at ``latest``; the row remembers who wrote each version."""
+    """Version ``latest + 1`` of a row, if it is at ``latest``; the row remembers the writer of each
+    version."""
     clause = Clause("next", "I1", "", Equals(("latest",), latest))
     return Change(key, (clause,), (Set(("latest",), latest + 1), Append(("txns",), (txn,)), Set(("weight",), weight)))
 
@@ -46,7 +47,8 @@ def start(database: Database) -> None:
 
 
 class Record:
-    """What callers were told, over any number of stores that hold the same data one after the other."""
+    """The answers to callers, over any number of stores that hold the same data one after the
+    other."""
 
     def __init__(self) -> None:
         self.accepted: dict[str, dict[int, str]] = defaultdict(dict)
@@ -83,7 +85,7 @@ class Workload:
         self._errors: list[BaseException] = []
 
     def run(self, threads: int, seconds: float | None = None) -> None:
-        """Work until everybody has met faults enough, or so long."""
+        """Work until every worker has met enough faults, or so long."""
         workers = [threading.Thread(target=self._work, args=(number,)) for number in range(threads)]
         consumer = threading.Thread(target=self._guarded, args=(self._consume,))
         for thread in (*workers, consumer):
@@ -171,7 +173,7 @@ def consume(database: Database, record: Record, most: int = 7) -> bool:
 
 
 def check(database: Database, record: Record) -> None:
-    """Raises AssertionError if the store does not hold what its callers were told."""
+    """Raises AssertionError if the store contradicts the answers to its callers."""
     assert database.rows("PRAGMA integrity_check") == [("ok",)]
     rows = SqliteRefs(database, realm="r", clock=SystemClock()).read_many(
         [*KEYS, *(key for pair in PAIRS for key in pair)]

@@ -1,4 +1,4 @@
-"""Changes that come at the same time share one swap, and each is told what it would be told alone (I21)."""
+"""Changes that come at the same time share one swap, and each gets the answer that it would get alone (I21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Members that share a store: who joins, lives, is taken over, gives and leaves; every answer is lost once, every step is the last one once."""
+"""Members that share a store: members that join, live, are taken over, give and leave; every answer
+is lost once, every step is the last one once."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class Site:
         return {granule.name: granule.owner for granule in self.rows(GranuleRow)}
 
     def agree(self, *members: Member) -> None:
-        """Members and granules are those of the rows, and what members say of themselves is true."""
+        """Members and granules agree with the rows, and the statements of members about themselves
+        are true."""
         (fleet,) = self.rows(FleetRow)
         rows = {row.id: row for row in self.rows(MemberRow)}
         assert fleet.members == rows.keys() == {member.id for member in members}
@@ -329,7 +331,7 @@ def test_a_member_says_nothing_about_roles_that_it_does_not_work_for() -> None:
 
 
 def granule_row(site: Site, name: str, owner: str) -> None:
-    """Another owner in a granule's row, who is no member: nobody may write that."""
+    """Another owner in a granule's row that is no member: no member may write that."""
     key = site.world.space.fleet_granule(name)
     row = site.world.refs.rows[key]
     before = site.world.space.fleet_member(row["owner"])
@@ -778,7 +780,7 @@ def test_a_fleet_whose_row_is_gone_is_reported() -> None:
 
 
 def story(site: Site, first: Member) -> None:
-    """What a member does in its life: joins, beats, takes over, gives, leaves."""
+    """The acts of a member in its life: joins, beats, takes over, gives, leaves."""
     site.beats(first)
     dead = site.member("dead")
     site.beats(first, dead, times=2 * WHOLE_LOOK_BEATS + 2)

@@ -441,7 +441,7 @@ def _only_present(marks: Any, metadata: Any, *, present: bool) -> None:
 _ADD = Marks.add
 MISTAKES: dict[str, tuple[Any, str, Any]] = {
     "former metadata are not read": (Marks, "add", _only_present),
-    "clones are not looked at": (_CatalogScan, "_reached", lambda self, table, _clones: _alone(self, table)),
+    "clones are not looked at": (_CatalogScan, "_reach", lambda self, table, _clones: _alone(self, table)),
 }
 
 
@@ -451,7 +451,7 @@ def _alone(scan: Any, table: Any) -> Any:
     return _REACHED(scan, table, frozenset())
 
 
-_REACHED = _CatalogScan._reached
+_REACHED = _CatalogScan._reach
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -571,7 +571,7 @@ def test_i10_a_table_whose_metadata_file_is_elsewhere_is_left_alone(lake: LakeFi
         f"{table.location}2/metadata/v1.metadata.json",
     ):
         with pytest.raises(NotKnown, match="outside the table's location"):
-            scan._reached(replace(table, metadata=elsewhere), frozenset())
+            scan._reach(replace(table, metadata=elsewhere), frozenset())
 
 
 @pytest.mark.parametrize("change", ["gone", "another table", "another catalog", "another life"])

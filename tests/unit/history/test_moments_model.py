@@ -1,4 +1,5 @@
-"""Listings, path queries and entries as of a moment say what was there then, whatever happened since (I9, I10)."""
+"""Listings, path queries and entries as of a moment show the state of that moment, also after
+further changes (I9, I10)."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ EVERYTHING = Access(grants=(Grant("ann", (Privilege.SELECT, Privilege.USE_CATALO
 
 
 def authorized(services: CatalogServices) -> CatalogServices:
-    """The same services for a request of ann's, who may see whatever there is now."""
+    """The same services for a request of ann's, with the right to see everything present."""
     control = Authorizer(services.world, services.reader)
     return services.authorized_by(control.guard(Principal("ann"), [Need(use_catalog, Target("main"))]))
 
@@ -83,7 +84,7 @@ def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There
 
 
 def missing(services: CatalogServices, as_of: AsOf, path: Path, kind: str) -> None:
-    """What was there is told like what never was."""
+    """A former entity is answered like one that never existed."""
     never = (*path[:-1], "never")
     for name in (path, never):
         with pytest.raises(NotFound) as refused:
@@ -99,7 +100,7 @@ def missing(services: CatalogServices, as_of: AsOf, path: Path, kind: str) -> No
 
 
 class Was(NamedTuple):
-    """A HEAD, and what a dictionary said that there was."""
+    """A HEAD, and the state by the model's dictionary."""
 
     head: str
     seq: int
@@ -108,9 +109,11 @@ class Was(NamedTuple):
 
 
 class Moments(RuleBasedStateMachine):
-    """Random changes, time, snapshots and collections. Whatever moment of the kept history is asked for, in whichever
-    words, warm or cold: it is answered with what a dictionary said then; what is older is refused, and never wrong. Who
-    is no admin is shown of it what still has its name (I12)."""
+    """Random changes, time, snapshots and collections. For every moment of the kept history, in
+    every form of words, warm or cold: the answer equals the model's dictionary at that moment; an
+    older moment is refused, and never answered wrongly. A principal that is no admin sees only the
+    entities that still have their names (I12).
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +129,7 @@ class Moments(RuleBasedStateMachine):
         self.past.append(Was(tree.head, tree.commit.seq, tree.commit.at, dict(self.there)))
 
     def _id(self, path: Path) -> str:
-        """That of what is there under the name, else a new one."""
+        """The uuid of the entity under the name, else a new one."""
         return self.there[path][1] if path in self.there else f"id-{len(self.past)}"
 
     def _commit(self, edit: Edit) -> None:

@@ -1,4 +1,5 @@
-"""Snapshots keep a HEAD, a reset goes back to one: names, HEADs of tables and what gc leaves agree at every step (I9)."""
+"""Snapshots keep a HEAD, a reset goes back to one: names, HEADs of tables and the files that gc
+leaves agree at every step (I9)."""
 
 from __future__ import annotations
 
@@ -178,7 +179,8 @@ def test_i9_a_reset_brings_back_names_properties_and_tables_in_one_change() -> N
 
 
 def test_i12_a_reset_brings_back_the_catalogs_rights_of_then() -> None:
-    """They are part of the tree: whoever lost a right since has it again, and whoever was given one has not."""
+    """They are part of the tree: a principal that lost a right since has it again, and one that was
+    given a right has not."""
     services = fresh()
     grants, catalog = Grants(services, Authorizer(fakes(services), services.reader)), Target("main")
     then = grants.change(catalog, [GrantChange("ann", (Privilege.USE_CATALOG,))], owner="old")
@@ -336,7 +338,8 @@ def test_a_catalog_whose_head_was_lost_goes_on_from_a_recent_one_that_is_whole()
 
 
 def test_a_lost_answer_of_going_on_from_a_recent_head_is_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the adapter does it: the write is sent again, and refused by what the first one did."""
+    """As the adapter does it: the write is sent again, and refused by the effect of the first
+    one."""
     services = fresh()
     world = fakes(services)
     services.namespaces.create("main", ("n",))
@@ -350,7 +353,7 @@ def test_a_lost_answer_of_going_on_from_a_recent_head_is_a_success(monkeypatch: 
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_i9_a_recent_head_that_is_not_whole_is_not_gone_back_to(warm: bool) -> None:
-    """Whatever the caches of a sandbox still have."""
+    """With any content of a sandbox's caches."""
     services = fresh()
     world = fakes(services)
     services.namespaces.create("main", ("n",))

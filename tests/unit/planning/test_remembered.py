@@ -138,8 +138,8 @@ def test_i16_a_version_whose_time_the_head_does_not_know_confirms_nothing() -> N
 
 
 def test_a_version_that_is_remembered_is_not_opened_again(monkeypatch) -> None:
-    history, opened, inner = table(13), list[int](), Planner._opened
-    monkeypatch.setattr(Planner, "_opened", lambda *args: opened.append(args[3]) or inner(*args))
+    history, opened, inner = table(13), list[int](), Planner._open_root
+    monkeypatch.setattr(Planner, "_open_root", lambda *args: opened.append(args[3]) or inner(*args))
     planner = Planner(history.world)
     for _ in range(3):
         asked(history, planner)

@@ -33,8 +33,8 @@ def test_i15_a_table_that_light_work_left_is_tried_again_until_its_work_is_done(
     process.stop, process._left, process._leaves = threading.Event(), {}, threading.Lock()
     process._metrics = SimpleNamespace(record=lambda done: None)  # type: ignore[assignment]
     process._maintainer = SimpleNamespace(maintain=maintain)  # type: ignore[assignment]
-    process._maintained(Maintained("a", outcome))
-    process._maintained(Maintained("b", "done"))
+    process._maintain(Maintained("a", outcome))
+    process._maintain(Maintained("b", "done"))
     for count in (1, 2, 3, 3):
         process._maintain_left()
         assert asked == ["a"] * count

@@ -1,4 +1,5 @@
-"""A process of a fleet works for its roles: on what it owns, on what nobody is sure of, and on what it had left to who is in doubt by now (I19)."""
+"""A process of a fleet works for its roles: on its own granules, on granules without a sure owner,
+and on granules that it had left to a member that is in doubt by now (I19)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Clock:
 
 
 class Process:
-    """The part of one process in the fleet, without its thread: what it was asked to do."""
+    """The part of one process in the fleet, without its thread: the requested work."""
 
     def __init__(self, world: FakeWorld, *roles: str, address: Address | None = None) -> None:
         self.done = {role: dict[str, int]() for role in (PUBLISH, EVENTS) if role in roles}
@@ -56,7 +57,7 @@ class Process:
         self.shares = shares
 
     def beat(self, *, stood_still: bool = False) -> None:
-        """What its thread does once."""
+        """One round of its thread."""
         self.sharing._beat(stood_still=stood_still)
         for role in self.done:
             self.sharing._look_again(role)

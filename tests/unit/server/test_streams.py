@@ -1,5 +1,7 @@
-"""Which shards of a DynamoDB stream are read, and from where: each change is seen once its shard is known (I11); and what a read that fails
-means for a server that has to hear of every change (I19)."""
+"""Which shards of a DynamoDB stream are read, and from where: each change is seen once its shard is
+known (I11); and the meaning of a failed read for a server that has to hear of every change
+(I19).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def test_at_the_start_open_shards_are_read_from_now_on() -> None:
 
 
 def test_i11_a_shard_that_follows_one_is_read_from_its_beginning() -> None:
-    """What changed between its beginning and the look that found it would be missed otherwise."""
+    """Changes between its beginning and the look that found it would be missed otherwise."""
     streams = Streams(("a", "", False))
     iterators = read(streams, {})
     streams.shards = [("a", "", True), ("b", "a", False)]
@@ -86,7 +88,8 @@ def test_shards_that_were_read_and_are_not_listed_any_more_are_forgotten() -> No
 
 
 class Pages(Streams):
-    """A stream whose reads return what is scripted: keys of one page, an error, or None for the end of the shard. After that pages are empty."""
+    """A stream with scripted reads: keys of one page, an error, or None for the end of the shard.
+    After that pages are empty."""
 
     def __init__(self, *script: tuple[str, ...] | Exception | None) -> None:
         super().__init__(("a", "", False))
@@ -111,7 +114,7 @@ class Pages(Streams):
 
 
 class Follower:
-    """A thread that follows a stream, and what it was told."""
+    """A thread that follows a stream, and the changes that it received."""
 
     def __init__(self, streams: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
         class Tables:

@@ -1,4 +1,4 @@
-"""Commits of one table that wait in a process share a write, and each is told what it would be told alone (I23)."""
+"""Commits of one table that wait in a process share a write, and each gets the answer that it would get alone (I23)."""
 
 from __future__ import annotations
 

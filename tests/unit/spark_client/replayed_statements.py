@@ -23,7 +23,8 @@ NAMES = ("append", "copy", "update", "delete", "count", "overwrite", "define")
 
 @dataclass(frozen=True)
 class Operation:
-    """A statement: what it does, to which table, from which, for rows from ``low`` to ``high``, with which number."""
+    """A statement: its action, its table, its source, the rows from ``low`` to ``high``, its
+    number."""
 
     name: str
     target: str
@@ -53,7 +54,7 @@ class State:
 
 
 class Disk:
-    """The data files, and what they hold. ``tracks_rows``: whether tables give out row ids."""
+    """The data files, and their rows. ``tracks_rows``: whether tables give out row ids."""
 
     def __init__(self, *, tracks_rows: bool) -> None:
         self.tracks_rows, self.files, self.clock = tracks_rows, {}, 0
@@ -121,7 +122,7 @@ def after(state: State, actions: Sequence[Mapping[str, Any]]) -> State:
 
 
 def run(operation: Operation, disk: Disk, tables: dict[str, State]) -> Statement:
-    """Runs a statement, and puts what it commits into ``tables``. Returns what it read and committed."""
+    """Runs a statement, and puts its commits into ``tables``. Returns its reads and commits."""
     target, source = tables[operation.target], tables[operation.source]
     reads: dict[str, list[Read]] = {}
     matches = range(operation.low, operation.high + 1)
@@ -250,7 +251,7 @@ def replayed(
 
 
 def operations(names: Sequence[str] = NAMES) -> st.SearchStrategy[Operation]:
-    """Statements whose rows are close to one another."""
+    """Statements with rows close to one another."""
     table = st.sampled_from(TABLES)
     low = st.integers(0, 6)
     return st.builds(

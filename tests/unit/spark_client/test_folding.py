@@ -13,7 +13,7 @@ from turnstile_spark.transactions.folding import CannotFold, commit_info, file_k
 
 Action = dict[str, Any]
 BASE = 7
-"""Version of the base; what is folded begins at the next."""
+"""Version of the base; the folded commits begin at the next."""
 
 
 def info(number: int, **more: Any) -> Action:
@@ -43,7 +43,8 @@ def folded(*contents: str) -> list[Action]:
 
 
 def replay(contents: list[str]) -> dict[str, Any]:
-    """The state after these commits, as the protocol reconciles actions. What says how a file came is left out."""
+    """The state after these commits, as the protocol reconciles actions. Members that say how a
+    file came are left out."""
     state: dict[str, Any] = {"files": {}}
     for lines in contents:
         for action in map(json.loads, lines.splitlines()):
@@ -111,7 +112,7 @@ def histories(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 def folding(commits: list[str]) -> str:
-    """The folded commit of a history; rejects those of tables with row tracking that have none."""
+    """The folded commit of a history; rejects files without row ids of tables with row tracking."""
     try:
         return fold(commits, BASE + 1, "group")
     except CannotFold:
@@ -142,7 +143,7 @@ def test_i2_a_folded_commit_is_one_that_a_writer_could_have_made(history: tuple[
 
 
 def test_a_file_that_came_and_went_is_left_out_and_what_is_left_of_its_rows_is_a_change_of_data() -> None:
-    """Who follows the table skips what changes no data: here it is all that there is."""
+    """A follower of the table skips commits that change no data: here it is all that there is."""
     compacted = [content(1, add("a")), content(2, remove("a", data=False), add("b", data=False))]
     assert folded(*compacted)[1:] == [add("b")]
     assert folded(content(1, add("a")), content(2, add("c", data=False)))[1:] == [add("a"), add("c", data=False)]

@@ -169,7 +169,7 @@ def test_a_disjunction_needs_one_part_and_a_conjunction_all() -> None:
 
 def test_three_valued_conjunction_is_complete() -> None:
     """Every pair of outcomes, against SQL's table."""
-    from turnstile_predicates.predicates import _all, _swapped
+    from turnstile_predicates.predicates import _all, _swap
 
     table = {TRUE: {TRUE: TRUE, FALSE: FALSE, NULL: NULL}, FALSE: dict.fromkeys((TRUE, FALSE, NULL), FALSE)}
     table[NULL] = {TRUE: NULL, FALSE: FALSE, NULL: NULL}
@@ -181,4 +181,4 @@ def test_three_valued_conjunction_is_complete() -> None:
                     if left & a and right & b:
                         expected |= both
             assert _all([left, right]) == expected
-    assert [_swapped(x) for x in (TRUE, FALSE, NULL, ANY, 0)] == [FALSE, TRUE, NULL, ANY, 0]
+    assert [_swap(x) for x in (TRUE, FALSE, NULL, ANY, 0)] == [FALSE, TRUE, NULL, ANY, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnstile_predicates.predicates import IsNull
 from turnstile_spark.transactions.judging import Read
 from turnstile_spark.transactions.plan_reads import Mention, PlanReads
-from turnstile_spark.transactions.read_sets import _merged, _of_group
+from turnstile_spark.transactions.read_sets import _merge_reads, _of_group
 
 PREDICATE = IsNull(("id",))
 SCAN = Read("t", 3, PREDICATE, files=frozenset({"f"}))
@@ -70,7 +70,7 @@ def test_a_scan_of_files_that_no_command_of_the_statement_chose_reads_the_whole_
 
 def test_equal_reads_are_one_with_the_columns_of_all() -> None:
     reads = [Read("t", 3, PREDICATE, frozenset({(name,)})) for name in "ab"]
-    assert _merged(reads) == [Read("t", 3, PREDICATE, frozenset({("a",), ("b",)}))]
-    assert _merged([*reads, Read("t", 3, PREDICATE)]) == [Read("t", 3, PREDICATE)]
-    assert _merged([Read("t", 3, PREDICATE), *reads]) == [Read("t", 3, PREDICATE)]
-    assert len(_merged([*reads, Read("t", 4, PREDICATE)])) == 2
+    assert _merge_reads(reads) == [Read("t", 3, PREDICATE, frozenset({("a",), ("b",)}))]
+    assert _merge_reads([*reads, Read("t", 3, PREDICATE)]) == [Read("t", 3, PREDICATE)]
+    assert _merge_reads([Read("t", 3, PREDICATE), *reads]) == [Read("t", 3, PREDICATE)]
+    assert len(_merge_reads([*reads, Read("t", 4, PREDICATE)])) == 2

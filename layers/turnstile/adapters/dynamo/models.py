@@ -222,15 +222,15 @@ def from_item(model: type[Model], item: Item) -> Row:
 def row_of_image(key: str, image: Mapping[str, Any]) -> Row:
     """The row in an image of a stream's record as Lambda hands it on: binary values are base64.
     Raises ValueError for a kind of row that no model declares."""
-    return from_item(model_of(key), {name: _decoded(value) for name, value in image.items()})
+    return from_item(model_of(key), {name: _decode_item(value) for name, value in image.items()})
 
 
-def _decoded(value: Mapping[str, Any]) -> Item:
+def _decode_item(value: Mapping[str, Any]) -> Item:
     ((type, stored),) = value.items()
     if type == "B":
         return {type: base64.b64decode(stored)}
     if type == "L":
-        return {type: [_decoded(member) for member in stored]}
+        return {type: [_decode_item(member) for member in stored]}
     return {type: stored}
 
 

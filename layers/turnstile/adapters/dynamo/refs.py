@@ -107,12 +107,12 @@ class DynamoRefs:
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         request = self._scan((kind,), after, stale=stale)
-        yield from self._shown(self._caller.read_pages("scan", request), (kind,))
+        yield from self._rows_to_show(self._caller.read_pages("scan", request), (kind,))
 
     def scan_part(self, kinds: Collection[str], *, after: str, limit: int) -> tuple[list[Row], str]:
         request = self._scan(kinds, after, stale=True) | {"Limit": limit}
         response = self._caller.read("scan", request)
-        rows = list(self._shown(response["Items"], kinds))
+        rows = list(self._rows_to_show(response["Items"], kinds))
         return rows, response.get("LastEvaluatedKey", {}).get("key", {}).get("S", "")
 
     def clock_ms(self) -> int | None:
@@ -133,7 +133,7 @@ class DynamoRefs:
         }
         return request | ({"ExclusiveStartKey": _key(after)} if after else {})
 
-    def _shown(self, items: Iterable[Item], kinds: Collection[str]) -> Iterator[Row]:
+    def _rows_to_show(self, items: Iterable[Item], kinds: Collection[str]) -> Iterator[Row]:
         """The rows of this realm and of ``kinds`` among ``items``, by their keys."""
         starts = tuple(f"{self._realm}/{kind}/" for kind in kinds)
         return (shown_row(item) for item in items if item["key"]["S"].startswith(starts))

@@ -89,7 +89,7 @@ class Transport:
         if response is None:
             response = self._connections.send(request)
         _check(response)
-        return response, (_refused if response.status_code >= 300 else _accepted)(response, model)
+        return response, (_parse_error if response.status_code >= 300 else _parse_answer)(response, model)
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def _check(response: AWSResponse) -> None:
         raise ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=actual)
 
 
-def _accepted(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
+def _parse_answer(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
     """The parsed answer to an accepted request. Of the headers its metadata has one, the date: the
     service's clock."""
     try:
@@ -251,7 +251,7 @@ def _members(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
         return dict(_PARSER.parse(_raw(response), model.output_shape))
 
 
-def _refused(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
+def _parse_error(response: AWSResponse, model: OperationModel) -> dict[str, Any]:
     """An error, with the members that its kind has beyond code and message."""
     raw = _raw(response)
     parsed: dict[str, Any] = _PARSER.parse(raw, model.output_shape)

@@ -47,9 +47,9 @@ class Checkpoints:
 
     def watch(self, writer: apsw.Connection) -> None:
         """Hear of the commits of ``writer``."""
-        writer.set_wal_hook(lambda _connection, _name, pages: self._committed(pages))
+        writer.set_wal_hook(lambda _connection, _name, pages: self._committed_frames(pages))
 
-    def _committed(self, pages: int) -> int:
+    def _committed_frames(self, pages: int) -> int:
         if pages < self._pages:
             self._next = self._pages
         elif pages >= self._next:

@@ -90,7 +90,7 @@ def back_up(store: Path, folder: Path, *, now_ms: int, release: str) -> Manifest
         copy = partial / STORE_FILE
         os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         _copy(store, copy)
-        refs, objs, tables = _checked(copy)
+        refs, objs, tables = _check_copy(copy)
         manifest = Manifest(
             FORMAT, now_ms, release, VERSION, str(store), refs, objs, tables, copy.stat().st_size, _digest(copy)
         )
@@ -247,29 +247,29 @@ def _copy(store: Path, copy: Path) -> None:
             target.pragma("journal_mode", "delete")
             target.pragma("application_id", 0)
     except apsw.Error as error:
-        raise _damaged(store, str(error)) from error
+        raise _damage(store, str(error)) from error
 
 
-def _checked(copy: Path) -> tuple[int, int, int]:
+def _check_copy(copy: Path) -> tuple[int, int, int]:
     """Rows of refs, of objs, and HEADs of tables. Raises StoreUnavailable for a copy that is damaged."""
     try:
         with contextlib.closing(apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             problem = problem_of(connection, thorough=True)
             if problem is not None:
-                raise _damaged(copy, problem)
+                raise _damage(copy, problem)
             refs = tables = 0
             for key, row in connection.execute("SELECT key, row FROM refs"):
                 if is_damaged(decode(key, row)):
-                    raise _damaged(copy, f"row {key!r} cannot be read")
+                    raise _damage(copy, f"row {key!r} cannot be read")
                 refs += 1
                 tables += key.split("/")[1:2] == ["table"]
             counted: Any = connection.execute("SELECT count(*) FROM objs").fetchone()
     except (apsw.Error, UnicodeDecodeError) as error:
-        raise _damaged(copy, str(error)) from error
+        raise _damage(copy, str(error)) from error
     return refs, counted[0], tables
 
 
-def _damaged(path: Path, problem: str) -> StoreUnavailable:
+def _damage(path: Path, problem: str) -> StoreUnavailable:
     return StoreUnavailable(
         StoreCause.DAMAGED, f"{path} is damaged, or no store: {problem}", remedy="'turnstile doctor --store' says more"
     )

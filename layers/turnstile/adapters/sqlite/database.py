@@ -155,10 +155,10 @@ class Database:
             with contextlib.closing(self._file.connect(read_only=True)) as connection:
                 problem = problem_of(connection, thorough=True)
         except (apsw.Error, UnicodeDecodeError) as error:
-            raise self._noted(self._file.fault(error, "checked")) from error
+            raise self._note_damage(self._file.fault(error, "checked")) from error
         if problem is not None:
             text = f"{self._file.path} is damaged: {problem}"
-            raise self._noted(StoreUnavailable(StoreCause.DAMAGED, text, remedy=RESTORE))
+            raise self._note_damage(StoreUnavailable(StoreCause.DAMAGED, text, remedy=RESTORE))
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -175,9 +175,9 @@ class Database:
             return cast("list[Any]", connection.execute(statement, values).fetchall())
         except (apsw.Error, UnicodeDecodeError) as error:
             self._local.connection = None
-            raise self._noted(self._file.fault(error, "read")) from error
+            raise self._note_damage(self._file.fault(error, "read")) from error
 
-    def _noted(self, fault: StoreUnavailable) -> StoreUnavailable:
+    def _note_damage(self, fault: StoreUnavailable) -> StoreUnavailable:
         """Records damage: the store counts as damaged until the file is put right and opened anew."""
         if fault.cause is StoreCause.DAMAGED:
             self.damage = fault.message
@@ -261,7 +261,7 @@ class Database:
         except TurnstileError as refusal:
             error = refusal
         except Exception as other:  # disk full, locked for too long: nothing was applied
-            error = self._noted(self._file.fault(other, "written"))
+            error = self._note_damage(self._file.fault(other, "written"))
         finally:
             for job in group:
                 job.settle(error)

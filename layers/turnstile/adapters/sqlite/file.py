@@ -117,7 +117,7 @@ class StoreFile:
     def connect(self, *, read_only: bool = False) -> apsw.Connection:
         """Returns a connection of its own. Raises apsw.Error."""
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
-        return self._configured(apsw.Connection(str(self.path), flags=flags, vfs=self._vfs))
+        return self._configure(apsw.Connection(str(self.path), flags=flags, vfs=self._vfs))
 
     def close(self) -> None:
         """Give the lock file back; ``exclusively`` raises StoreUnavailable from now on."""
@@ -238,7 +238,7 @@ class StoreFile:
                     f"{self.path} cannot have a WAL: its filesystem has no shared memory",
                     remedy="put the file on a local disk",
                 )
-            self._configured(connection)
+            self._configure(connection)
             if version == 0:
                 with connection:
                     connection.execute(_SCHEMA)
@@ -247,7 +247,7 @@ class StoreFile:
             connection.close()
 
     @staticmethod
-    def _configured(connection: apsw.Connection) -> apsw.Connection:
+    def _configure(connection: apsw.Connection) -> apsw.Connection:
         connection.set_busy_timeout(int(LOCK_S * 1000))
         connection.pragma("synchronous", "full")
         connection.pragma("fullfsync", 1)  # macOS: a plain fsync leaves bytes in the disk's memory

@@ -71,7 +71,7 @@ class _Rows:
 
         def run(connection: apsw.Connection) -> Obj | None:
             stored = _get(connection, row.space, row.id)
-            if stored is not None and not _ended(stored, now):
+            if stored is not None and not _has_ended(stored, now):
                 return stored
             _put(connection, values)
             return None
@@ -144,7 +144,7 @@ def _check_id(id: str) -> None:
         raise ValueError(f"ValidationException: the id of an obj has 1 to {_ID_BYTES} bytes, not {size}")
 
 
-def _ended(row: Obj, now: Seconds) -> bool:
+def _has_ended(row: Obj, now: Seconds) -> bool:
     return row.expires_s is not None and row.expires_s <= now()
 
 

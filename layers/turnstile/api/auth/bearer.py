@@ -140,7 +140,8 @@ class FromSecret:
 
     def _of(self, accepted: AuthSettings | None) -> Open | Bearer:
         if accepted is not self._settings:
-            self._settings, self._by = accepted, by_settings(accepted)
+            self._by = by_settings(accepted)
+            self._settings = accepted
         return self._by
 
 

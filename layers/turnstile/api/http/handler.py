@@ -239,7 +239,8 @@ class App:
             request.principal = self._authentication.principal(authorization, incoming.context)
             request.notes["principal"] = request.principal.name
         view = self._view(request)
-        request.query, request.body = query_of(incoming.query), incoming.read(self._bodies)
+        request.query = query_of(incoming.query)
+        request.body = incoming.read(self._bodies)
         if request.body and request.method not in ("GET", "HEAD") and not is_public:
             _check_media_type(request)
         request.services = self.services
@@ -282,7 +283,7 @@ def routes_of(*blueprints: Blueprint) -> Routes:
     """Returns all routes of these blueprints; raises ValueError when two have the same."""
     routes: Routes = {}
     for blueprint in blueprints:
-        for path, methods in _registered(blueprint).items():
+        for path, methods in _routes_of(blueprint).items():
             served = routes.setdefault(path, {})
             if served.keys() & methods:
                 raise ValueError(f"two views serve {path}")
@@ -291,7 +292,7 @@ def routes_of(*blueprints: Blueprint) -> Routes:
 
 
 @functools.cache
-def _registered(blueprint: Blueprint) -> Routes:
+def _routes_of(blueprint: Blueprint) -> Routes:
     """The routes of a blueprint. Registering uses up their options, so that a second time would
     give other methods; and an app writes its name into the environment, if it is not given one."""
     app = Chalice(app_name="turnstile", configure_logs=False, env={})

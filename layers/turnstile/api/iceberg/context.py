@@ -93,7 +93,8 @@ def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Contex
         remedy = "change the catalog without '@'"
         raise ReadOnly("the past of a catalog cannot be changed", field="prefix", remedy=remedy)
     authorizer = by or guard()
-    context, key = context_of(authorizer), idempotency_key()
+    context = context_of(authorizer)
+    key = idempotency_key()
     if key is None:
         return operation(context)
 

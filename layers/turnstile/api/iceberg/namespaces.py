@@ -95,8 +95,10 @@ def list_namespaces(prefix: str) -> dict[str, Any]:
 @needs((create_schema, _new_namespace))
 def create_namespace(prefix: str) -> dict[str, Any]:
     request = body(requests.CreateNamespace)
-    path, properties = check_path(request.namespace), dict(request.properties)
-    comment, owner = properties.pop(responses.COMMENT, None), owner_for(current().principal)
+    path = check_path(request.namespace)
+    properties = dict(request.properties)
+    comment = properties.pop(responses.COMMENT, None)
+    owner = owner_for(current().principal)
 
     def create(context: Context) -> NamedNamespace:
         namespaces = _namespaces(context)

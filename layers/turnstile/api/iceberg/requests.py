@@ -25,7 +25,7 @@ SEPARATOR: Final = "\x1f"
 
 def namespace(text: str) -> Path:
     """The levels of a namespace in a path or query; raises NotFound for an impossible name."""
-    levels = tuple(_decoded(text).split(SEPARATOR))
+    levels = tuple(_decode_text(text).split(SEPARATOR))
     try:
         return check_path(levels)
     except InvalidRequest:
@@ -35,12 +35,12 @@ def namespace(text: str) -> Path:
 def name(text: str, what: str) -> str:
     """The name of a table or view in a path; raises NotFound for an impossible name."""
     try:
-        return check_name(_decoded(text), what)
+        return check_name(_decode_text(text), what)
     except InvalidRequest:
         raise NotFound(what, f".{text[:300]}", field=what) from None
 
 
-def _decoded(text: str) -> str:
+def _decode_text(text: str) -> str:
     """``text`` with decoded escapes: Java's clients write a space as ``+``, which no name holds."""
     return text.replace("+", " ")
 

@@ -91,7 +91,8 @@ def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def create_new_table(prefix: str, namespace: str) -> Answer:
-    request, path = body(CreateTable), requests.namespace(namespace)
+    request = body(CreateTable)
+    path = requests.namespace(namespace)
     again = _Again(prefix, (*path, check_name(request.name, "name")))
     loaded = once(
         prefix,
@@ -170,7 +171,8 @@ def commit_table(prefix: str, namespace: str, table: str) -> Answer:
 @routes.route(TABLE, methods=["DELETE"])
 @needs((edit_table, table_of_path))
 def drop_table(prefix: str, namespace: str, table: str) -> None:
-    purge, path = query().flag("purgeRequested"), path_of(prefix, namespace, table)
+    purge = query().flag("purgeRequested")
+    path = path_of(prefix, namespace, table)
     once(prefix, lambda context: Tables(context).drop(IcebergTable, *path, purge=purge), lambda _: None)
 
 

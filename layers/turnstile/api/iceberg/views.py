@@ -49,7 +49,8 @@ def list_views(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(VIEWS, methods=["POST"])
 @needs((create_table, namespace_of_path))
 def create_view(prefix: str, namespace: str) -> dict[str, Any]:
-    request, path = body(CreateView), requests.namespace(namespace)
+    request = body(CreateView)
+    path = requests.namespace(namespace)
     loaded = once(
         prefix,
         lambda context: Views(context).create(catalog_of(prefix), path, request),
@@ -87,7 +88,8 @@ def view_exists(prefix: str, namespace: str, view: str) -> None:
 @routes.route(VIEW, methods=["POST"])
 @needs((modify_table, _view_of_path))
 def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
-    request, path = body(ReplaceView), _path(prefix, namespace, view)
+    request = body(ReplaceView)
+    path = _path(prefix, namespace, view)
     loaded = once(
         prefix, lambda context: Views(context).replace(*path, request), lambda context: Views(context).load(*path)
     )

@@ -62,7 +62,7 @@ def create_client() -> Answer:
     _check_admin()
     new = body(NewClient)
     creator = current().principal
-    return _shown(open_services().clients.create(new.name, new.roles, admin=new.admin, creator=creator), 201)
+    return _secret_answer(open_services().clients.create(new.name, new.roles, admin=new.admin, creator=creator), 201)
 
 
 @routes.route("/v1/clients/{client_id}", methods=["GET"])
@@ -82,10 +82,10 @@ def delete_client(client_id: str) -> None:
 @routes.route("/v1/clients/{client_id}/rotate", methods=["POST"])
 def rotate_client(client_id: str) -> Answer:
     _check_admin()
-    return _shown(open_services().clients.rotate(client_id, keep_s=body(Rotation).keep_seconds), 200)
+    return _secret_answer(open_services().clients.rotate(client_id, keep_s=body(Rotation).keep_seconds), 200)
 
 
-def _shown(created: ClientWithSecret, status: int) -> Answer:
+def _secret_answer(created: ClientWithSecret, status: int) -> Answer:
     """The only answer that has the secret; no proxy on the way may keep it."""
     return Answer(_response(created.client, created.secret), status, {"Cache-Control": "no-store"})
 

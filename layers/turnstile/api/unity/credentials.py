@@ -157,7 +157,7 @@ def _free(location: str, operation: str) -> str:
         coordinated = bool(claim.table_id) and world.refs.read(world.space.table(claim.table_id)) is not None
         taken = taken or claim.zone or coordinated or (claim.marker and own)
         registered = registered or claim.table_id
-    if not _permitted(operation, "" if taken else registered):
+    if not _may_vend(operation, "" if taken else registered):
         raise PermissionDenied(f"'{current().principal.name}' has no right to keys for {location}", field="location")
     guard().mark_authorized()
     if is_root(location):
@@ -171,7 +171,7 @@ def _free(location: str, operation: str) -> str:
     return location
 
 
-def _permitted(operation: str, registered: str) -> bool:
+def _may_vend(operation: str, registered: str) -> bool:
     """Whether credentials may be asked for by path: by rights on the table registered there, else
     on the metastore."""
     principal = current().principal

@@ -85,7 +85,8 @@ def metastore_summary() -> dict[str, str]:
 @routes.route(PREFIX + "/catalogs", methods=["GET"])
 @authorized_by_view("use_catalog of each that is listed")
 def unity_catalogs() -> older_api.Catalogs:
-    size, after = page_size(), (query().text("page_token") or "").casefold()
+    size = page_size()
+    after = (query().text("page_token") or "").casefold()
     visible = sorted(services().visible_catalogs(), key=lambda pair: pair[0].name.casefold())
     later = [pair for pair in visible if pair[0].name.casefold() > after]
     infos = (_catalog(*pair) for pair in later[:size])
@@ -137,7 +138,7 @@ def unity_schemas() -> older_api.Schemas:
     page = services().catalog.listings.namespaces(
         catalog, deep=True, page_token=query().text("page_token"), max_results=page_size()
     )
-    written = _written(catalog)
+    written = _written_name(catalog)
     return older_api.Schemas([_schema(written, namespace) for namespace in page.items], page.next_token)
 
 
@@ -151,14 +152,14 @@ def create_unity_schema() -> older_api.SchemaInfo:
     namespace = services().catalog.namespaces.create(
         catalog, (request.name,), comment=request.comment, properties=request.properties, owner=owner
     )
-    return _schema(_written(request.catalog_name), namespace)
+    return _schema(_written_name(request.catalog_name), namespace)
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["GET"])
 @needs((see_schema, _schema_of_path))
 def unity_schema(full_name: str) -> older_api.SchemaInfo:
     catalog, path = requests.full_schema(full_name)
-    return _schema(_written(catalog), services().catalog.namespaces.get(catalog, path))
+    return _schema(_written_name(catalog), services().catalog.namespaces.get(catalog, path))
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["PATCH"])
@@ -166,8 +167,8 @@ def unity_schema(full_name: str) -> older_api.SchemaInfo:
 def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
     request = body(older_api.Changed)
     catalog, path = requests.full_schema(full_name)
-    written = _written(catalog)
-    alter = functools.partial(_changed, request)
+    written = _written_name(catalog)
+    alter = functools.partial(_changed_schema, request)
     if request.new_name is None:
         return _schema(written, services().catalog.namespaces.alter(catalog, path, alter))
     *parent, name = check_namespace(request.new_name, "new_name")
@@ -186,7 +187,7 @@ def _catalog(catalog: Catalog, access: Access) -> older_api.CatalogInfo:
     return older_api.catalog(catalog, _id(catalog.name), access.owner)
 
 
-def _changed(request: older_api.Changed, old: Namespace) -> Namespace:
+def _changed_schema(request: older_api.Changed, old: Namespace) -> Namespace:
     """A schema as a request wants it, its name apart."""
     properties = request.properties or old.properties
     comment = old.comment if request.comment is msgspec.UNSET else request.comment
@@ -197,7 +198,7 @@ def _schema(catalog: str, namespace: NamedNamespace) -> older_api.SchemaInfo:
     return older_api.schema(catalog, namespace.name, namespace.entity)
 
 
-def _written(catalog: str) -> str:
+def _written_name(catalog: str) -> str:
     """The catalog's name as it was written."""
     return services().catalog.reader.current(catalog).catalog
 

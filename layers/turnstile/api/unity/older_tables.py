@@ -80,7 +80,7 @@ def unity_tables() -> older_api.Tables:
         if response_size(tables) <= (RESPONSE_BYTES_MAX if size == 1 else PAGE_BYTES):
             return tables if tables.next_page_token is not None else _with_views(tables, catalog, path, size)
         if size == 1:  # stored before there was a limit, and the schema's other tables are to be listed all the same
-            return older_api.Tables([_narrowed(table) for table in tables.tables], page.next_token)
+            return older_api.Tables([_narrow(table) for table in tables.tables], page.next_token)
         size = max(1, len(page.items) // 2)
 
 
@@ -200,7 +200,7 @@ def _register_managed(request: older_api.NewTable, names: tuple[str, Path, str],
     """Registers a managed table: at once if its version 0 exists, else as a table that awaits
     version 0."""
     principal = current().principal
-    describe = functools.partial(_described, request)
+    describe = functools.partial(_describe_zero, request)
     try:
         services().catalog.registrar.register(*names, table_id, principal=principal, describe=describe)
     except (NotFound, StateConflict) as error:
@@ -221,7 +221,7 @@ def _is_awaited(table_id: str) -> bool:
     return row is not None and row["state"] == AWAITED
 
 
-def _described(request: older_api.NewTable, content: Content) -> DeltaMetadata:
+def _describe_zero(request: older_api.NewTable, content: Content) -> DeltaMetadata:
     """Version 0 decides; members of the request that it lacks are stored beside it."""
     metadata = first_metadata(content)
     beside = beside_log(metadata, request.properties or {}, request.comment)
@@ -240,7 +240,7 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
     return older_api.managed(catalog, schema, name, entry, metadata, owner=_owner(names))
 
 
-def _narrowed(table: older_api.TableInfo) -> older_api.TableInfo:
+def _narrow(table: older_api.TableInfo) -> older_api.TableInfo:
     """``table`` without the parts for which a page has no room: the columns, then the properties,
     then the comment."""
     nothing: dict[str, Any] = {"columns": [], "properties": {}, "comment": None}

@@ -193,7 +193,7 @@ def update_of(request: CommitBody) -> TableUpdate:
         uuid=table_id,
         commit=commit,
         published=request.latest_backfilled_version,
-        uniform=None if iceberg is None else _converted(iceberg),
+        uniform=None if iceberg is None else _convert(iceberg),
         columns=None if metadata.schema is None else list(to_fields(metadata.schema.columns)[0]),
         comment=msgspec.UNSET if metadata.description is None else metadata.description,
         set={key: value for key, value in (properties or {}).items() if key != UUID_PROPERTY},
@@ -201,7 +201,7 @@ def update_of(request: CommitBody) -> TableUpdate:
     )
 
 
-def _converted(iceberg: Iceberg) -> requests.Iceberg:
+def _convert(iceberg: Iceberg) -> requests.Iceberg:
     try:
         time_ms = int(datetime.fromisoformat(iceberg.converted_delta_timestamp).timestamp() * 1000)
     except (ValueError, OverflowError):

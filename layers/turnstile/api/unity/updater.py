@@ -117,10 +117,12 @@ class Updater:
         except NotFound as error:
             if error.type != ErrorType.NO_SUCH_STAGED_FILE or commit.version > head.latest:
                 raise
-            return self._compared(head, commit, head.latest)  # committed, and perhaps forgotten
+            return self._compare_contents(head, commit, head.latest)  # committed, and perhaps forgotten
         if isinstance(decision, Conflict):
             try:
-                return self._compared(head, commit, decision.latest, {winner.version for winner in decision.winners})
+                return self._compare_contents(
+                    head, commit, decision.latest, {winner.version for winner in decision.winners}
+                )
             except StateConflict:
                 note_conflicts([(head.table_id, decision)], request.staged)
                 raise
@@ -137,7 +139,7 @@ class Updater:
         with after_update(update):
             return decision.head or self._read(head)
 
-    def _compared(
+    def _compare_contents(
         self, head: TableHead, commit: requests.Commit, latest: int, others: Container[int] = ()
     ) -> TableHead:
         """A version that is in no index any more is the same commit if its bytes are the same.

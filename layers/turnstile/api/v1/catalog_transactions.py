@@ -108,9 +108,9 @@ def transact_catalog(catalog: str) -> CatalogTransaction:
     body_sent = body(CatalogTransactionBody)
     of = check_identifier(catalog, "catalog")
     if body_sent.journal:
-        sent, part = _announced(of, body_sent.id, body_sent)
+        sent, part = _check_announced(of, body_sent.id, body_sent)
         return _commit_announced(sent, part)
-    sent = _sent(of, body_sent.id, _entry_id(check_uuid(body_sent.id, "id")), body_sent)
+    sent = _check_sent(of, body_sent.id, _entry_id(check_uuid(body_sent.id, "id")), body_sent)
     by = _guard_of(sent)
     here = services().catalog_for(by)
     reads = CatalogReads(of, sent.catalog_reads, here.reader, here.as_of_reader)
@@ -137,7 +137,7 @@ def announce_catalog(catalog: str, transaction_id: str) -> Entry:
     Query()
     asked = body(CatalogAnnouncementBody)
     of = check_identifier(catalog, "catalog")
-    sent, part = _announced(of, check_uuid(transaction_id, "transaction_id"), asked)
+    sent, part = _check_announced(of, check_uuid(transaction_id, "transaction_id"), asked)
     by = _guard_of(sent)
     here = services().catalog_for(by)
     CatalogReads(of, sent.catalog_reads, here.reader, here.as_of_reader)  # that they are queries
@@ -180,11 +180,11 @@ def resume_catalog(catalog: str, transaction_id: str) -> CatalogTransaction:
     )
 
 
-def _announced(
+def _check_announced(
     catalog: str, id: str, asked: CatalogTransactionBody | CatalogAnnouncementBody
 ) -> tuple[_Sent, CatalogPart]:
     """The transaction, under its own id, and the parts of its entry besides commits."""
-    sent = _sent(catalog, id, check_uuid(id, "id"), asked)
+    sent = _check_sent(catalog, id, check_uuid(id, "id"), asked)
     encode = msgspec.json.encode
     return sent, CatalogPart(fold(catalog), encode(asked.changes), encode(asked.catalog_reads))
 
@@ -218,7 +218,7 @@ class _Sent:
     catalog_reads: Sequence[CatalogRead]
 
 
-def _sent(catalog: str, id: str, entry_id: str, asked: CatalogTransactionBody | CatalogAnnouncementBody) -> _Sent:
+def _check_sent(catalog: str, id: str, entry_id: str, asked: CatalogTransactionBody | CatalogAnnouncementBody) -> _Sent:
     """The request, checked; ``entry_id`` names its group. Raises InvalidRequest."""
     changes = [member_of(catalog, at, change) for at, change in enumerate(asked.changes)]
     sent = _Sent(catalog, id, _group(entry_id, asked), changes, asked.catalog_reads)
@@ -257,7 +257,7 @@ def _first(sent: _Sent, by: Guard, reads: CatalogReads, committer: Committer) ->
 
 def _outcome(sent: _Sent, outcome: Applied | NotApplied, guards: GroupGuards) -> CatalogTransaction:
     if isinstance(outcome, NotApplied):
-        raise _refused(sent, outcome, guards)
+        raise _refusal(sent, outcome, guards)
     return _answer(sent, outcome, [guards.written[commit.table_id].may(read_table) for commit in sent.group.commits])
 
 
@@ -281,7 +281,7 @@ def _answer(sent: _Sent, outcome: Applied, may_read: Sequence[bool]) -> CatalogT
     return CatalogTransaction(shown, sent.id, ratified_members(sent.group, outcome.commits, may_read), seq)
 
 
-def _refused(sent: _Sent, outcome: NotApplied, guards: GroupGuards) -> StateConflict:
+def _refusal(sent: _Sent, outcome: NotApplied, guards: GroupGuards) -> StateConflict:
     if outcome.change is not None:
         shown = [_change(sent.changes[outcome.change.index].name, outcome.change)]
     elif outcome.read is not None:

@@ -149,7 +149,8 @@ def _member(catalog: str, change: Change) -> PreparedMember:
 
 
 def _created_namespace(catalog: str, change: CreateNamespace) -> PreparedMember:
-    path, owner = check_namespace(change.name, "name"), owner_for(current().principal)
+    path = check_namespace(change.name, "name")
+    owner = owner_for(current().principal)
 
     def prepare(here: CatalogServices, _by: Guard) -> CatalogChange:
         return here.namespaces.creation(path, comment=change.comment, properties=change.properties, owner=owner)
@@ -165,7 +166,8 @@ def _updated_namespace(catalog: str, change: UpdateNamespace) -> PreparedMember:
 
 
 def _created_table(catalog: str, change: CreateTable) -> PreparedMember:
-    path, name = check_namespace(change.namespace), check_identifier(change.name, "name")
+    path = check_namespace(change.namespace)
+    name = check_identifier(change.name, "name")
     id = change.table_id
     comment = change.comment
 

@@ -259,7 +259,7 @@ def committed(services: Services, request: CommitRequest, decision: Ratified, *,
     """
     outcome: Literal["ratified", "replayed"] = "replayed" if decision.replayed else "ratified"
     try:
-        commit = _replayed(services, request, decision, may_read) if decision.replayed else _fresh(request, decision)
+        commit = _replay(services, request, decision, may_read) if decision.replayed else _fresh(request, decision)
     except (StorageFault, Throttled) as error:  # either would say that nothing was ratified (I3)
         text = f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
         raise OutcomeUnknown(text) from error
@@ -303,7 +303,7 @@ def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
     return commit_of(place, content=content)
 
 
-def _replayed(services: Services, request: CommitRequest, decision: Ratified, may_read: bool) -> Commit:  # noqa: FBT001
+def _replay(services: Services, request: CommitRequest, decision: Ratified, may_read: bool) -> Commit:  # noqa: FBT001
     """The first answer again (I3): a ticket's bytes are the ratified ones, not the second
     request's. A principal that may not read the table gets none: to know an identity is no right to
     the content (I12).

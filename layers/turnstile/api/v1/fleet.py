@@ -34,7 +34,8 @@ def fleet_events() -> Events:
     """Events of members and granules after a cursor."""
     query = Query(FIELD, "limit", "wait_s")
     here = services()
-    limit, wait_s = query.integer("limit", USUAL, 1, MOST), query.integer("wait_s", 0, 0, WAIT_MOST_S)
+    limit = query.integer("limit", USUAL, 1, MOST)
+    wait_s = query.integer("wait_s", 0, 0, WAIT_MOST_S)
     reader = here.event_reader
 
     def read(place: Place) -> tuple[list[CloudEvent], Place]:

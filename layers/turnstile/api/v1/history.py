@@ -120,7 +120,8 @@ def list_snapshots(catalog: str) -> SnapshotPage:
 @routes.route(CATALOG + "/snapshots", methods=["POST"])
 @needs((edit_catalog, catalog_of_path))
 def create_snapshot(catalog: str) -> Answer:
-    request, of = body(NewSnapshot), check_identifier(catalog, "catalog")
+    request = body(NewSnapshot)
+    of = check_identifier(catalog, "catalog")
 
     def create(by: CatalogServices) -> NamedSnapshot:
         as_of = None if request.of is None else request.of.as_of("of")
@@ -146,14 +147,16 @@ def show_snapshot(catalog: str, snapshot: str) -> SnapshotResponse:
 @needs((edit_catalog, catalog_of_path))
 def drop_snapshot(catalog: str, snapshot: str) -> None:
     Query()
-    of, name = check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot")
+    of = check_identifier(catalog, "catalog")
+    name = check_identifier(snapshot, "snapshot")
     once(of, lambda by: by.named_snapshots.drop(of, name), lambda *_: None)
 
 
 @routes.route(CATALOG + "/reset", methods=["POST"])
 @needs((admin_only, metastore))
 def reset_catalog(catalog: str) -> ResetResult:
-    request, of = body(Reset), check_identifier(catalog, "catalog")
+    request = body(Reset)
+    of = check_identifier(catalog, "catalog")
     to = request.to.as_of("to")
 
     def reset(by: CatalogServices) -> ResetResult:
@@ -166,9 +169,11 @@ def reset_catalog(catalog: str) -> ResetResult:
 @routes.route(CATALOG + "/clones", methods=["POST"])
 @needs((use_catalog, catalog_of_path))
 def clone(catalog: str) -> Answer:
-    request, name = body(Clone), check_identifier(catalog, "catalog")
+    request = body(Clone)
+    name = check_identifier(catalog, "catalog")
     source = check_namespace(request.source, "from") if request.source else ()
-    to, as_of = check_namespace(request.to, "to"), None if request.of is None else request.of.as_of("of")
+    to = check_namespace(request.to, "to")
+    as_of = None if request.of is None else request.of.as_of("of")
 
     def make(by: CatalogServices) -> CloneResult:
         with nullcontext() if request.of is None else request.of.reported("of"):

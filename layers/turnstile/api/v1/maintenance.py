@@ -237,7 +237,8 @@ def begin_run(table_id: str) -> Run:
 @needs_table(write_files, of=uuid_of_path)
 def update_run(table_id: str, attempt: str) -> RunUpdated:
     Query()
-    sent, runs = body(RunUpdate), services().maintenance_runs
+    sent = body(RunUpdate)
+    runs = services().maintenance_runs
     number = int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < 16 else 0
     if number < 1:
         raise InvalidRequest(f"no run {attempt[:40]!r}", field="attempt", remedy="send the attempt that was begun")

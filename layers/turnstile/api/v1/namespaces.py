@@ -58,7 +58,8 @@ def list_catalogs() -> Catalogs:
 @routes.route("/v1/catalogs", methods=["POST"])
 @needs((create_catalog, metastore))
 def create_new_catalog() -> Answer:
-    name, owner = body(NewCatalog).name, owner_for(current().principal)
+    name = body(NewCatalog).name
+    owner = owner_for(current().principal)
 
     def again(by: CatalogServices, _seq: int | None) -> Catalog:
         services().guard_of(Need(use_catalog, Target(name))).authorize_now()  # it may be another's by now (I12)
@@ -160,7 +161,9 @@ def list_namespaces(catalog: str) -> Namespaces:
 @routes.route(CATALOG + "/namespaces", methods=["POST"])
 @needs((create_schema, _new_namespace))
 def create_namespace(catalog: str) -> Answer:
-    request, of, owner = body(NewNamespace), check_identifier(catalog, "catalog"), owner_for(current().principal)
+    request = body(NewNamespace)
+    of = check_identifier(catalog, "catalog")
+    owner = owner_for(current().principal)
     path = check_namespace(request.name, "name")
 
     def create(by: CatalogServices) -> NamedNamespace:
@@ -180,7 +183,8 @@ def get_namespace(catalog: str, namespace: str) -> NamespaceResponse:
 @routes.route(NAMESPACE, methods=["PATCH"])
 @needs((edit_schema, namespace_of_path))
 def update_namespace(catalog: str, namespace: str) -> NamespaceResponse:
-    request, (of, path) = body(NamespaceUpdate), namespace_names(catalog, namespace)
+    request = body(NamespaceUpdate)
+    of, path = namespace_names(catalog, namespace)
 
     def update(by: CatalogServices) -> NamedNamespace:
         return by.namespaces.update(
@@ -201,7 +205,8 @@ def drop_namespace(catalog: str, namespace: str) -> None:
 @routes.route(NAMESPACE + "/rename", methods=["POST"])
 @needs((edit_schema, namespace_of_path), (create_schema, _moved_namespace))
 def rename_namespace(catalog: str, namespace: str) -> NamespaceResponse:
-    request, (of, path) = body(NamespaceMove), namespace_names(catalog, namespace)
+    request = body(NamespaceMove)
+    of, path = namespace_names(catalog, namespace)
     parent = _new_parent(request, path)
     target = (*parent, request.name)
 

@@ -112,7 +112,8 @@ def list_heads() -> Heads:
     page_token = query.text("page_token")
     size = page_size(query.integer("max_results"))
     after = check_uuid(page_token, "page_token") if page_token else ""
-    heads, unreadable = list[TableHead](), list[UnreadableHead]()
+    heads = list[TableHead]()
+    unreadable = list[UnreadableHead]()
     for row in services().world.refs.scan("table"):
         try:
             heads.append(TableHead.from_row(row))
@@ -172,7 +173,8 @@ def verify(table_id: str) -> Verification:
 def verify_files(catalog: str, namespace: str, table: str) -> FilesLooked:
     after = Query("after").text("after") or ""
     names, path, name = table_names(catalog, namespace, table)
-    by, until_ms = services(), _until_ms()
+    by = services()
+    until_ms = _until_ms()
 
     def found() -> Entity:
         return by.catalog.entries.table(names, path, name, None).entity

@@ -92,7 +92,7 @@ class Vacuum(msgspec.Struct, frozen=True):
 def pins(table_id: str) -> PinList:
     Query()
     plan = services().holds.plan(check_uuid(table_id))
-    return PinList(plan.table_id, plan.latest, _shown(plan), _marks(plan.before))
+    return PinList(plan.table_id, plan.latest, _pins_to_show(plan), _marks(plan.before))
 
 
 @routes.route(TABLE_BY_ID + "/pins", methods=["POST"])
@@ -129,10 +129,10 @@ def vacuum(table_id: str) -> Vacuum:
     note(table_id=table_id, readable_from=plan.marks.readable_from, dry_run=sent.dry_run)
     leaves = _marks(plan.marks)
     before = _marks(plan.before)
-    return Vacuum(plan.table_id, plan.latest, leaves, before, plan.files_before_ms, _shown(plan))
+    return Vacuum(plan.table_id, plan.latest, leaves, before, plan.files_before_ms, _pins_to_show(plan))
 
 
-def _shown(plan: VacuumPlan) -> list[ShownPin]:
+def _pins_to_show(plan: VacuumPlan) -> list[ShownPin]:
     """The pins as the caller may see them: with the names of its own holders only."""
     principal = guard().principal
     return [_one(pin, pin.holder if principal.admin or pin.owner == principal.name else "") for pin in plan.pins]

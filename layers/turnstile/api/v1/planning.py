@@ -102,7 +102,7 @@ def plan(table_id: str) -> ShownPlan:
         explain=request.explain,
     )
     note(table_id=table_id, version=answer.version, files=len(answer.files), index=answer.statistics.index_version)
-    shown = _shown(table_id, answer, request.columns)
+    shown = _plan_to_show(table_id, answer, request.columns)
     if not request.definition:
         return shown
     return msgspec.structs.replace(shown, definition=TableDefinition(answer.protocol, answer.metadata))
@@ -310,7 +310,7 @@ def _may_read(table_id: str) -> bool:
     return True
 
 
-def _shown(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:
+def _plan_to_show(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:
     from turnstile.planning.core.predicates import TableColumns
     from turnstile.planning.core.statistics import narrowed
 

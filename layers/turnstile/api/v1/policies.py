@@ -122,7 +122,8 @@ def namespace_policy(catalog: str, namespace: str) -> PolicyResponse:
 @routes.route(NAMESPACE + _POLICY, methods=["PATCH"])
 @needs((edit_schema, namespace_of_path), first=True)
 def change_namespace_policy(catalog: str, namespace: str) -> PolicyResponse:
-    (properties, unset), (of, path) = body(PolicyChange).checked(), namespace_names(catalog, namespace)
+    properties, unset = body(PolicyChange).checked()
+    of, path = namespace_names(catalog, namespace)
     once(of, lambda by: by.namespaces.update(of, path, set=properties, unset=unset), lambda *_: None)
     return _of_namespace(catalog, namespace)
 

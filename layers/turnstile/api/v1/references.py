@@ -71,7 +71,7 @@ class RefHistory(msgspec.Struct, frozen=True):
 @needs((create_reference, metastore))
 def create_ref() -> Answer:
     request = body(NewRef)
-    return created(_written(named_refs().create(request.name, request.value, request.request_id)))
+    return created(_ref_response(named_refs().create(request.name, request.value, request.request_id)))
 
 
 @routes.route(REF, methods=["GET"])
@@ -94,7 +94,7 @@ def ref_history(name: str) -> RefHistory:
 @_OWN_RIGHTS
 def swap_ref(name: str) -> RefResponse:
     request = body(RefSwap)
-    return _written(named_refs().swap(name, request.token, request.value, request.request_id))
+    return _ref_response(named_refs().swap(name, request.token, request.value, request.request_id))
 
 
 @routes.route(REF, methods=["DELETE"])
@@ -110,7 +110,8 @@ def delete_ref(name: str) -> None:
 def named_refs() -> NamedRefs:
     """Returns the references, as the principal may see and change them: the rights on each are in
     its own row."""
-    here, principal = services(), guard().principal
+    here = services()
+    principal = guard().principal
     guard().mark_authorized()
     return NamedRefs(here.world, principal, lambda: here.may_on_metastore(create_reference))
 
@@ -119,5 +120,5 @@ def _response(name: str, entry: Entry) -> RefResponse:
     return RefResponse(name, entry.value or "", entry.version, entry.token, entry.at)
 
 
-def _written(written: WriteResult) -> RefResponse:
+def _ref_response(written: WriteResult) -> RefResponse:
     return msgspec.structs.replace(_response(written.name, written.entry), outcome=written.outcome)

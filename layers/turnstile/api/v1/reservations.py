@@ -76,7 +76,7 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
         raise Throttled(problem, retry_after_ms=ASK_AGAIN_MS)
     if mine is None:
         return ShownReservation(id, "victim", [], [])
-    shown = _shown(mine)
+    shown = _reservation_to_show(mine)
     if not answer.blockers:
         return shown
     return msgspec.structs.replace(shown, waits_for=list(answer.blockers), retry_after_ms=ASK_AGAIN_MS)
@@ -104,7 +104,7 @@ def reservations() -> ReservationList:
     guard().mark_authorized()
     now = services().world.clock.now_ms()
     live = (each for each in services().reservations.register().reservations if each.is_live(now))
-    return ReservationList([_shown(each) for each in live if _may_see(each)])
+    return ReservationList([_reservation_to_show(each) for each in live if _may_see(each)])
 
 
 def _may_see(reservation: Reservation) -> bool:
@@ -115,7 +115,7 @@ def _may_see(reservation: Reservation) -> bool:
     return True
 
 
-def _shown(reservation: Reservation) -> ShownReservation:
+def _reservation_to_show(reservation: Reservation) -> ShownReservation:
     if reservation.is_victim:
         return ShownReservation(reservation.id, "victim", [], [], reservation.until)
     state: Literal["held", "waiting"] = "waiting" if reservation.wanted else "held"

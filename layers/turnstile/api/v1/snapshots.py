@@ -129,7 +129,7 @@ def _resolve(by_name: dict[int, Target]) -> dict[int, _Named]:
     }
     named = {}
     for index, target in by_name.items():
-        with _reported(index):
+        with _report_table(index):
             resolved = reader.find(trees[fold(target.catalog)], target.namespace, target.table)
         named[index] = _Named(target, resolved)
     return named
@@ -150,19 +150,19 @@ def _authorize(cut: Cut, by_id: dict[int, str]) -> None:
     PermissionDenied, NotFound."""
     services().authorizers.tables.learn(cut.heads[table_id] for table_id in by_id.values() if table_id in cut.heads)
     for index, table_id in by_id.items():
-        with _reported(index):
+        with _report_table(index):
             table_guards([read_table], [table_id])
 
 
 def _require_coordinated(reader: CatalogReader, index: int, resolved: ResolvedTable) -> None:
     entity = reader.store.entity(resolved.catalog, resolved.entity)
     if isinstance(entity, Table) and entity.external is not None:
-        with _reported(index):
+        with _report_table(index):
             raise without_head(entity, "leave it out: a cut shows only versions that are coordinated here")
 
 
 @contextmanager
-def _reported(index: int) -> Iterator[None]:
+def _report_table(index: int) -> Iterator[None]:
     """Says of a refusal which table of the request it is about."""
     try:
         yield

@@ -164,7 +164,7 @@ def list_tables(catalog: str, namespace: str) -> Tables:
     token = query.text("page_token")
     most = query.integer("max_results")
     page = services().catalog.listings.tables(of, path, as_of=as_of, page_token=token, max_results=most)
-    tables = [_listed(table, version_in(page.versions, table)) for table in page.items]
+    tables = [_list_entry(table, version_in(page.versions, table)) for table in page.items]
     return Tables(tables, page.next_token or UNSET, UNSET if as_of is None else page.head)
 
 
@@ -181,7 +181,9 @@ def stage_table(catalog: str, namespace: str) -> Answer:
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def register_table(catalog: str, namespace: str) -> Answer:
-    request, (of, path), principal = body(NewTable), namespace_names(catalog, namespace), current().principal
+    request = body(NewTable)
+    of, path = namespace_names(catalog, namespace)
+    principal = current().principal
 
     def register(by: CatalogServices) -> None:
         by.registrar.register(of, path, request.name, request.table_id, comment=request.comment, principal=principal)
@@ -313,7 +315,7 @@ def _entry(catalog: str, path: Path, entity: Entity, version: int | None) -> Ent
     )
 
 
-def _listed(table: Table, version: int | None) -> ListedTable:
+def _list_entry(table: Table, version: int | None) -> ListedTable:
     shown = UNSET if version is None else version
     return ListedTable(table.name, table.table_id, table.format, table.location, table.created, shown)
 

@@ -130,18 +130,18 @@ def answer_of(group: GroupRequest, decision: GroupRatified | GroupRefused, guard
     """Returns the answer to a group that is ratified; raises that of one that was refused."""
     note(transaction=group.id, tables=len(group.commits))
     if isinstance(decision, GroupRefused):
-        raise _refused(group, decision, guards)
-    return _ratified(group, decision, guards)
+        raise _refusal(group, decision, guards)
+    return _transaction_of(group, decision, guards)
 
 
-def _ratified(group: GroupRequest, decision: GroupRatified, guards: GroupGuards) -> Transaction:
+def _transaction_of(group: GroupRequest, decision: GroupRatified, guards: GroupGuards) -> Transaction:
     outcome: Literal["ratified", "replayed"] = "replayed" if decision.replayed else "ratified"
     note(outcome=outcome)
     may_read = [guards.written[request.table_id].may(read_table) for request in group.commits]
     return Transaction(outcome, group.id, ratified_members(group, decision.members, may_read))
 
 
-def _refused(group: GroupRequest, decision: GroupRefused, guards: GroupGuards) -> StateConflict:
+def _refusal(group: GroupRequest, decision: GroupRefused, guards: GroupGuards) -> StateConflict:
     note_refused(group, decision)
     return conflict(refused_members(group, decision, guards), len(decision.members))
 

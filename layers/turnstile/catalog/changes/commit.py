@@ -360,7 +360,7 @@ class CommitAttempts:
             before=tuple(draft.tree.head for draft in reversed(drafts[:-1])),
         )
         outcome = self._send(at, last.head, [swap, *(write for draft in drafts for write in draft.edit.writes)])
-        if not isinstance(outcome, LostSwap) or self._landed(outcome.row, last.head, last.commit.seq):
+        if not isinstance(outcome, LostSwap) or self._has_landed(outcome.row, last.head, last.commit.seq):
             return None
         if outcome.row is not None and outcome.row["head"] != at.head:
             self._unreachable |= objs
@@ -437,9 +437,9 @@ class CommitAttempts:
                 raise unknown from None  # the last try was not applied, the one before may have been
             if isinstance(answer, Accepted | AllAccepted):
                 return answer
-            return self._refused(at, answer, uncertain=unknown is not None or answer.uncertain)
+            return self._lost_swap(at, answer, uncertain=unknown is not None or answer.uncertain)
 
-    def _refused(self, at: CatalogHead, answer: Rejected | SomeRejected, *, uncertain: bool) -> LostSwap:
+    def _lost_swap(self, at: CatalogHead, answer: Rejected | SomeRejected, *, uncertain: bool) -> LostSwap:
         """Returns which rows refused. ``uncertain``: an answer to the same swap was lost before.
         That swap can no longer land once the HEAD has moved, and the history says whether it did;
         while the HEAD stands still it may still land: OutcomeUnknown (I3).
@@ -459,7 +459,7 @@ class CommitAttempts:
             raise OutcomeUnknown(f"an answer to a change of catalog '{at.name}' was lost; the same, again, was refused")
         return lost
 
-    def _landed(self, row: Row | None, id: str, seq: int) -> bool:
+    def _has_landed(self, row: Row | None, id: str, seq: int) -> bool:
         """Returns whether commit ``id`` was the HEAD at some time (I3: a lost answer that is found
         is a success)."""
         if row is None:

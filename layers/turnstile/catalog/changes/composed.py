@@ -87,7 +87,8 @@ class DraftView(View):
             key = key_of(path)
             obj = f"draft/{len(self._entities)}"
             entries[key] = IndexEntry(kind_of(entity), obj, entity.table_id if isinstance(entity, Table) else "")
-            self._entities[obj], self._put[key] = entity, (path, entity)
+            self._entities[obj] = entity
+            self._put[key] = (path, entity)
             self._removed.pop(key, None)
         for path in edit.remove:
             key = key_of(path)

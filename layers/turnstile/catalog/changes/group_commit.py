@@ -248,7 +248,7 @@ class GroupTurn:
         except Exception as error:
             return self._tell(judged, Swap.FAILED, error)
         if lost is not None:
-            return self._lost(lost, judged)
+            return self._lose(lost, judged)
         last = drafts[-1].tree
         self._reader.adopt(last)
         heads = [draft.tree.head for draft in drafts]
@@ -257,7 +257,7 @@ class GroupTurn:
         self._seen_by = {each.change for each in judged}
         return self._tell(judged, Swap.ACCEPTED)
 
-    def _lost(self, lost: LostSwap, judged: Sequence[_Judged]) -> Swap:
+    def _lose(self, lost: LostSwap, judged: Sequence[_Judged]) -> Swap:
         """Tells each change which of its own rows refused; all that stay are judged again."""
         self._row = lost.row
         self._seen_by = {each.change for each in judged}

@@ -159,11 +159,11 @@ class _Attempt:
         commits = self._commits
         self._require_one_catalog()
         if not commits.are_open:
-            return self._refused()
+            return self._refusal()
         try:
             tree = committer.commit(self._catalog, self._change, on_rejected=self._on_rejected)
         except _Decided:
-            return self._refused()
+            return self._refusal()
         except _ReadChanged as changed:
             replay = commits.replayed() if self._group.commits else None
             if replay is not None:  # what was read was changed since by this very transaction
@@ -229,7 +229,7 @@ class _Attempt:
             raise _Decided
         self.changes.on_rejected({at: row for at, row in failed.items() if at < self._own})
 
-    def _refused(self) -> Applied | NotApplied:
+    def _refusal(self) -> Applied | NotApplied:
         answer = self._commits.answer()
         return self._earlier(answer) if isinstance(answer, GroupRatified) else NotApplied(commits=answer)
 

@@ -183,11 +183,11 @@ def version_at(storage: LogStorage, head: TableHead, time_ms: int, name: str) ->
         return head.latest, head.last_ict
     low = _oldest(storage)
     if low is None or low > head.floor:
-        raise _cleaned(name, time_ms)
+        raise _cleaned_up(name, time_ms)
     ict = timestamp_of(storage, low, name)
     if ict > time_ms:
         if low > 0:
-            raise _cleaned(name, time_ms)
+            raise _cleaned_up(name, time_ms)
         return 0, ict
     high = head.floor
     while low < high:  # ``low`` is not later than the time, versions above ``high`` are
@@ -223,5 +223,5 @@ def _oldest(storage: LogStorage) -> int | None:
     return next((int(name[1]) for name in names if name is not None), None)
 
 
-def _cleaned(name: str, time_ms: int) -> StateConflict:
+def _cleaned_up(name: str, time_ms: int) -> StateConflict:
     return cannot_clone(f"the log of table '{name}' does not go back to {time_ms}", _LATER)

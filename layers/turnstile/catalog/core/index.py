@@ -55,7 +55,7 @@ class Index:
     @property
     def packed(self) -> bytes:
         if self._packed is None:
-            self._packed, rows = _packed(self, self._rows)
+            self._packed, rows = _pack(self, self._rows)
             self._rows = rows if len(rows) <= _KNOWN_ROWS else {}
         return self._packed
 
@@ -138,7 +138,7 @@ def _long_uuid(value: bytes | str) -> str:
 
 def pack(index: Index) -> bytes:
     """Returns the index as bytes; prefixes shared with the row before are left out."""
-    return _packed(index, {})[0]
+    return _pack(index, {})[0]
 
 
 class _KnownRow:
@@ -160,7 +160,7 @@ class _KnownRow:
 _NO_ENTRY: Final = IndexEntry("", "")
 
 
-def _packed(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[str, _KnownRow]]:
+def _pack(index: Index, known: Mapping[str, _KnownRow]) -> tuple[bytes, dict[str, _KnownRow]]:
     """The packed index, and its rows by key; ``known``: the rows of a similar index."""
     kinds: dict[str, int] = {}
     rows: dict[str, _KnownRow] = {}
@@ -320,7 +320,7 @@ class LayeredIndex:
         for low, high, id in reversed(list(ranges)) if reverse else ranges:
             over = self.embedded.iterate(low, high, reverse=reverse)
             under = self._segments.load(id).iterate(low, high, reverse=reverse) if id else iter(())
-            yield from _merged(over, under, reverse=reverse)
+            yield from _merge_runs(over, under, reverse=reverse)
 
     def first(self, start: str) -> Item | None:
         return next(self.iterate(start), None)
@@ -350,7 +350,7 @@ class LayeredIndex:
             yield max(start, segment.first), stop if last else end, segment.obj
 
 
-def _merged(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:
+def _merge_runs(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:
     """Merges two sorted runs, without removed keys; where both have a key, ``over`` wins."""
     high = next(over, None)
     low = next(under, None)

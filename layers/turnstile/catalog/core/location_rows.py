@@ -162,21 +162,25 @@ def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConfl
     if row is not None:
         own = Location.from_row(row)
         if own.importing:
-            return _owned(location, "is claimed by an import that has not finished", _FINISH, table_id=own.table_id)
+            return _already_owned(
+                location, "is claimed by an import that has not finished", _FINISH, table_id=own.table_id
+            )
         if own.table_id:
-            return _owned(location, f"belongs to table {own.table_id}", table_id=own.table_id)
-        return _owned(location, "contains locations of other tables" if own.below else "is a lake root")
+            return _already_owned(location, f"belongs to table {own.table_id}", table_id=own.table_id)
+        return _already_owned(location, "contains locations of other tables" if own.below else "is a lake root")
     for above in ancestors(location):
         row = rows.get(space.location(above))
         higher = Location.from_row(row) if row is not None else None
         if higher is not None and not higher.marker:
             if higher.table_id:
-                return _owned(location, f"lies below {above} of table {higher.table_id}", table_id=higher.table_id)
-            return _owned(location, f"lies below the lake root {above}, where Turnstile chooses the locations")
+                return _already_owned(
+                    location, f"lies below {above} of table {higher.table_id}", table_id=higher.table_id
+                )
+            return _already_owned(location, f"lies below the lake root {above}, where Turnstile chooses the locations")
     return None
 
 
-def _owned(location: str, how: str, remedy: str = _APART, **details: str) -> StateConflict:
+def _already_owned(location: str, how: str, remedy: str = _APART, **details: str) -> StateConflict:
     return StateConflict("LocationOwned", f"location {location} {how}", field="location", remedy=remedy, **details)
 
 
@@ -214,10 +218,10 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
         remedy = "drop the clones first; a drop that purges waits for them"
         raise StateConflict("TableHasClones", problem, field="table", remedy=remedy, clones=sorted(clones))
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
-    return [Erase(space.location(location), (own, uncloned())), *_unmarked(space, location, rows)]
+    return [Erase(space.location(location), (own, uncloned())), *_unmark(space, location, rows)]
 
 
-def _unmarked(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]:
+def _unmark(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]:
     """The writes that count one claim less above ``location``; none in a zone."""
     higher = {key: Location.from_row(rows[key]) for key in keys_above(space, location)[1:] if key in rows}
     if any(row.zone for row in higher.values()):
@@ -255,7 +259,7 @@ def vacate(space: Space, location: str, row: Row, rows: Mapping[str, Row]) -> li
     clones = Equals(_CLONES, row["clones"]) if row.get("clones") else Absent(_CLONES)
     same = Clause("same marks", "I10", "no reader or mark has come since it was copied", marks)
     needed = Clause("same clones", "I10", "no clone has come or gone since it was copied", clones)
-    return [Erase(space.location(location), (own, same, needed)), *_unmarked(space, location, rows)]
+    return [Erase(space.location(location), (own, same, needed)), *_unmark(space, location, rows)]
 
 
 # -- import claims ----------------------------------------------------------------------------------------------------

@@ -267,7 +267,7 @@ def _open() -> Clause:
     return Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN))
 
 
-def _awaited() -> Clause:
+def _still_awaited() -> Clause:
     return Clause(
         "awaited", "I25", "its version 0 is awaited: it was neither adopted nor given up", Equals(("state",), AWAITED)
     )
@@ -276,13 +276,13 @@ def _awaited() -> Clause:
 def adopt_staging(key: str) -> Erase:
     """Consumes a staging table after its version 0 has arrived: once, and not after gc removed it
     (I25)."""
-    return Erase(key, (_awaited(),))
+    return Erase(key, (_still_awaited(),))
 
 
 def give_up_staging(key: str) -> Change:
     """Leaves a staging table that awaits its version 0 to gc: its name was dropped, so it is never
     adopted (I25)."""
-    return Change(key, (_awaited(),), (Set(("state",), COLLECTING),))
+    return Change(key, (_still_awaited(),), (Set(("state",), COLLECTING),))
 
 
 def mark_collecting(row: Row) -> Change:

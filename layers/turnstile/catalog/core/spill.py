@@ -84,35 +84,35 @@ class _Spilling:
         counts = Counter(position_of(ranges, key) for key, _ in self.embedded.iterate())
         at = max(counts, key=lambda position: (counts[position], -position))
         part = self.embedded.between(ranges[at].first, stop_of(ranges, at))
-        base = self._clipped(ranges, at)
+        base = self._clip(ranges, at)
         merged = _over(base, part)
         low = high = at
         moved = {key for key, _ in part.iterate()}
         if merged == base:  # only GONE marks of keys that the segment does not have
             fresh = [ranges[at]]
         elif len(merged.packed) <= self._limits.segment:
-            low, high, merged = self._joined(ranges, at, merged)
+            low, high, merged = self._join_small(ranges, at, merged)
             fresh = [self._write(ranges[low].first, merged)]
         else:
             fresh, moved = self._cut(ranges[at], base, part, merged, whole=whole)
-        self.directory = _coalesced((*ranges[:low], *fresh, *ranges[high + 1 :]))
+        self.directory = _coalesce((*ranges[:low], *fresh, *ranges[high + 1 :]))
         self.embedded = self.embedded.with_changes({}, moved)
 
-    def _clipped(self, ranges: Directory, at: int) -> Index:
+    def _clip(self, ranges: Directory, at: int) -> Index:
         segment = ranges[at]
         if not segment.obj:
             return Index()
         index = self.written[segment.obj] if segment.obj in self.written else self._load(segment.obj)
         return index.between(segment.first, stop_of(ranges, at))
 
-    def _joined(self, ranges: Directory, at: int, merged: Index) -> tuple[int, int, Index]:
+    def _join_small(self, ranges: Directory, at: int, merged: Index) -> tuple[int, int, Index]:
         """Joins a range with a neighbour if both are small. Returns the first and the last position
         covered, and the index."""
         size = len(merged.packed)
         if merged and size * _SMALL <= self._limits.segment:
             for other in (at - 1, at + 1):
                 if 0 <= other < len(ranges) and (ranges[other].weight + size) * 2 <= self._limits.segment:
-                    both = merged.with_changes(dict(self._clipped(ranges, other).iterate()))
+                    both = merged.with_changes(dict(self._clip(ranges, other).iterate()))
                     return min(at, other), max(at, other), both
         return at, at, merged
 
@@ -163,12 +163,12 @@ def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> 
         first = separator(base.keys[-1], part.keys[0])
         merged = _over(Index(), part)
     last = ""
-    for piece in _halved(merged, limit):
+    for piece in _halve(merged, limit):
         yield separator(last, piece.keys[0]) if last else first, piece
         last = piece.keys[-1]
 
 
-def _halved(index: Index, limit: int) -> Iterator[Index]:
+def _halve(index: Index, limit: int) -> Iterator[Index]:
     """Yields equal parts of ``index``, each within ``limit`` bytes (or a single entry)."""
     size = len(index.packed)
     if size <= limit or len(index) == 1:
@@ -178,10 +178,10 @@ def _halved(index: Index, limit: int) -> Iterator[Index]:
     for number in range(count):
         low = len(index) * number // count
         high = len(index) * (number + 1) // count
-        yield from _halved(index.between(index.keys[low], index.keys[high] if high < len(index) else None), limit)
+        yield from _halve(index.between(index.keys[low], index.keys[high] if high < len(index) else None), limit)
 
 
-def _coalesced(ranges: Directory) -> Directory:
+def _coalesce(ranges: Directory) -> Directory:
     """Joins neighbouring ranges that have the same segment, or none."""
     joined: list[Segment] = []
     for segment in ranges:

@@ -46,7 +46,8 @@ def _window(text: str) -> Window | None:
     first, last, begin, end = match.groups()
     days = frozenset(range(7))
     if first is not None:
-        start, stop = _DAYS.index(first), _DAYS.index(last or first)
+        start = _DAYS.index(first)
+        stop = _DAYS.index(last or first)
         days = frozenset((start + step) % 7 for step in range((stop - start) % 7 + 1))
     if begin is None:
         return Window(days, 0, DAY_MS)

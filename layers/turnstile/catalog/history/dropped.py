@@ -67,11 +67,11 @@ class DroppedTables:
         moment in the kept history, or no drop within ``LOOK_BACK`` commits; StateConflict
         ``CannotUndrop``: the entity of ``at`` has another name now, or went on after it.
         """
-        begin = None if at is None else self._kept(now, at)
+        begin = None if at is None else self._kept_tree(now, at)
         there = self._at(now, path)
         passed = set[str]() if there is None else {id_of(there)}
         if begin is not None and (entity := self._at(begin, path)) is not None and id_of(entity) not in passed:
-            found = self._found(self._end(now, path, begin, entity), path)
+            found = self._find_dropped(self._end(now, path, begin, entity), path)
             if found is None:
                 problem = f"what '{dotted(now.catalog, *path)}' led to then was not dropped under this name"
                 remedy = "it is there, or was dropped, under another name: see the catalog's log"
@@ -82,7 +82,7 @@ class DroppedTables:
             entity = self._at(step.tree, path)
             if entity is None or id_of(entity) in passed:
                 continue
-            if (found := self._found(step, path)) is not None:
+            if (found := self._find_dropped(step, path)) is not None:
                 return found
             passed.add(id_of(entity))
         return None
@@ -116,7 +116,7 @@ class DroppedTables:
         while end.commit.seq - after > 1:
             seq = (after + end.commit.seq) // 2
             try:
-                middle = self._kept(now, AsOf(seq=seq))
+                middle = self._kept_tree(now, AsOf(seq=seq))
             except NotFound as error:
                 gone = error
                 after = seq
@@ -131,7 +131,7 @@ class DroppedTables:
             raise gone
         return _Step(first, end)
 
-    def _kept(self, now: Tree, at: AsOf) -> Tree:
+    def _kept_tree(self, now: Tree, at: AsOf) -> Tree:
         """Returns the tree of a moment. Raises NotFound where gc may be removing it."""
         return self._history.kept(now, at, self._since_ms()).tree
 
@@ -143,7 +143,7 @@ class DroppedTables:
         entity = self._reader.store.entity(tree.catalog, entry.obj) if entry is not None else None
         return entity if isinstance(entity, Droppable) else None
 
-    def _found(self, step: _Step, path: Path) -> PastTable | None:
+    def _find_dropped(self, step: _Step, path: Path) -> PastTable | None:
         """The entity of ``path`` before the step, if the step dropped it and did not rename it."""
         entity = self._at(step.tree, path)
         world = self._world
@@ -165,11 +165,11 @@ class DroppedTables:
             owner = rows.get(world.space.location(entity.location))
             owned = owner is not None and owner.get("table_id") == entity.table_id
             has_head = isinstance(entity, Table) and entity.external is None
-            if (owned and not has_head) or self._moved(step, path, entity):
+            if (owned and not has_head) or self._has_moved(step, path, entity):
                 return None
         return PastTable(step.tree, path, entity, head)
 
-    def _moved(self, step: _Step, path: Path, entity: Droppable) -> bool:
+    def _has_moved(self, step: _Step, path: Path, entity: Droppable) -> bool:
         """Whether the step gave the table another name. Reads every entry of both trees."""
         before = {entry.obj for _, entry in step.tree.subtree(())}
         own = step.tree.find(path)

@@ -89,7 +89,7 @@ class History:
         size = min(page_size(max_results), 100)
         newest = now.commit.seq
         if start is not None and not 0 <= start <= newest:
-            raise _gone(now.catalog, f"number {start}", "start")
+            raise _moment_gone(now.catalog, f"number {start}", "start")
         with report_field("start"):
             if not oldest_first:
                 commits = self._down(now, newest if start is None else start, size)
@@ -114,18 +114,18 @@ class History:
         old = past.commit.at < since_ms * 1000
         if old and any(snapshot.head == past.head for snapshot in named_snapshots_of(now, self._reader.store)):
             return KeptTree(past)
-        replaced_us = self._replaced(now, past)
+        replaced_us = self._replaced_at(now, past)
         if replaced_us is None or replaced_us < since_ms * 1000:
-            raise _gone(now.catalog, past.head)
+            raise _moment_gone(now.catalog, past.head)
         return KeptTree(past, replaced_us // 1000)
 
-    def _replaced(self, now: Tree, past: Tree) -> int | None:
+    def _replaced_at(self, now: Tree, past: Tree) -> int | None:
         """When another HEAD replaced ``past`` (microseconds); None if it never was a HEAD, or its
         successor is gone."""
         if past.commit.seq >= now.commit.seq:
             return None
         try:
-            _, successor = self._numbered(now, past.commit.seq + 1)
+            _, successor = self._commit_of(now, past.commit.seq + 1)
         except NotFound:
             return None
         # an attempt that lost its race has a commit obj, too, but no successor
@@ -139,23 +139,23 @@ class History:
             return self._tree(now, find_named_snapshot(now, self._reader.store, as_of.snapshot, FIELD).head)
         if as_of.head is not None:
             past = self._tree(now, as_of.head)
-            if past.head != now.head and self._replaced(now, past) is None:
-                raise _gone(now.catalog, as_of.head)
+            if past.head != now.head and self._replaced_at(now, past) is None:
+                raise _moment_gone(now.catalog, as_of.head)
             return past
         if as_of.seq is not None:
             if not 0 <= as_of.seq <= now.commit.seq:
-                raise _gone(now.catalog, f"number {as_of.seq}")
-            return self._tree(now, self._numbered(now, as_of.seq)[0])
+                raise _moment_gone(now.catalog, f"number {as_of.seq}")
+            return self._tree(now, self._commit_of(now, as_of.seq)[0])
         time_us = (as_of.time or 0) * 1000 + 999
         return self._tree(now, self._back(now, lambda commit: commit.at > time_us)[0])
 
     def _tree(self, now: Tree, head: str) -> Tree:
         past = now if head == now.head else self._reader.store.find_tree(now.catalog, head)
         if past is None:
-            raise _gone(now.catalog, head)
+            raise _moment_gone(now.catalog, head)
         return past
 
-    def _numbered(self, now: Tree, seq: int) -> _Commit:
+    def _commit_of(self, now: Tree, seq: int) -> _Commit:
         """Commit ``seq``, which is not after ``now``."""
         return self._back(now, lambda commit: commit.seq > seq, seq)
 
@@ -170,12 +170,12 @@ class History:
         """The farthest ancestor named by ``at`` that is still later, or is the least; its direct
         parent if none is."""
         for seq, id in ancestors(at[1].seq, at[1].parents):
-            commit = self._passed(catalog, id) if seq >= least else None
+            commit = self._commit_on_way(catalog, id) if seq >= least else None
             if commit is not None and (seq in (at[1].seq - 1, least) or later(commit)):
                 return id, commit
-        raise _gone(catalog, f"anything before number {at[1].seq}")
+        raise _moment_gone(catalog, f"anything before number {at[1].seq}")
 
-    def _passed(self, catalog: str, id: str) -> CatalogCommit | None:
+    def _commit_on_way(self, catalog: str, id: str) -> CatalogCommit | None:
         """A commit on the way, without its index. It is cached, since requests as of one moment all
         go the same way."""
         key = (fold(catalog), id)
@@ -186,7 +186,7 @@ class History:
 
     def _down(self, now: Tree, seq: int, count: int) -> list[LogEntry]:
         """``count`` commits from number ``seq`` backwards, as far as there are any."""
-        id, commit = self._numbered(now, seq)
+        id, commit = self._commit_of(now, seq)
         entries = [LogEntry(id, commit.seq, commit.at, commit.message)]
         while len(entries) < count and commit.parents:
             id = commit.parents[0]
@@ -209,6 +209,6 @@ class History:
             commit = farthest
 
 
-def _gone(catalog: str, what: str, field: str = FIELD) -> NotFound:
+def _moment_gone(catalog: str, what: str, field: str = FIELD) -> NotFound:
     remedy = "list the catalog's log; commits that are older than its history are gone"
     return NotFound("catalog commit", f"{catalog} at {what}", field=field, remedy=remedy)

@@ -144,15 +144,16 @@ class Resetter:
     def _prepare(self, view: View, past: Tree, reasons: Mapping[str, str]) -> _Reset:
         """The changes of going back to ``past``. ``reasons``: why tables were stuck when they were
         dropped, by uuid."""
-        now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
+        now = dict(view.tree.subtree(()))
+        then = dict(past.subtree(()))
         self._require_same_iceberg(view, now, then)
         tables = _tables(now)
         before = _tables(then)
-        coming = self._named(view, then, [before[id] for id in before.keys() - tables.keys()])
-        going = self._named(view, now, [tables[id] for id in tables.keys() - before.keys()])
+        coming = self._name_tables(view, then, [before[id] for id in before.keys() - tables.keys()])
+        going = self._name_tables(view, now, [tables[id] for id in tables.keys() - before.keys()])
         both = [(tables[id], before[id]) for id in tables.keys() & before.keys()]
         changed = [(here, there) for here, there in both if here != there or now[here].obj != then[there].obj]
-        moving = self._moved(view, now, then, changed)
+        moving = self._tables_to_move(view, now, then, changed)
         count = len(coming) + len(going) + len(moving)
         if count > MAX_TABLES:
             problem = f"{count} tables of catalog '{view.tree.catalog}' would come, go or move"
@@ -161,7 +162,8 @@ class Resetter:
         key_of_head = self._world.space.table
         writes: list[Write] = []
         for name, table in coming:
-            key, reason = key_of_head(table.table_id), reasons.get(table.table_id, "")
+            key = key_of_head(table.table_id)
+            reason = reasons.get(table.table_id, "")
             writes.append(restore_head(key, name, clock, ACTIVE if table.clone is None else PINNED, reason=reason))
         writes += [drop_head(key_of_head(table.table_id), clock) for _, table in going]
         writes += [rename_head(key_of_head(table.table_id), name, clock) for name, table in moving]
@@ -187,7 +189,7 @@ class Resetter:
             if len({getattr(entities[index[key].obj], "table_id", None) for index in (here, there)}) > 1:
                 raise _cannot_come_or_go(view.tree, key)
 
-    def _named(self, view: View, index: _Entries, keys: list[str]) -> _NamedTables:
+    def _name_tables(self, view: View, index: _Entries, keys: list[str]) -> _NamedTables:
         """Tables that come or go, with their full names. Raises StateConflict for one that has no
         HEAD of its own."""
         entities = view.entities([index[key].obj for key in keys])
@@ -199,7 +201,7 @@ class Resetter:
             named.append((self._full(view, index, key, table.name), table))
         return named
 
-    def _moved(self, view: View, now: _Entries, then: _Entries, keys: list[tuple[str, str]]) -> _NamedTables:
+    def _tables_to_move(self, view: View, now: _Entries, then: _Entries, keys: list[tuple[str, str]]) -> _NamedTables:
         """Tables with a HEAD that get another name, which is the old one."""
         indexes = (now, then)
         entities = view.entities([index[key].obj for pair in keys for index, key in zip(indexes, pair, strict=True)])

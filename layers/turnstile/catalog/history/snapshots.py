@@ -53,7 +53,7 @@ class NamedSnapshots:
             if of is None:
                 self._read(view.tree, versions)
             else:
-                recorded = self._recorded(view.tree, source, of)
+                recorded = self._recorded_versions(view.tree, source, of)
             head = source.tree.head
             commit = source.tree.commit
             snapshot = NamedSnapshot(name, head, commit.seq, commit.at, self._world.clock.now_ms(), comment, recorded)
@@ -77,7 +77,7 @@ class NamedSnapshots:
 
         self._committer.commit(catalog, change)
 
-    def _recorded(self, present: Tree, source: KeptTree, of: AsOf) -> dict[str, int]:
+    def _recorded_versions(self, present: Tree, source: KeptTree, of: AsOf) -> dict[str, int]:
         """The versions of a HEAD that exists only because it has a name: the versions recorded for
         that name. None were recorded for another HEAD of the past."""
         store = self._reader.store

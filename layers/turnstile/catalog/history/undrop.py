@@ -120,7 +120,7 @@ class Undropper:
             row = rejected[0]
             head = TableHead.from_row(row) if row is not None else None
             if head is None or gone_for_good(head):
-                raise _removed(past)
+                raise _already_removed(past)
             if head.state == DROPPED and reasons.get("", "") != head.reason:
                 reasons[""] = head.reason  # it was stuck when it was dropped, and is so again
             elif not is_settled(self._world, row):
@@ -144,18 +144,18 @@ class Undropper:
         head = past.head
         if isinstance(entity, Table):
             if entity.external is None and (head is None or gone_for_good(head)):
-                raise _removed(past)
+                raise _already_removed(past)
             imported = entity.external is None and not entity.managed and entity.clone is None
             if imported and head is not None:
                 following = published_path(head.latest + 1)
                 if self._world.storages.open(entity.location).stat(following) is not None:
-                    raise _refused(past, f"its log went on without it: {following} is there", "import it again")
+                    raise _refusal(past, f"its log went on without it: {following} is there", "import it again")
             return
         if head is not None and gone_for_good(head):
-            raise _removed(past)
+            raise _already_removed(past)
         folder, _, name = entity.metadata.rpartition("/")
         if self._world.storages.open(folder).stat(name) is None:
-            raise _removed(past)
+            raise _already_removed(past)
 
     def _writes(self, catalog: str, past: PastTable, full: str, reasons: Mapping[str, str]) -> list[Write]:
         """The writes beside the catalog's own; that of the HEAD is the first."""
@@ -178,7 +178,7 @@ class Undropper:
             location = self._world.space.location(entity.location)
             owner = self._world.refs.read(location)
             if owner is None or owner.get("table_id") != entity.table_id or owner.get("importing"):
-                raise _refused(past, f"its location {entity.location} belongs to another table by now", _REGISTER)
+                raise _refusal(past, f"its location {entity.location} belongs to another table by now", _REGISTER)
             writes.append(still_owned(location, entity.table_id))
         return writes
 
@@ -190,7 +190,7 @@ class Undropper:
         elif entity.managed:
             key = self._world.space.location(entity.location)
             if self._world.refs.read(key) is not None:
-                raise _refused(
+                raise _refusal(
                     past, f"its location {entity.location} has an owner by now", "rename or drop that one first"
                 )
             writes = [owner_row(self._world.space, entity.location, entity.table_id, catalog, now_ms)]
@@ -214,15 +214,15 @@ class Undropper:
         rows = self._world.refs.read_many(sorted(set(keys.values()))) if keys else {}
         for held, key in keys.items():
             if key not in rows or not Location.from_row(rows[key]).keeps(held):
-                raise _refused(past, f"files that it shows, in {held.location}, are gone or being removed", _REGISTER)
+                raise _refusal(past, f"files that it shows, in {held.location}, are gone or being removed", _REGISTER)
         return [hold(self._world.space, held, [table_id]) for held in keys]
 
 
-def _removed(past: PastTable) -> StateConflict:
-    return _refused(
+def _already_removed(past: PastTable) -> StateConflict:
+    return _refusal(
         past, "gc has removed its files, or has begun to", "restore them from a backup, and import or register them"
     )
 
 
-def _refused(past: PastTable, why: str, remedy: str) -> StateConflict:
+def _refusal(past: PastTable, why: str, remedy: str) -> StateConflict:
     return StateConflict("CannotUndrop", f"'{past.full}' cannot be brought back: {why}", field="table", remedy=remedy)

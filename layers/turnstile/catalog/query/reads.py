@@ -77,7 +77,7 @@ class CatalogReads:
             problem = f"{len(reads)} reads of the catalog"
             remedy = f"send at most {MAX_READS}; one query may cover several"
             raise InvalidRequest(problem, field="catalog_reads", remedy=remedy)
-        self._reads = [_parsed(catalog, index, read) for index, read in enumerate(reads)]
+        self._reads = [_parse(catalog, index, read) for index, read in enumerate(reads)]
         self._reader = reader
         self._as_of_reader = as_of_reader
         self._before: dict[int, Mapping[str, Entity]] = {}
@@ -102,7 +102,7 @@ class CatalogReads:
                 error.field = f"catalog_reads[{index}].{error.field}" if error.field else f"catalog_reads[{index}]"
                 raise
             if changes:
-                raise self._changed(index, read, changes)
+                raise self._refusal(index, read, changes)
 
     def _differences(self, index: int, read: _Parsed, tree: Tree) -> tuple[Difference, ...]:
         if read.head is None:
@@ -120,7 +120,7 @@ class CatalogReads:
         self._visits += visits
         return answer
 
-    def _changed(self, index: int, read: _Parsed, changes: Sequence[Difference]) -> StateConflict:
+    def _refusal(self, index: int, read: _Parsed, changes: Sequence[Difference]) -> StateConflict:
         """The refusal. Only principals that see everything get the names of removed entities: the
         rights on them are not known any more."""
         if self._reader.authorizer is not None and read.head is not None:
@@ -139,7 +139,7 @@ class CatalogReads:
         )
 
 
-def _parsed(catalog: str, index: int, read: CatalogRead) -> _Parsed:
+def _parse(catalog: str, index: int, read: CatalogRead) -> _Parsed:
     place = f"catalog_reads[{index}]"
     try:
         query = parse(read.query)

@@ -66,15 +66,17 @@ def take_over_lease(last: LeaseRow, holder: str, until: int) -> Change:
 def renew_lease(lease: Lease, holder: str, until: int) -> Change:
     """A later end, and another token. Possible also after the end, as long as no other process took
     the lease over."""
-    return Change(lease.key, (_held(lease),), (Set(("holder",), holder), Set(("until",), max(until, lease.until))))
+    return Change(
+        lease.key, (_still_held(lease),), (Set(("holder",), holder), Set(("until",), max(until, lease.until)))
+    )
 
 
 def release_lease(lease: Lease, free: int) -> Change:
     """Give it up: times from ``free`` on are the next holder's."""
-    return Change(lease.key, (_held(lease),), (Set(("holder",), RELEASED), Set(("until",), free)))
+    return Change(lease.key, (_still_held(lease),), (Set(("holder",), RELEASED), Set(("until",), free)))
 
 
-def _held(lease: Lease) -> Clause:
+def _still_held(lease: Lease) -> Clause:
     return Clause("held", "I2", "the lease is still this holder's", Equals(("holder",), lease.holder))
 
 

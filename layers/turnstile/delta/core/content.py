@@ -106,7 +106,7 @@ def check_uses(uses: Uses, rules: TableRules, *, ticket: bool = False) -> None:
     here. Raises InvalidCommit."""
     for names in uses.partitions:
         if names != rules.partitions.keys():
-            problem = f"partitionValues must have {_listed(rules.partitions)}, not {_listed(names)}"
+            problem = f"partitionValues must have {_as_list(rules.partitions)}, not {_as_list(names)}"
             remedy = "give a value, or null, for each of the table's partition columns, by its physical name"
             raise InvalidCommit(problem, field="add.partitionValues", remedy=remedy)
     for name, text in uses.values:
@@ -125,7 +125,7 @@ def check_uses(uses: Uses, rules: TableRules, *, ticket: bool = False) -> None:
         raise InvalidCommit(problem, field="add.baseRowId", remedy="assign row ids above the high-water mark")
 
 
-def _listed(names: Collection[str]) -> str:
+def _as_list(names: Collection[str]) -> str:
     return f"exactly {', '.join(map(repr, sorted(names)))[:500]}" if names else "no members"
 
 

@@ -162,10 +162,10 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
         return undecided(head)
     if proposal.oldest_needed < head.tail_from:
         return _conflict(head, tail, proposal.base + 1, "application")
-    return _ticket(head, proposal, tail) if proposal.version is None else _named(head, proposal, tail)
+    return _ticket(head, proposal, tail) if proposal.version is None else _decide_named(head, proposal, tail)
 
 
-def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
+def _decide_named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
     version = proposal.version or 0
     entry = proposal.entry
     if version > head.latest + 1:
@@ -175,7 +175,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
     if version <= head.latest:
         return _conflict(head, tail, version)
     if _is_reserved(head, proposal.holder, entry.ratified_ms):
-        return _reserved(head, entry.ratified_ms)
+        return _reserved_refusal(head, entry.ratified_ms)
     if proposal.asserts is not None and proposal.asserts != head.metadata:
         return _stale(head)
     if entry.ict <= head.last_ict:
@@ -234,7 +234,7 @@ def _is_reserved(head: TableHead, holder: str, now: int) -> bool:
     return head.reserved_by not in ("", holder) and not is_over(head.reserved_until, now, LEASE_MOST_MS)
 
 
-def _reserved(head: TableHead, now: int) -> Refused:
+def _reserved_refusal(head: TableHead, now: int) -> Refused:
     """The refusal while another transaction has reserved the table: it passes when that is over, or
     with its lease (I18)."""
     left_ms = head.reserved_until - now

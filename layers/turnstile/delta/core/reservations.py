@@ -153,11 +153,11 @@ def ask(register: Register, reservation: Reservation, now: int) -> Answer:
     others = [each for each in live if each is not before]
     begun = register.begun
     if before is not None and before.is_victim:
-        return Answer("victim", _changed(register, others, begun, now))
+        return Answer("victim", _with_change(register, others, begun, now))
     if before is None and len(others) >= RESERVATIONS_MAX:
-        return Answer("full", _changed(register, others, begun, now))
+        return Answer("full", _with_change(register, others, begun, now))
     if before is None and _has_its_share(reservation.owner, others):
-        return Answer("share", _changed(register, others, begun, now))
+        return Answer("share", _with_change(register, others, begun, now))
     held = before.held if before else ()
     wanted = tuple(sorted(set(reservation.wanted) - set(held)))
     number, place = (before.number, before.place) if before else (0, 0)
@@ -171,12 +171,12 @@ def ask(register: Register, reservation: Reservation, now: int) -> Answer:
         victim = max(circle, key=lambda each: each.number)
         freed += victim.held
         if victim is mine:
-            return Answer("victim", _changed(register, others, begun, now), freed=tuple(freed))
-        others = [_lost(each) if each is victim else each for each in others]
+            return Answer("victim", _with_change(register, others, begun, now), freed=tuple(freed))
+        others = [_losing(each) if each is victim else each for each in others]
     blockers = tuple(each.id for each in blocking(mine, others))
     if not blockers:
         mine = msgspec.structs.replace(mine, held=tuple(sorted({*held, *wanted})), wanted=(), place=0)
-    after = _changed(register, [*others, mine], begun, now)
+    after = _with_change(register, [*others, mine], begun, now)
     gone = tuple(table for table in freed if table not in mine.held)
     return Answer("waiting" if blockers else "held", after, blockers, gone)
 
@@ -191,7 +191,7 @@ def release(register: Register, holder: str, now: int) -> tuple[Register, tuple[
     """The register without the reservation of ``holder``, and the tables that it had."""
     before = register.of(holder)
     others = [each for each in register.reservations if each.is_live(now) and each is not before]
-    return _changed(register, others, register.begun, now), before.held if before else ()
+    return _with_change(register, others, register.begun, now), before.held if before else ()
 
 
 def blocking(mine: Reservation, others: Sequence[Reservation]) -> Iterator[Reservation]:
@@ -225,11 +225,11 @@ def _circle(mine: Reservation, others: Sequence[Reservation]) -> list[Reservatio
     return path if leads_back(mine) else []
 
 
-def _lost(victim: Reservation) -> Reservation:
+def _losing(victim: Reservation) -> Reservation:
     return msgspec.structs.replace(victim, held=(), wanted=(), place=0, is_victim=True)
 
 
-def _changed(register: Register, reservations: Sequence[Reservation], begun: int, now: int) -> Register:
+def _with_change(register: Register, reservations: Sequence[Reservation], begun: int, now: int) -> Register:
     ordered = tuple(sorted(reservations, key=lambda each: each.number))
     return msgspec.structs.replace(
         register, revision=register.revision + 1, begun=begun, reservations=ordered, changed_at=now

@@ -132,7 +132,7 @@ def begin_recovery(head: TableHead, now: int) -> Change:
     clauses = (
         Clause("same state", "I10", "the table was not dropped, and is not leaving", Equals(("state",), head.state)),
         Clause("same latest", "I1", "nothing was ratified since the log was looked at", _at(head)),
-        Clause("published", "I4", "the log holds the ratified commits, up to here", _published(head)),
+        Clause("published", "I4", "the log holds the ratified commits, up to here", _still_published(head)),
         settled(),
     )
     reason = f"the log goes beyond version {head.latest}: published versions are being adopted"
@@ -211,7 +211,7 @@ def _at(head: TableHead) -> Equals:
     return Equals(("latest",), head.latest)
 
 
-def _published(head: TableHead) -> Equals:
+def _still_published(head: TableHead) -> Equals:
     return Equals(("floor",), head.latest)
 
 
@@ -253,7 +253,7 @@ def drop_published_head(head: TableHead, now: int) -> Change:
     clauses = (
         *change.clauses,
         Clause("same latest", "I11", "nothing was ratified since it was published", _at(head)),
-        Clause("published", "I11", "everything ratified is in _delta_log", _published(head)),
+        Clause("published", "I11", "everything ratified is in _delta_log", _still_published(head)),
     )
     return Change(head.key, clauses, change.actions)
 
@@ -291,7 +291,7 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
     clauses = (
         Clause("leaving", "I10", "the table takes no commits", Equals(("state",), LEAVING)),
         Clause("same latest", "I4", "the release commit follows the last ratified one", _at(head)),
-        Clause("published", "I4", "everything ratified is in _delta_log", _published(head)),
+        Clause("published", "I4", "everything ratified is in _delta_log", _still_published(head)),
     )
     actions = (
         Set(("state",), DROPPED),

@@ -79,10 +79,10 @@ _ENTRY: Final = Undecided.__struct_fields__.index("entry")
 
 def undecided_of(head: TableHead) -> Undecided | None:
     """Returns the undecided entry that ``head`` has."""
-    return _unpacked(head.undecided) if head.undecided else None
+    return _unpack(head.undecided) if head.undecided else None
 
 
-def _unpacked(packed: bytes) -> Undecided:
+def _unpack(packed: bytes) -> Undecided:
     """The entry of ``pack``. The commit that it holds keeps the members that are not known here (I22)."""
     undecided = _DECODER.decode(packed)
     if undecided.entry is None:
@@ -133,7 +133,7 @@ def hold(beginning: Beginning, key: str, version: int, slack: int = 0) -> Change
 
 def fold(key: str, packed: bytes, now: int) -> Change:
     """Ratifies the commit of an undecided entry, of a group that is committed. Again is refused."""
-    undecided = _unpacked(packed)
+    undecided = _unpack(packed)
     if undecided.entry is None:
         return remove(key, packed)
     proposal = Proposal(

@@ -45,7 +45,8 @@ class InForce:
         """Takes the next action; ``where`` says in messages where it is."""
         by = {"domainMetadata": "domain", "txn": "appId"}.get(name)
         key = name if by is None else f"{name}/{body.get(by) if isinstance(body, dict) else body}"
-        self.actions[key], self._wheres[key] = body, (name, where)
+        self.actions[key] = body
+        self._wheres[key] = (name, where)
 
     def of_kind(self, name: str) -> list[dict[str, Any]]:
         """The newest action of each domain (``domainMetadata``) or application (``txn``)."""

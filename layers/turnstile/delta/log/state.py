@@ -73,7 +73,7 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
         after = range(start.version + 1 if start else 0, latest + 1)
         if any(version not in files.commits for version in after):
             continue
-        state = _replayed(storage, start, after, commits)
+        state = _replay(storage, start, after, commits)
         if state is not None:
             info = commits[latest].info
             modified_ms = files.commits[latest].modified_ms
@@ -128,7 +128,7 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
     return Start(version, protocol, metadata, apply_domains({}, domains), source)
 
 
-def _replayed(storage: LogStorage, start: Start | None, after: range, commits: dict[int, Commit]) -> Start | None:
+def _replay(storage: LogStorage, start: Start | None, after: range, commits: dict[int, Commit]) -> Start | None:
     """``start`` with the commits ``after`` it applied; None when protocol or metadata never appeared."""
     force = InForce(start)
     for version in after:

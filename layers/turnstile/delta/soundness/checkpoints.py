@@ -94,7 +94,7 @@ def judge_checkpoint(
     sizes = sizes_of(files).checkpoints.get(version, {})
     expected = expected_adds(storage, version, files)
     for checkpoint in complete_checkpoints(sizes):
-        found += _judged(storage, checkpoint, sizes, expected, upto_bytes)
+        found += _judge(storage, checkpoint, sizes, expected, upto_bytes)
     return found
 
 
@@ -129,7 +129,7 @@ def _files_by_checksum(storage: LogStorage, path: str, version: int) -> int | No
     return count if txn and txn == transaction_of(commit[0]) and type(count) is int else None
 
 
-def _judged(
+def _judge(
     storage: LogStorage, checkpoint: Checkpoint, sizes: Mapping[str, int], expected: Mapping[str, int], upto_bytes: int
 ) -> Judgement:
     """One complete checkpoint, with its sidecars."""

@@ -108,7 +108,7 @@ def judge(
         return found
     left = COMMIT_BYTES
     seen = list[CommitFacts]()
-    described = _described(storage, files, start)
+    described = _describe(storage, files, start)
     force = InForce()
     for version in range(start + 1, floor + 1):
         left -= files.commits[version].size
@@ -145,7 +145,7 @@ def _start(storage: LogStorage, files: LogFiles, floor: int) -> tuple[Judgement,
     return found, None
 
 
-def _described(storage: LogStorage, files: LogFiles, start: int) -> dict[str, dict[str, Any]]:
+def _describe(storage: LogStorage, files: LogFiles, start: int) -> dict[str, dict[str, Any]]:
     """Protocol and metadata as the checkpoint of version ``start`` has them; none where it cannot
     be read."""
     for checkpoint in complete_checkpoints(sizes_of(files).checkpoints.get(start, {})):

@@ -80,7 +80,7 @@ def _group(head: TableHead) -> tuple[str, str]:
     return (entry.ref, entry.token) if entry is not None else ("", "")
 
 
-def _shown(head: TableHead, committed: Container[tuple[str, str]]) -> TableHead:
+def _as_seen(head: TableHead, committed: Container[tuple[str, str]]) -> TableHead:
     """As a reader sees a HEAD, where these groups are committed."""
     if not head.undecided:
         return head
@@ -117,7 +117,7 @@ class Cuts:
             waiting = {id: head for id, head in heads.items() if _group(head) not in committed}
             new = {_group(heads[id]) for id, is_ in verdicts(self._world, waiting).items() if is_ == "committed"}
             if not new or len(keys) == 1:
-                return Cut({id: _shown(head, committed | new) for id, head in heads.items()}, taken_at_ms)
+                return Cut({id: _as_seen(head, committed | new) for id, head in heads.items()}, taken_at_ms)
             committed |= new
         raise Throttled("groups were committed on these tables during every attempt to take a cut")
 

@@ -236,7 +236,7 @@ class OpenGroup:
         in_row = [member.table_id for member in writing if not _is_named(member.proposal)]
         try:
             heads = self._heads(in_row)
-            return GroupRatified(tuple(self._placed(member, heads.get(member.table_id)) for member in writing))
+            return GroupRatified(tuple(self._ratified_at(member, heads.get(member.table_id)) for member in writing))
         except TurnstileError as error:
             raise OutcomeUnknown(
                 f"the group is ratified, and its versions could not be read: {error.message}"
@@ -311,7 +311,7 @@ class OpenGroup:
         heads = seen(self._world, {id: head_of(rows.get(key), id) for id, key in keys.items()})
         return {id: self._ratifier.learn(head) for id, head in heads.items()}
 
-    def _placed(self, member: Prepared, head: TableHead | None) -> Ratified:
+    def _ratified_at(self, member: Prepared, head: TableHead | None) -> Ratified:
         if head is None:
             return self._ratifier.learn_accepted(member)
         decision = self._ratifier.again(member, head)

@@ -151,14 +151,14 @@ class Journal:
                 commits are announced.
         """
         require_named(group)
-        return self._commit(group, _packed(group)[0])
+        return self._commit(group, _pack(group)[0])
 
     def with_entry(self, group: GroupRequest, part: CatalogPart) -> tuple[GroupRequest, str]:
         """The group as a transaction of a catalog commits it, with the change of its entry, and the
         id of the obj that it was announced with. Its entries in logs have an id of their own:
         commits that were sent without ``part`` are another group's.
         """
-        obj = _packed(group, part)[0]
+        obj = _pack(group, part)[0]
         change = rows.commit_entry(self._world.space.transaction(group.id), obj, self._world.clock.now_ms())
         return msgspec.structs.replace(group, id=str(uuid.uuid5(uuid.UUID(group.id), obj)), entry=change), obj
 
@@ -196,7 +196,7 @@ class Journal:
                 return entry
             if entry.state == COMMITTED:
                 raise settled(entry)
-            freed = self._freed(entry, may_free)
+            freed = self._files_to_free(entry, may_free)
             now = self._world.clock.now_ms()
             answer = self._world.refs.write(rows.abort_entry(entry.key, entry.obj, freed, now))
             if answer.row is None:
@@ -244,13 +244,13 @@ class Journal:
         try:
             return self._groups.commit(with_entry)
         except EntryRefused as refused:
-            entry = self._refused(group.id, obj, refused.row)
+            entry = self._refusing_entry(group.id, obj, refused.row)
         assert entry.state == COMMITTED
         return self._groups.commit(
             group
         )  # ratified: without its entry it is a replay, and can be nothing else (I2, I3)
 
-    def _refused(self, id: str, obj: str, row: Row | None) -> JournalRow:
+    def _refusing_entry(self, id: str, obj: str, row: Row | None) -> JournalRow:
         """The entry that refused a group, if these commits are committed; raises why otherwise."""
         if row is None:
             raise NotFound("transaction", id, field="id", remedy="announce it first, or send it without its journal")
@@ -274,7 +274,7 @@ class Journal:
         if not rows.LEAST_TTL_MS <= announced.ttl_ms <= rows.MOST_TTL_MS:
             problem = f"ttl_ms must be between {rows.LEAST_TTL_MS} and {rows.MOST_TTL_MS}, not {announced.ttl_ms}"
             raise InvalidRequest(problem, field="ttl_ms", remedy="a minute at least, a week at most")
-        obj, payload = _packed(group, announced.part)
+        obj, payload = _pack(group, announced.part)
         row = JournalRow(
             key=self._world.space.transaction(group.id),
             id=group.id,
@@ -292,7 +292,7 @@ class Journal:
         )
         return row, payload
 
-    def _freed(self, entry: JournalRow, may_free: Callable[[str], bool]) -> tuple[str, ...]:
+    def _files_to_free(self, entry: JournalRow, may_free: Callable[[str], bool]) -> tuple[str, ...]:
         """The staged files that gc may remove once the entry is aborted."""
         try:
             commits = self.group(entry).commits
@@ -341,7 +341,7 @@ def _moving(id: str) -> StateConflict:
     )
 
 
-def _packed(group: GroupRequest, part: CatalogPart | None = None) -> tuple[str, bytes]:
+def _pack(group: GroupRequest, part: CatalogPart | None = None) -> tuple[str, bytes]:
     """Id and payload of the obj that holds the commits of a group, and its changes of a catalog;
     the id follows from them."""
     commits = tuple(msgspec.convert(commit, _Commit, from_attributes=True) for commit in group.commits)

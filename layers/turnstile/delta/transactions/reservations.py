@@ -88,17 +88,17 @@ class Reservations:
 
     def release(self, principal: str, id: str) -> bool:
         """Gives up a reservation, or the place in line; False when there was none. Raises Throttled."""
-        return self._released(holder_of(principal, id))
+        return self._release(holder_of(principal, id))
 
     def release_all(self, id: str) -> int:
         """Gives up every reservation that a principal calls ``id``; for administrators. Returns how
         many there were. Raises Throttled."""
         count = 0
         while (found := self.register().called(id)) is not None and count < RESERVATIONS_MAX:
-            count += self._released(found.holder)
+            count += self._release(found.holder)
         return count
 
-    def _released(self, holder: str) -> bool:
+    def _release(self, holder: str) -> bool:
         register = self.register()
         for _ in range(_ATTEMPTS):
             if register.of(holder) is None:
@@ -138,14 +138,14 @@ class Reservations:
                 return None
             if 0 in answer.failed:
                 return self._register(answer.failed[0])
-            refused = _refused(answer, ids)
+            refused = _refused_rows(answer, ids)
             for table, row in refused.items():
                 if table in held:
                     _refuse(table, row)
                 del marks[table]
 
 
-def _refused(answer: SomeRejected, ids: Sequence[str]) -> dict[str, Row | None]:
+def _refused_rows(answer: SomeRejected, ids: Sequence[str]) -> dict[str, Row | None]:
     """The rows of the tables with refused marks."""
     return {ids[at - 1]: row for at, row in answer.failed.items()}
 

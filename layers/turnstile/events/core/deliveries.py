@@ -82,12 +82,12 @@ def begun(key: str, target: str, place: Place, now: int) -> EventDelivery:
 
 def held(delivery: EventDelivery, now: int) -> EventDelivery:
     """Returns the delivery, held by the deliverer that found it due."""
-    return _changed(delivery, now, held_until_ms=now + HELD_MS)
+    return _with_change(delivery, now, held_until_ms=now + HELD_MS)
 
 
 def moved(delivery: EventDelivery, place: Place, count: int, now: int) -> EventDelivery:
     """Returns the delivery behind ``count`` more events that the target acknowledged, still held."""
-    return _changed(
+    return _with_change(
         delivery, now, log=place.log, chunk=place.chunk, index=place.index, sent=delivery.sent + count, failures=0,
         error="", held_until_ms=now + HELD_MS, pause_until_ms=0,
     )  # fmt: skip
@@ -96,7 +96,7 @@ def moved(delivery: EventDelivery, place: Place, count: int, now: int) -> EventD
 def failed(delivery: EventDelivery, error: str, now: int) -> EventDelivery:
     """Returns the delivery after an attempt that failed with ``error``."""
     failures = delivery.failures + 1
-    return _changed(
+    return _with_change(
         delivery, now, failures=failures, error=error[:ERROR_CHARACTERS], held_until_ms=0,
         pause_until_ms=now + pause_ms(failures),
     )  # fmt: skip
@@ -104,7 +104,7 @@ def failed(delivery: EventDelivery, error: str, now: int) -> EventDelivery:
 
 def released(delivery: EventDelivery, now: int) -> EventDelivery:
     """Returns the delivery without a holder."""
-    return _changed(delivery, now, held_until_ms=0)
+    return _with_change(delivery, now, held_until_ms=0)
 
 
 def pause_ms(failures: int) -> int:
@@ -121,5 +121,5 @@ def change_delivery(before: EventDelivery | None, after: EventDelivery) -> Inser
     return Change(after.key, (same,), tuple(Set((name,), getattr(after, name)) for name in sorted(names)))
 
 
-def _changed(delivery: EventDelivery, now: int, **members: object) -> EventDelivery:
+def _with_change(delivery: EventDelivery, now: int, **members: object) -> EventDelivery:
     return msgspec.structs.replace(delivery, count=delivery.count + 1, changed_at=now, **members)

@@ -220,7 +220,9 @@ def _catalog_changes(
         gone = Event(f"{name}/dropped/{mark.created}", CATALOG_DROPPED, "", mark.name, now, {})
         return (gone,), msgspec.structs.replace(mark, count=count, state=DROPPED), True
     if mark is None or mark.created != head.created:
-        events = [Event(f"{name}/created/{head.created}", CATALOG_CREATED, "", head.name, head.created, _seen(head))]
+        events = [
+            Event(f"{name}/created/{head.created}", CATALOG_CREATED, "", head.name, head.created, _seen_members(head))
+        ]
         if mark is not None and mark.state != DROPPED:  # it was dropped and created again between two looks
             events.insert(0, Event(f"{name}/dropped/{mark.created}", CATALOG_DROPPED, "", mark.name, 0, {}))
         return tuple(events), _catalog_mark(key, count, head, head.seq), True
@@ -248,7 +250,7 @@ def catalog_created(event: Event) -> int:
     return int(event.id.rpartition("/")[2].partition(".")[0])
 
 
-def _seen(head: CatalogHead) -> dict[str, Any]:
+def _seen_members(head: CatalogHead) -> dict[str, Any]:
     return {"seq": head.seq, "head": head.head}
 
 

@@ -48,7 +48,8 @@ class Rates:
         second = now_ms // 1000
         at, count, before = self._counts.pop(subject, (second, 0, 0))
         if at != second:
-            count, before = 0, count if at == second - 1 else 0
+            before = count if at == second - 1 else 0
+            count = 0
         self._counts[subject] = second, count + 1, before
         if len(self._counts) > self._most:
             del self._counts[next(iter(self._counts))]

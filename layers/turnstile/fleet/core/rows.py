@@ -159,12 +159,12 @@ def found_fleet(key: str, granules: Mapping[str, int], now: int) -> Insert:
 def add_role(key: str, role: str, granules: int) -> Change:
     """A role that the fleet did not have."""
     clause = Clause("new role", "I19", "a role's number of granules never changes", Absent(("granules", role)))
-    return Change(key, (_founded(), clause), (Set(("granules", role), granules),))
+    return Change(key, (_is_founded(), clause), (Set(("granules", role), granules),))
 
 
 def join_fleet(key: str, member: MemberRow) -> tuple[Write, ...]:
     """A new member that owns nothing yet: one transaction."""
-    listed = Change(key, (_founded(),), (Include(("members",), frozenset({member.id})),))
+    listed = Change(key, (_is_founded(),), (Include(("members",), frozenset({member.id})),))
     return Insert(member.to_row(), (new_row("I19"),)), listed
 
 
@@ -198,7 +198,7 @@ def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
     empty = Clause("owns nothing", "I19", "every granule's owner is a member, or there is none", Equals(("owned",), 0))
     clause = Clause("same life", "I19", "it has shown no life since it was read", Equals(("life",), member.life))
     return Erase(member.key, (clause, empty)), Change(
-        key, (_founded(),), (Exclude(("members",), frozenset({member.id})),)
+        key, (_is_founded(),), (Exclude(("members",), frozenset({member.id})),)
     )
 
 
@@ -243,7 +243,7 @@ def hand_over(
     lighter = tuple(SetSum(("loads", role), ("loads", role), -load) for role, load in loads.items())
     less = Change(source.key, (same, _own_life(source)), (*_less(source, len(granules)), *alive, *lighter))
     more = _more(to, len(granules), loads)
-    return *_given(granules, to, now), less, *more, _noted(granules, to, now, entry)
+    return *_give_writes(granules, to, now), less, *more, _note_writes(granules, to, now, entry)
 
 
 def take_over(
@@ -257,7 +257,7 @@ def take_over(
     """
     clause = Clause("silent", "I19", "it has shown no life since it was found silent", Equals(("life",), source.life))
     less = Change(source.key, (clause,), _less(source, len(granules)))
-    return *_given(granules, to, now), less, *_more(to, len(granules), {}), _noted(granules, to, now, entry)
+    return *_give_writes(granules, to, now), less, *_more(to, len(granules), {}), _note_writes(granules, to, now, entry)
 
 
 def owned_still(granule: GranuleRow) -> Check:
@@ -266,7 +266,7 @@ def owned_still(granule: GranuleRow) -> Check:
     return Check(granule.key, (_same_epoch(granule),))
 
 
-def _given(granules: Sequence[GranuleRow], to: MemberRow | None, now: int) -> tuple[Write, ...]:
+def _give_writes(granules: Sequence[GranuleRow], to: MemberRow | None, now: int) -> tuple[Write, ...]:
     return tuple(_give(granule, "" if to is None else to.id, now) for granule in granules)
 
 
@@ -277,7 +277,7 @@ def _less(source: MemberRow, count: int) -> tuple[Action, ...]:
     return SetSum(("owned",), ("owned",), -count), *counted
 
 
-def _noted(granules: Sequence[GranuleRow], to: MemberRow | None, now: int, entry: str) -> Insert:
+def _note_writes(granules: Sequence[GranuleRow], to: MemberRow | None, now: int, entry: str) -> Insert:
     epochs = {granule.name: granule.epoch + 1 for granule in granules}
     row = MovesRow(entry, "" if to is None else to.id, epochs, now, now // 1000 + MOVES_S)
     return Insert(row.to_row(), (new_row("I19"),))
@@ -311,5 +311,5 @@ def _same_epoch(granule: GranuleRow) -> Clause:
     )
 
 
-def _founded() -> Clause:
+def _is_founded() -> Clause:
     return Clause("founded", "I19", "there is a fleet", Present(("granules",)))

@@ -65,7 +65,7 @@ class DroppedTableScanner(Scanner):
         if now - head.changed_at < context.grace.dropped_ms and head.reason != PURGING:
             return
         owner = self._owner(head)
-        reason = f"{head.location} is not this table's" if owner is None else self._needed(head, owner, now)
+        reason = f"{head.location} is not this table's" if owner is None else self._needing_entity(head, owner, now)
         if owner is None or reason:
             yield Problem("dropped", head.table_id, f"{reason}, nothing is purged")
             return
@@ -74,7 +74,7 @@ class DroppedTableScanner(Scanner):
         if item is not None:
             yield Batch((item,), partial(self._remove, head, owner))
 
-    def _needed(self, head: TableHead, owner: Location, now: int) -> str:
+    def _needing_entity(self, head: TableHead, owner: Location, now: int) -> str:
         """The entity that needs files of a dropped table; empty for none, and once the purge has
         begun, because no new one can be added then."""
         if head.reason == PURGING:

@@ -37,8 +37,8 @@ class FileIndexScanner(Scanner):
         if head.state == PINNED:  # a clone has its source's index
             return
         roots = self._roots(head)
-        kept = set[str]() if gone_for_good(head) else _kept(roots)
-        ended = _ended(roots, now if gone_for_good(head) else None)
+        kept = set[str]() if gone_for_good(head) else _roots_to_keep(roots)
+        ended = _end_times(roots, now if gone_for_good(head) else None)
         items = (
             due("file-index", obj.id, len(obj.payload), since=ended[obj.id], now=now, grace=grace)
             for obj, _ in roots
@@ -69,7 +69,7 @@ class FileIndexScanner(Scanner):
                 yield due("file-index", stat.path, stat.size, since=stat.modified_ms, now=now, grace=grace)
 
     def _remove_roots(self, head: TableHead, items: tuple[Item, ...]) -> None:
-        kept = set[str]() if gone_for_good(self._again(head)) else _kept(self._roots(head))
+        kept = set[str]() if gone_for_good(self._again(head)) else _roots_to_keep(self._roots(head))
         self._context.delete_objs(head.catalog, (item.id for item in items if item.id not in kept))
 
     def _remove_leaves(self, head: TableHead, items: tuple[Item, ...]) -> None:
@@ -89,7 +89,7 @@ class FileIndexScanner(Scanner):
         return TableHead.from_row(row)
 
 
-def _kept(roots: list[tuple[Obj, Root | None]]) -> set[str]:
+def _roots_to_keep(roots: list[tuple[Obj, Root | None]]) -> set[str]:
     """The newest root, and the roots that it keeps."""
     if not roots:
         return set()
@@ -99,7 +99,7 @@ def _kept(roots: list[tuple[Obj, Root | None]]) -> set[str]:
     )
 
 
-def _ended(roots: list[tuple[Obj, Root | None]], gone_ms: int | None) -> dict[str, int]:
+def _end_times(roots: list[tuple[Obj, Root | None]], gone_ms: int | None) -> dict[str, int]:
     """By root when the next one was written, in ms; of a table that is gone, when it was written
     itself."""
     times = [obj.created_us // 1000 for obj, _ in roots]

@@ -52,9 +52,9 @@ class HistoryScanner(Scanner):
         self._context.faults("collect.marked")
         remove = partial(self._remove, head, Fence(self._world, kept).require)
         for prefix in _PREFIXES:
-            yield from batches(self._unmarked(kept, prefix, marks, now), remove)
+            yield from batches(self._unmark_items(kept, prefix, marks, now), remove)
 
-    def _unmarked(self, kept: KeptTrees, prefix: str, marks: BloomFilter, now: int) -> Iterator[Item | None]:
+    def _unmark_items(self, kept: KeptTrees, prefix: str, marks: BloomFilter, now: int) -> Iterator[Item | None]:
         grace = self._context.grace.history_ms
         head = kept.head
         for obj in self._world.objs.list(self._world.space.objs(head.name), prefix):

@@ -90,10 +90,10 @@ class _CatalogScan(IcebergScan):
             if _NAME.fullmatch(file.path)
             and life_began < file.modified_ms <= settled
             and (path := f"{entity.location}/{file.path}") != entity.metadata
-            and path not in self._named
+            and path not in self._named_files
         )
         old = list(islice(unnamed, FILES_MAX))
-        logged = self._logged(entity) if old else frozenset[str]()
+        logged = self._logged_files(entity) if old else frozenset[str]()
         if isinstance(logged, Problem):
             yield logged
             return
@@ -107,7 +107,7 @@ class _CatalogScan(IcebergScan):
         yield from batches(items, partial(self._remove, entity, owner), _BATCH)
 
     @property
-    def _named(self) -> BloomFilter:
+    def _named_files(self) -> BloomFilter:
         """The files that kept HEADs name, beside the present one. (No ``cached_property``: that of
         Python 3.11 makes all scans of the process wait for the one that reads.)"""
         if self.kept_files is None:
@@ -118,7 +118,7 @@ class _CatalogScan(IcebergScan):
             self.kept_files = named
         return self.kept_files
 
-    def _logged(self, entity: IcebergEntity) -> frozenset[str] | Problem:
+    def _logged_files(self, entity: IcebergEntity) -> frozenset[str] | Problem:
         """The files that the current one names as its predecessors."""
         path = entity.metadata.removeprefix(f"{entity.location}/")
         file = self.context.world.storages.open(entity.location).read(path, _METADATA_BYTES)

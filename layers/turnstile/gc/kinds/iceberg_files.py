@@ -97,7 +97,7 @@ class _CatalogScan(IcebergScan):
         oldest = list(islice((file for file in storage.list_all() if self._old(file)), 1))
         if not oldest:
             return
-        reached = self._reached(table, Location.from_row(row).clones)
+        reached = self._reach(table, Location.from_row(row).clones)
         edge_ms = self.kept.edge.commit.at // 1000
         grace = self.context.grace.history_ms
         unnamed = (file for file in storage.list_all() if self._old(file) and file.path not in reached.marks)
@@ -122,7 +122,7 @@ class _CatalogScan(IcebergScan):
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
         return file.path.endswith(_KNOWN) and not hidden
 
-    def _reached(self, table: IcebergTable, clones: frozenset[str]) -> _Reached:
+    def _reach(self, table: IcebergTable, clones: frozenset[str]) -> _Reached:
         """Everything that metadata files of the table and of its clones name. Raises NotKnown or
         TurnstileError."""
         clones_here = self._clones.get(table.location, {})
@@ -151,12 +151,12 @@ class _CatalogScan(IcebergScan):
                 if file.path.endswith(_METADATA) and path not in reached.read:
                     if self.context.time_is_up():
                         raise NotKnown("the time was up before all metadata files were read")
-                    metadata = self._parsed(path)
+                    metadata = self._parse_metadata(path)
                     if metadata is not None:
                         reached.marks.add(metadata, present=False)
                     reached.read.add(path)
 
-    def _parsed(self, path: str) -> TableMetadata | None:
+    def _parse_metadata(self, path: str) -> TableMetadata | None:
         try:
             return self._files.any_table(path)
         except TurnstileError as error:

@@ -110,7 +110,7 @@ class ExpiredLogScanner(Scanner):
         stats = _stats(files)
         items = (
             _item(head, stats[file.path], now, min(now, stats[file.path].modified_ms + upkeep.log_ms))
-            for file in islice(expired(_described(files), boundary), FILES_MAX)
+            for file in islice(expired(_describe_files(files), boundary), FILES_MAX)
         )
         yield from batches(items, partial(self._remove, head, boundary), BATCH)
         yield from self._sidecars(head, storage, boundary, now)
@@ -232,7 +232,7 @@ class Named:
                     self._seen.add(stat.path)
 
 
-def _described(files: LogFiles) -> Iterator[LogFile]:
+def _describe_files(files: LogFiles) -> Iterator[LogFile]:
     """The files of a log, each with its kind and version."""
     yield from (LogFile(stat.path, "commit", version) for version, stat in files.commits.items())
     yield from (LogFile(stat.path, "checksum", version) for version, stat in files.checksums.items())

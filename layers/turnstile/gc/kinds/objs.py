@@ -42,7 +42,7 @@ class InlineObjScanner(Scanner):
                 old[obj.id] = (len(obj.payload), obj.created_us // 1000, _transaction(obj))
         if not old:
             return
-        kept, carried = self._kept(row["key"])
+        kept, carried = self._objs_to_keep(row["key"])
         unreferenced = {id: entry for id, entry in old.items() if id not in kept and entry[2] not in carried}
         transactions = sorted({txn for _, _, txn in unreferenced.values() if txn})
         left = left_tail(world, catalog, row["table_id"], transactions)
@@ -52,7 +52,7 @@ class InlineObjScanner(Scanner):
         )
         yield from batches(items, partial(self._remove, row["key"], catalog))
 
-    def _kept(self, key: str) -> tuple[set[str], set[str]]:
+    def _objs_to_keep(self, key: str) -> tuple[set[str], set[str]]:
         """Objs that the HEAD refers to, and transactions it still carries; nothing once the table
         was purged."""
         row = self._world.refs.read(key)
@@ -66,7 +66,7 @@ class InlineObjScanner(Scanner):
         return {entry.obj for entry in entries if entry.obj}, {entry.txn for entry in entries}
 
     def _remove(self, key: str, catalog: str, items: tuple[Item, ...]) -> None:
-        kept, _ = self._kept(key)
+        kept, _ = self._objs_to_keep(key)
         self._context.delete_objs(catalog, (item.id for item in items if item.id not in kept))
 
 
@@ -106,7 +106,7 @@ class OldMetadataScanner(Scanner):
             for obj in objs.list(space, prefix)
             if _version(obj.id) < _version(head.metadata)
         }
-        published = self._published(head) if old else None
+        published = self._publish_time(head) if old else None
         if published is None:
             return
         items = (
@@ -115,7 +115,7 @@ class OldMetadataScanner(Scanner):
         )
         yield from batches(items, partial(self._remove, head))
 
-    def _published(self, head: TableHead) -> int | None:
+    def _publish_time(self, head: TableHead) -> int | None:
         """The time (ms) of the log file of the present metadata's version, or of the next one that
         is still there. None if it is not published yet, or its log is gone."""
         if head.floor < _version(head.metadata):

@@ -61,10 +61,10 @@ class StagedFileScanner(Scanner):
         yield from left_overs(self._context, "staged", head.table_id, storage, now)
         stats = storage.list(STAGED)
         files = (StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified_ms) for stat in stats)
-        candidates = list(islice(staged_candidates(files, head.floor, _carried(head)), FILES_MAX))
+        candidates = list(islice(staged_candidates(files, head.floor, _carried_names(head)), FILES_MAX))
         if not candidates:
             return
-        published = _published(storage, min(version_of(file) or 0 for file in candidates))
+        published = _published_times(storage, min(version_of(file) or 0 for file in candidates))
         items, undecided = self._due(head, candidates, published, now)
         if undecided:
             names = ", ".join(undecided[:3])
@@ -95,17 +95,17 @@ class StagedFileScanner(Scanner):
             raise NotNow("the table is dropped, or being recovered")
         names = list(ids_in(items, head.table_id))
         files = [StagedFile(name, item.bytes, 0) for name, item in zip(names, items, strict=True)]
-        if len(list(staged_candidates(files, present.floor, _carried(present)))) < len(files):
+        if len(list(staged_candidates(files, present.floor, _carried_names(present)))) < len(files):
             raise NotNow("the table is behind where it was, or carries one of these commits now")
         self._context.delete_files(storage, map(staged_path, names))
 
 
-def _carried(head: TableHead) -> frozenset[str]:
+def _carried_names(head: TableHead) -> frozenset[str]:
     """The staged names of the commits in the tail."""
     return frozenset(place.name for place in positioned(head))
 
 
-def _published(storage: LogStorage, first: int) -> dict[int, int]:
+def _published_times(storage: LogStorage, first: int) -> dict[int, int]:
     """version -> modification time (ms) of the log's files from ``first`` on, in ascending order."""
     return {
         int(match[1]): stat.modified_ms

@@ -54,7 +54,7 @@ class Unreadable(InvalidRequest):
 def read(raw: bytes) -> list[Record]:
     """Returns the records of a file; raises Unreadable if it is damaged, of an unknown codec, or
     too large."""
-    with _judged():
+    with _raise_unreadable():
         return [record for records in _blocks(raw, MAX_CONTENT, MAX_VALUES, _value) for record in records]
 
 
@@ -63,8 +63,8 @@ def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
     wanted; holds one block of it in memory. Raises Unreadable as ``read``, perhaps after some
     records.
     """
-    select_some = partial(_selected, wanted=wanted)
-    with _judged():
+    select_some = partial(_select, wanted=wanted)
+    with _raise_unreadable():
         for records in _blocks(raw, MAX_STREAMED, None, select_some):
             yield from records
 
@@ -72,7 +72,7 @@ def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
 def header(raw: bytes) -> dict[str, bytes]:
     """Returns the metadata of a file, its schema among them (``avro.schema``). Raises Unreadable as
     ``read``."""
-    with _judged():
+    with _raise_unreadable():
         source = _Source(raw)
         if source.take(4) != MAGIC:
             raise Unreadable("no magic number")
@@ -85,13 +85,13 @@ def with_content(raw: bytes, wanted: Container[int], member: int) -> Iterator[tu
     records.
     """
     decode = partial(_selected_with_content, wanted=wanted, member=member)
-    with _judged():
+    with _raise_unreadable():
         for records in _blocks(raw, MAX_STREAMED, None, decode):
             yield from records
 
 
 @contextmanager
-def _judged() -> Iterator[None]:
+def _raise_unreadable() -> Iterator[None]:
     """Raises Unreadable for other exceptions that invalid bytes cause."""
     try:
         yield
@@ -117,7 +117,7 @@ def _blocks(
     values_left = most_values
     while not source.done:
         count = source.long()
-        content = _unpacked(source.take(source.long()), codec, min(bytes_left, MAX_CONTENT))
+        content = _unpack(source.take(source.long()), codec, min(bytes_left, MAX_CONTENT))
         bytes_left -= len(content)
         block = _Source(content, _VALUES_PER_BYTE * (len(content) + 1) if values_left is None else values_left)
         if not 0 <= count <= len(content) + 1:
@@ -144,7 +144,7 @@ def _items(source: _Source) -> Iterator[int]:
         yield from range(abs(count))
 
 
-def _unpacked(block: bytes, codec: bytes, limit: int) -> bytes:
+def _unpack(block: bytes, codec: bytes, limit: int) -> bytes:
     if codec == b"deflate":
         block = zlib.decompressobj(wbits=-15).decompress(block, limit + 1)
     elif codec != b"null":
@@ -240,7 +240,7 @@ def _value(source: _Source, schema: Any, *, keep: bool = True) -> Any:  # noqa: 
             raise Unreadable(f"type {str(kind)[:40]}")
 
 
-def _selected(source: _Source, schema: Any, wanted: Container[int]) -> Record:
+def _select(source: _Source, schema: Any, wanted: Container[int]) -> Record:
     """A record, with its members ``wanted``."""
     record: Record = {}
     for field in schema["fields"]:
@@ -249,7 +249,7 @@ def _selected(source: _Source, schema: Any, wanted: Container[int]) -> Record:
         if id not in wanted:
             _value(source, type, keep=False)
         elif isinstance(type, dict) and type["type"] == "record":
-            record[id] = _selected(source, type, wanted)
+            record[id] = _select(source, type, wanted)
         else:
             record[id] = _value(source, type)
     return record
@@ -260,7 +260,7 @@ def _selected_with_content(source: _Source, schema: Any, wanted: Container[int],
     content = None
     for field in schema["fields"]:
         start = source.at
-        record |= _selected(source, {"fields": [field]}, wanted)
+        record |= _select(source, {"fields": [field]}, wanted)
         if field.get("field-id") == member:
             content = Encoded(source.since(start))
     if content is None:
@@ -277,22 +277,22 @@ def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[
         file += _bytes(name.encode()) + _bytes(value.encode())
     file += _long(0) + sync
     packer = zlib.compressobj(wbits=-15)
-    block = packer.compress(b"".join(_encoded(record, schema) for record in records)) + packer.flush()
+    block = packer.compress(b"".join(_encode(record, schema) for record in records)) + packer.flush()
     file += _long(len(records)) + _bytes(block) + sync
     return bytes(file)
 
 
-def _encoded(value: Any, schema: Any) -> bytes:
+def _encode(value: Any, schema: Any) -> bytes:
     if isinstance(value, Encoded):
         return value
     if isinstance(schema, list):  # always ["null", something] here
-        return _long(0) if value is None else _long(1) + _encoded(value, schema[1])
+        return _long(0) if value is None else _long(1) + _encode(value, schema[1])
     kind = schema["type"] if isinstance(schema, Mapping) else schema
     match kind:
         case "record":
-            return b"".join(_encoded(value.get(field["field-id"]), field["type"]) for field in schema["fields"])
+            return b"".join(_encode(value.get(field["field-id"]), field["type"]) for field in schema["fields"])
         case "array":
-            items = b"".join(_encoded(item, schema["items"]) for item in value)
+            items = b"".join(_encode(item, schema["items"]) for item in value)
             return (_long(len(value)) + items if value else b"") + _long(0)
         case "boolean":
             return b"\x01" if value else b"\x00"

@@ -101,7 +101,9 @@ def check_features(protocol: Mapping[str, Any]) -> None:
     named = set(protocol.get("readerFeatures") or ())
     unknown = sorted(named - SERVED_FEATURES)
     if unknown:
-        raise _unserved(f"the table has the feature {', '.join(unknown)[:200]}, which Iceberg's readers do not know")
+        raise _unserved_error(
+            f"the table has the feature {', '.join(unknown)[:200]}, which Iceberg's readers do not know"
+        )
 
 
 def snapshot_id(version: int) -> int:
@@ -193,11 +195,11 @@ def check_same_columns(past: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     before, after = (_Columns(metadata) for metadata in (past, now))
     places = [[(column.physical, column.delta_type) for column in each.partitions()] for each in (before, after)]
     if places[0] != places[1]:
-        raise _unserved("the version is partitioned in another way than the table is now")
+        raise _unserved_error("the version is partitioned in another way than the table is now")
     columns = {(field["name"], physical_name(field)): field["type"] for field in after.fields}
     for field in before.fields:
         if columns.get((field["name"], physical_name(field))) != field["type"]:
-            raise _unserved(
+            raise _unserved_error(
                 f"column {field['name'][:80]!r} of the version is another one in the table's present schema"
             )
 
@@ -231,11 +233,11 @@ class _Columns:
         try:
             self.fields = columns_of(metadata["schemaString"])
         except Unreadable as error:
-            raise _unserved(f"its schema cannot be read: {error}") from None
+            raise _unserved_error(f"its schema cannot be read: {error}") from None
         self._partitioned = list(metadata.get("partitionColumns") or ())
         mode = (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
         if mode not in ("none", "name", "id"):
-            raise _unserved(f"its column mapping is {mode[:40]!r}, which is not known")
+            raise _unserved_error(f"its column mapping is {mode[:40]!r}, which is not known")
         self.mapped = mode != "none"
         self.last_id = 0
         self._made: tuple[Field, ...] | None = None
@@ -256,8 +258,8 @@ class _Columns:
             field = by_name[name]
             typed = ids[name]
             if not isinstance(typed.type, str):
-                raise _unserved(f"partition column {name[:80]!r} is no primitive one")
-            columns.append(PartitionColumn(name, self._stored(field), field["type"], typed.type, typed.id))
+                raise _unserved_error(f"partition column {name[:80]!r} is no primitive one")
+            columns.append(PartitionColumn(name, self._stored_name(field), field["type"], typed.type, typed.id))
         return columns
 
     def name_mapping(self) -> list[dict[str, Any]]:
@@ -267,11 +269,11 @@ class _Columns:
     def _mapping(self, field: Mapping[str, Any], typed: Field) -> dict[str, Any]:
         return {
             "field-id": typed.id,
-            "names": [self._stored(field)],
-            **_within(list(self._nested(field["type"], typed.type))),
+            "names": [self._stored_name(field)],
+            **_within(list(self._nested_fields(field["type"], typed.type))),
         }
 
-    def _nested(self, kind: Any, typed: Type) -> Iterator[dict[str, Any]]:
+    def _nested_fields(self, kind: Any, typed: Type) -> Iterator[dict[str, Any]]:
         match typed:
             case StructType(fields):
                 for field, inner in zip(kind["fields"], fields, strict=True):
@@ -280,34 +282,34 @@ class _Columns:
                 yield {
                     "field-id": id,
                     "names": ["element"],
-                    **_within(list(self._nested(kind["elementType"], element))),
+                    **_within(list(self._nested_fields(kind["elementType"], element))),
                 }
             case MapType(key_id, key, value_id, value, _):
-                yield {"field-id": key_id, "names": ["key"], **_within(list(self._nested(kind["keyType"], key)))}
+                yield {"field-id": key_id, "names": ["key"], **_within(list(self._nested_fields(kind["keyType"], key)))}
                 yield {
                     "field-id": value_id,
                     "names": ["value"],
-                    **_within(list(self._nested(kind["valueType"], value))),
+                    **_within(list(self._nested_fields(kind["valueType"], value))),
                 }
 
-    def _stored(self, field: Mapping[str, Any]) -> str:
+    def _stored_name(self, field: Mapping[str, Any]) -> str:
         return physical_name(field) if self.mapped else field["name"]
 
     def _field(self, field: Mapping[str, Any]) -> Field:
         metadata = field.get("metadata") or {}
         name = field["name"]
         if any(key.startswith("__COLLATIONS") for key in metadata):
-            raise _unserved(f"column {name[:80]!r} has a collation, by which Iceberg's readers do not compare")
+            raise _unserved_error(f"column {name[:80]!r} has a collation, by which Iceberg's readers do not compare")
         _check_widened(metadata.get("delta.typeChanges"), name)
         id = self._id(metadata.get(MAPPING_ID), name)
         nested = metadata.get(NESTED_IDS) or {}
-        kind = self._type(field["type"], name, nested if isinstance(nested, dict) else {}, self._stored(field))
+        kind = self._type(field["type"], name, nested if isinstance(nested, dict) else {}, self._stored_name(field))
         return Field(id, name, kind, not field["nullable"], metadata.get("comment"))
 
     def _id(self, mapped: Any, name: str) -> int:
         if self.mapped:
             if type(mapped) is not int:
-                raise _unserved(f"{name[:80]!r} has no id of column mapping, by which Iceberg's readers find it in files",
+                raise _unserved_error(f"{name[:80]!r} has no id of column mapping, by which Iceberg's readers find it in files",
                                 f"{READ_BY_DELTA}, or enable IcebergCompatV2")  # fmt: skip
             self.last_id = max(self.last_id, mapped)
             return mapped
@@ -334,7 +336,7 @@ class _Columns:
                 key_type = self._type(kind["keyType"], name, nested, key)
                 value_type = self._type(kind["valueType"], name, nested, value)
                 return MapType(key_id, key_type, value_id, value_type, not kind["valueContainsNull"])
-        raise _unserved(f"column {name[:80]!r} is of a type that only Spark knows")
+        raise _unserved_error(f"column {name[:80]!r} is of a type that only Spark knows")
 
 
 def _within(fields: list[dict[str, Any]]) -> dict[str, Any]:
@@ -348,7 +350,7 @@ def _primitive(kind: str, name: str) -> str:
         return f"decimal({decimal[1]}, {decimal[2]})"
     if _SIZED_TEXT.fullmatch(kind):
         return "string"
-    raise _unserved(f"column {name[:80]!r} is of type {kind[:60]}, which has no counterpart here")
+    raise _unserved_error(f"column {name[:80]!r} is of type {kind[:60]}, which has no counterpart here")
 
 
 def _check_widened(changes: Any, name: str) -> None:
@@ -360,7 +362,7 @@ def _check_widened(changes: Any, name: str) -> None:
         same_scale = decimals[0] is not None and decimals[1] is not None and decimals[0][2] == decimals[1][2]
         if (before, after) not in _WIDENED and not same_scale:
             problem = f"the type of column {name[:80]!r} was changed from {before[:40]} to {after[:40]}"
-            raise _unserved(f"{problem}, which Iceberg's readers cannot do")
+            raise _unserved_error(f"{problem}, which Iceberg's readers cannot do")
 
 
 # -- values of partitions -------------------------------------------------------------------------------------------------
@@ -377,7 +379,7 @@ def partition_value(text: str | None, column: PartitionColumn) -> Any:
         return _VALUES[column.iceberg_type.partition("(")[0]](text, column.iceberg_type)
     except (ValueError, ArithmeticError, OverflowError):
         problem = f"a file has the partition value {text[:80]!r} of {column.name[:80]!r}, a {column.delta_type}"
-        raise _unserved(f"{problem}: {_NO_VALUE}") from None
+        raise _unserved_error(f"{problem}: {_NO_VALUE}") from None
 
 
 def _integer(text: str, _: str) -> int:
@@ -431,5 +433,5 @@ _VALUES: Final = {
 }
 
 
-def _unserved(problem: str, remedy: str = READ_BY_DELTA) -> UnsupportedTable:
+def _unserved_error(problem: str, remedy: str = READ_BY_DELTA) -> UnsupportedTable:
     return UnsupportedTable(f"Iceberg's clients cannot read this Delta table: {problem}", field="table", remedy=remedy)

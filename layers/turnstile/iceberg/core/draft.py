@@ -119,7 +119,7 @@ class Draft:
         itself when nothing was changed. Raises InvalidRequest if a part is missing, or not every
         reader can read it.
         """
-        if self.base is not None and self._finished(self.base.last_updated_ms, self.base.metadata_log) == self.base:
+        if self.base is not None and self._finish(self.base.last_updated_ms, self.base.metadata_log) == self.base:
             return self.base
         self._check()
         files = self.base.metadata_log if self.base else ()
@@ -129,11 +129,11 @@ class Draft:
         # the logs of a registered table may end after all clocks here
         ends_ms = [*(entry.timestamp_ms for entry in log[-1:]), *(entry.timestamp_ms for entry in files[-1:])]
         updated_ms = max(self.now_ms, self.base.last_updated_ms if self.base else 0, *ends_ms)
-        metadata = msgspec.structs.replace(self._finished(updated_ms, files), snapshot_log=log)
+        metadata = msgspec.structs.replace(self._finish(updated_ms, files), snapshot_log=log)
         check_readable(metadata)
         return metadata
 
-    def _finished(self, updated_ms: int, files: tuple[MetadataLogEntry, ...]) -> TableMetadata:
+    def _finish(self, updated_ms: int, files: tuple[MetadataLogEntry, ...]) -> TableMetadata:
         return TableMetadata(
             format_version=self.format_version,
             table_uuid=self.uuid,

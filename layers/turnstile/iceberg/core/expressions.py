@@ -86,7 +86,7 @@ class _Reader:
     def read(self, node: Any, depth: int) -> Predicate:
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            raise _refused(f"it has more than {MAX_DEPTH} levels or {MAX_NODES} operations", "use IN, or filter less")
+            raise _refusal(f"it has more than {MAX_DEPTH} levels or {MAX_NODES} operations", "use IN, or filter less")
         if isinstance(node, bool):
             return _ALWAYS if node else _NEVER
         kind = _member(node, "type", str).lower().replace("_", "-")
@@ -126,7 +126,7 @@ class _Reader:
                 return None
             term = _member(term, "term", str)
         if not isinstance(term, str):
-            raise _refused(f"the term {str(term)[:80]} names no column", "name a column")
+            raise _refusal(f"the term {str(term)[:80]} names no column", "name a column")
         try:
             return self._columns.named(term, case_sensitive=self._case_sensitive)
         except InvalidRequest:
@@ -166,7 +166,7 @@ def _is_in(column: TypedColumn, _kind: str, node: Any) -> Predicate:
 def _starts_with(column: TypedColumn, _kind: str, node: Any) -> Predicate:
     prefix = _literal(_member(node, "value", object))
     if not isinstance(prefix, str):
-        raise _refused(f"{str(prefix)[:80]} is no beginning of a text", "give a text")
+        raise _refusal(f"{str(prefix)[:80]} is no beginning of a text", "give a text")
     is_text = column.field is not None and column.field.kind == "string"
     return StartsWith(column.name, prefix) if is_text else UNKNOWN
 
@@ -186,19 +186,19 @@ def _literal(value: Any) -> Any:
     if isinstance(value, dict) and value.get("type") == "literal":
         value = value.get("value")
     if isinstance(value, dict | list):
-        raise _refused(f"{str(value)[:80]} is no value", "give a text, a number or a boolean")
+        raise _refusal(f"{str(value)[:80]} is no value", "give a text, a number or a boolean")
     return value
 
 
 def _member(node: Any, name: str, kind: type) -> Any:
     """A member of an expression. Raises InvalidRequest for none, or one of another type."""
     if not isinstance(node, dict):
-        raise _refused(f"{str(node)[:80]} is no expression", "write an object with a type, or true or false")
+        raise _refusal(f"{str(node)[:80]} is no expression", "write an object with a type, or true or false")
     if name not in node or not isinstance(node[name], kind):
         problem = f"an expression of type {str(node.get('type'))[:40]!r} has no {name}, or one of another type"
-        raise _refused(problem, "see Expression in the REST specification")
+        raise _refusal(problem, "see Expression in the REST specification")
     return node[name]
 
 
-def _refused(problem: str, remedy: str) -> InvalidRequest:
+def _refusal(problem: str, remedy: str) -> InvalidRequest:
     return InvalidRequest(f"the filter cannot be read: {problem}", field="filter", remedy=remedy)

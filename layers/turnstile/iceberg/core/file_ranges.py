@@ -77,25 +77,27 @@ class ScanColumns:
     def __init__(self, metadata: TableMetadata, schema: Schema) -> None:
         ids: dict[Column, set[int]] = {}
         for other in metadata.schemas:
-            for path, field in _named(other.fields, ()):
-                ids.setdefault(_folded(path), set()).add(field.id)
+            for path, field in _named_columns(other.fields, ()):
+                ids.setdefault(_fold_column(path), set()).add(field.id)
         certain = {path for path, all_ids in ids.items() if len(all_ids) == 1}
         self._columns: dict[Column, _Column] = {}
-        for path, field in _named(schema.fields, ()):
-            if _folded(path) in certain and isinstance(field.type, str):
+        for path, field in _named_columns(schema.fields, ()):
+            if _fold_column(path) in certain and isinstance(field.type, str):
                 kind = _KINDS.get(field.type.partition("(")[0])
                 self._columns[path] = _Column(field.id, kind, field.type, len(path) > 1)
         shown = {
             "type": "struct",
-            "fields": [_delta(field, (), certain) for field in schema.fields if _folded((field.name,)) in certain],
+            "fields": [_delta(field, (), certain) for field in schema.fields if _fold_column((field.name,)) in certain],
         }
         self.table = TableColumns({"schemaString": msgspec.json.encode(shown).decode()})
 
     def ranges_of_file(self, file: Record, spec: PartitionSpec) -> Callable[[Column], Range]:
         """The ranges of the columns in a data file, by its record in a manifest of partition spec
         ``spec``."""
-        lower, upper = map_of(file, manifests.LOWER_BOUNDS), map_of(file, manifests.UPPER_BOUNDS)
-        values, nulls = map_of(file, manifests.VALUE_COUNTS), map_of(file, manifests.NULL_COUNTS)
+        lower = map_of(file, manifests.LOWER_BOUNDS)
+        upper = map_of(file, manifests.UPPER_BOUNDS)
+        values = map_of(file, manifests.VALUE_COUNTS)
+        nulls = map_of(file, manifests.NULL_COUNTS)
         nans = map_of(file, manifests.NAN_COUNTS)
         partition = file.get(manifests.PARTITION) or {}
 
@@ -104,8 +106,8 @@ class ScanColumns:
             if column is None:
                 return ANYTHING
             id = column.id
-            low = _bound(column, lower.get(id))
-            high = _bound(column, upper.get(id))
+            low = _bound_value(column, lower.get(id))
+            high = _bound_value(column, upper.get(id))
             has_nulls = column.nested or nulls.get(id) != 0
             has_values = column.nested or id not in nulls or nulls[id] != values.get(id)
             has_nan = column.kind == "float" and nans.get(id) != 0
@@ -177,16 +179,16 @@ def decimal_of(type: str, raw: bytes) -> Decimal:
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _DIGITS)
 
 
-def _named(fields: Sequence[Field], above: Column) -> Iterator[tuple[Column, Field]]:
+def _named_columns(fields: Sequence[Field], above: Column) -> Iterator[tuple[Column, Field]]:
     """Columns and fields of structs, by the names from the outside in; nothing inside lists and maps."""
     for field in fields:
         path = (*above, field.name)
         yield path, field
         if isinstance(field.type, StructType):
-            yield from _named(field.type.fields, path)
+            yield from _named_columns(field.type.fields, path)
 
 
-def _folded(path: Column) -> Column:
+def _fold_column(path: Column) -> Column:
     return tuple(part.lower() for part in path)
 
 
@@ -196,7 +198,9 @@ def _delta(field: Field, above: Column, certain: set[Column]) -> dict[str, Any]:
     path = (*above, field.name)
     kind: Any = {"type": "array", "elementType": "binary", "containsNull": True}
     if isinstance(field.type, StructType):
-        inside = [_delta(each, path, certain) for each in field.type.fields if _folded((*path, each.name)) in certain]
+        inside = [
+            _delta(each, path, certain) for each in field.type.fields if _fold_column((*path, each.name)) in certain
+        ]
         kind = {"type": "struct", "fields": inside}
     elif isinstance(field.type, str):
         base = field.type.partition("(")[0]
@@ -204,7 +208,7 @@ def _delta(field: Field, above: Column, certain: set[Column]) -> dict[str, Any]:
     return {"name": field.name, "type": kind, "nullable": True, "metadata": {}}
 
 
-def _bound(column: _Column, raw: Any) -> Any:
+def _bound_value(column: _Column, raw: Any) -> Any:
     return single_value(column.type, raw) if isinstance(raw, bytes) else None
 
 
@@ -244,7 +248,8 @@ def _of_transform(
         return ANYTHING
     try:
         # Writers once rounded times before 1970 towards it: they are in the period after their own.
-        first, last = span(low - 1 if low <= 0 else low), span(high + 1) - 1
+        first = span(low - 1 if low <= 0 else low)
+        last = span(high + 1) - 1
     except (ValueError, OverflowError):
         return ANYTHING
     if kind == "date":

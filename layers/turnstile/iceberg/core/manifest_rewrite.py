@@ -211,7 +211,7 @@ def summaries(partitions: Sequence[tuple[Any, ...]], types: Sequence[Any]) -> li
         present = [_comparable(value, kind) for value in values if value is not None]
         if not _has_bounds(kind):
             return None
-        bounds = (_bound(min(present), kind), _bound(max(present), kind)) if present else (None, None)
+        bounds = (_bound_bytes(min(present), kind), _bound_bytes(max(present), kind)) if present else (None, None)
         records.append(
             {
                 manifests.CONTAINS_NULL: len(present) < len(values),
@@ -262,7 +262,7 @@ def _comparable(value: Any, kind: Any) -> Any:
     return int.from_bytes(value, signed=True) if _name(kind) == ("fixed", "decimal") else value
 
 
-def _bound(value: Any, kind: Any) -> bytes:
+def _bound_bytes(value: Any, kind: Any) -> bytes:
     """``value`` in the form of the specification's "Binary single-value serialization"."""
     match _name(kind)[0]:
         case "boolean":

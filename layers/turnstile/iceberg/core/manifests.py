@@ -89,7 +89,7 @@ REMOVED: Final = 2
 have it."""
 
 
-def _required(id: int, name: str, type: str) -> dict[str, Any]:
+def _require(id: int, name: str, type: str) -> dict[str, Any]:
     return {"name": name, "type": type, "field-id": id}
 
 
@@ -101,7 +101,7 @@ _SUMMARY: Final[dict[str, Any]] = {
     "type": "record",
     "name": "r508",
     "fields": [
-        _required(CONTAINS_NULL, "contains_null", "boolean"),
+        _require(CONTAINS_NULL, "contains_null", "boolean"),
         _optional(CONTAINS_NAN, "contains_nan", "boolean"),
         _optional(LOWER_BOUND, "lower_bound", "bytes"),
         _optional(UPPER_BOUND, "upper_bound", "bytes"),
@@ -111,19 +111,19 @@ SCHEMA: Final[dict[str, Any]] = {
     "type": "record",
     "name": "manifest_file",
     "fields": [
-        _required(PATH, "manifest_path", "string"),
-        _required(LENGTH, "manifest_length", "long"),
-        _required(SPEC_ID, "partition_spec_id", "int"),
-        _required(CONTENT, "content", "int"),
-        _required(SEQUENCE, "sequence_number", "long"),
-        _required(MIN_SEQUENCE, "min_sequence_number", "long"),
-        _required(ADDED_SNAPSHOT, "added_snapshot_id", "long"),
-        _required(504, "added_files_count", "int"),
-        _required(EXISTING_FILES, "existing_files_count", "int"),
-        _required(DELETED_FILES, "deleted_files_count", "int"),
-        _required(512, "added_rows_count", "long"),
-        _required(EXISTING_ROWS, "existing_rows_count", "long"),
-        _required(514, "deleted_rows_count", "long"),
+        _require(PATH, "manifest_path", "string"),
+        _require(LENGTH, "manifest_length", "long"),
+        _require(SPEC_ID, "partition_spec_id", "int"),
+        _require(CONTENT, "content", "int"),
+        _require(SEQUENCE, "sequence_number", "long"),
+        _require(MIN_SEQUENCE, "min_sequence_number", "long"),
+        _require(ADDED_SNAPSHOT, "added_snapshot_id", "long"),
+        _require(504, "added_files_count", "int"),
+        _require(EXISTING_FILES, "existing_files_count", "int"),
+        _require(DELETED_FILES, "deleted_files_count", "int"),
+        _require(512, "added_rows_count", "long"),
+        _require(EXISTING_ROWS, "existing_rows_count", "long"),
+        _require(514, "deleted_rows_count", "long"),
         _optional(PARTITIONS, "partitions", {"type": "array", "element-id": 508, "items": _SUMMARY}),
         _optional(KEY_METADATA, "key_metadata", "bytes"),
     ],

@@ -75,7 +75,7 @@ class TaskWriter:
     def _data_file(self, file: PlannedFile) -> dict[str, Any]:
         if file.records is None:
             problem = f"the statistics of {file.path[:200]!r} do not say how many rows it has"
-            raise _unserved(
+            raise _unserved_error(
                 problem, f"{READ_BY_DELTA}, or write its statistics (ANALYZE TABLE ... COMPUTE DELTA STATISTICS)"
             )
         values = [partition_value(file.partition_values.get(column.physical), column) for column in self._partitions]
@@ -117,7 +117,7 @@ class TaskWriter:
 def path_of(location: str, path: str) -> str:
     """Returns the place of a file that a log names: below the table's location unless the path is
     absolute; without escapes, which Iceberg's paths do not have (Delta protocol, "Add File")."""
-    return _placed(location, unquote(path), absolute=is_absolute(path))
+    return _place_of(location, unquote(path), absolute=is_absolute(path))
 
 
 def vector_path(location: str, vector: DeletionVector) -> str:
@@ -125,13 +125,15 @@ def vector_path(location: str, vector: DeletionVector) -> str:
     UnsupportedTable for one inside the log."""
     path = vector_file(vector)
     if path is None:
-        raise _unserved("a deletion vector is in the log itself, where Iceberg's readers cannot find it", READ_BY_DELTA)
-    return _placed(location, path, absolute=vector.storageType == "p")
+        raise _unserved_error(
+            "a deletion vector is in the log itself, where Iceberg's readers cannot find it", READ_BY_DELTA
+        )
+    return _place_of(location, path, absolute=vector.storageType == "p")
 
 
-def _placed(location: str, path: str, *, absolute: bool) -> str:
+def _place_of(location: str, path: str, *, absolute: bool) -> str:
     return path if absolute else f"{location.rstrip('/')}/{path}"
 
 
-def _unserved(problem: str, remedy: str) -> UnsupportedTable:
+def _unserved_error(problem: str, remedy: str) -> UnsupportedTable:
     return UnsupportedTable(f"Iceberg's clients cannot read this Delta table: {problem}", field="table", remedy=remedy)

@@ -211,20 +211,20 @@ def renumbered(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:
 def _renumbered_members(fields: tuple[Field, ...], next_id: Callable[[int], int]) -> tuple[Field, ...]:
     ids = [next_id(field.id) for field in fields]
     return tuple(
-        msgspec.structs.replace(field, id=id, type=_renumbered(field.type, next_id))
+        msgspec.structs.replace(field, id=id, type=_renumber(field.type, next_id))
         for field, id in zip(fields, ids, strict=True)
     )
 
 
-def _renumbered(type: Type, next_id: Callable[[int], int]) -> Type:
+def _renumber(type: Type, next_id: Callable[[int], int]) -> Type:
     match type:
         case StructType(fields):
             return StructType(_renumbered_members(fields, next_id))
         case ListType(id, element, required):
-            return ListType(next_id(id), _renumbered(element, next_id), required)
+            return ListType(next_id(id), _renumber(element, next_id), required)
         case MapType(key_id, key, value_id, value, required):
             ids = next_id(key_id), next_id(value_id)
-            return MapType(ids[0], _renumbered(key, next_id), ids[1], _renumbered(value, next_id), required)
+            return MapType(ids[0], _renumber(key, next_id), ids[1], _renumber(value, next_id), required)
         case _:
             return type
 

@@ -79,19 +79,19 @@ def view_of(metadata: ViewMetadata) -> UnityView:
         _fields(metadata, version),
         metadata.properties.get(COMMENT),
         properties,
-        None if dependencies is None else _decoded(dependencies),
+        None if dependencies is None else _decode_json(dependencies),
     )
 
 
 def _fields(metadata: ViewMetadata, version: ViewVersion) -> list[dict[str, Any]]:
-    told = _decoded(version.summary.get(_COLUMNS, ""))
+    told = _decode_json(version.summary.get(_COLUMNS, ""))
     if isinstance(told, list):
         return told
     schema = next((one for one in metadata.schemas if one.schema_id == version.schema_id), Schema(()))
     return [_delta_field(field) for field in schema.fields]
 
 
-def _decoded(text: str) -> Any:
+def _decode_json(text: str) -> Any:
     """The value of a JSON text in a summary; None for a text that is no JSON: other clients may
     write there, too."""
     try:

@@ -57,7 +57,7 @@ def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) ->
     )
     for update in updates:
         _apply(update, draft)
-    metadata = _finished(draft)
+    metadata = _finish(draft)
     _check_dialects(base.current, metadata)
     return base if metadata == base else metadata
 
@@ -70,7 +70,7 @@ def new_view(
     _apply(u.AddSchema(schema), draft)
     _apply(u.AddViewVersion(msgspec.structs.replace(version, version_id=1, schema_id=LAST_ADDED)), draft)
     _apply(u.SetCurrentViewVersion(LAST_ADDED), draft)
-    return _finished(draft)
+    return _finish(draft)
 
 
 def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
@@ -134,7 +134,7 @@ def _meaning(version: ViewVersion) -> object:
     return msgspec.structs.replace(version, version_id=0, timestamp_ms=0)
 
 
-def _finished(draft: _Draft) -> ViewMetadata:
+def _finish(draft: _Draft) -> ViewMetadata:
     """The metadata with as many versions as its properties allow: the newest, the current, and
     versions just added."""
     text = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))

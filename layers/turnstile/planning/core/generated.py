@@ -74,22 +74,23 @@ class _Generated(NamedTuple):
 def with_generated(predicate: Predicate, columns: TableColumns) -> Predicate:
     """Returns the predicate with its consequences for generated partition columns; itself if there
     are none."""
-    generated = [_generated(name, text, columns) for name, text in columns.generated]
-    derived = [part for each in generated if each and (part := _derived(predicate, each)) is not None]
+    generated = [_parse_generated(name, text, columns) for name, text in columns.generated]
+    derived = [part for each in generated if each and (part := _derive(predicate, each)) is not None]
     if not derived:
         return predicate
     parts = predicate.parts if isinstance(predicate, And) else (predicate,)
     return And((*parts, *derived))
 
 
-def _generated(name: str, expression: str, columns: TableColumns) -> _Generated | None:
+def _parse_generated(name: str, expression: str, columns: TableColumns) -> _Generated | None:
     text = re.sub(r"\s+", " ", expression.replace("`", "")).strip()
     for pattern, kind in _EXPRESSIONS:
         match = pattern.fullmatch(text)
         if match is None:
             continue
         with suppress(InvalidRequest):
-            partition, source = columns.named([name]), columns.named(match["column"])
+            partition = columns.named([name])
+            source = columns.named(match["column"])
             unit = (match.groupdict().get("unit") or "").lower()
             if partition.field is None or source.field is None:
                 return None
@@ -99,14 +100,14 @@ def _generated(name: str, expression: str, columns: TableColumns) -> _Generated 
     return None
 
 
-def _derived(predicate: Predicate, generated: _Generated) -> Predicate | None:
+def _derive(predicate: Predicate, generated: _Generated) -> Predicate | None:
     """The consequence of a predicate for the partition column; None for none."""
     match predicate:
         case And(parts):
-            bounding = [each for part in parts if (each := _derived(part, generated)) is not None]
+            bounding = [each for part in parts if (each := _derive(part, generated)) is not None]
             return None if not bounding else bounding[0] if len(bounding) == 1 else And(tuple(bounding))
         case Or(parts):
-            each_part = [_derived(part, generated) for part in parts]
+            each_part = [_derive(part, generated) for part in parts]
             some = tuple(part for part in each_part if part is not None)
             return Or(some) if some and len(some) == len(each_part) else None
         case IsNull(column) if column == generated.source.name:

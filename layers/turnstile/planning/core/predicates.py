@@ -95,7 +95,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
         """Returns ``column IN (values)``. Raises as ``compare``, and for more than ``MAX_VALUES``."""
         given = list(values)
         if len(given) > MAX_VALUES:
-            raise _refused(f"{self.shown} IN (...) has {len(given)} values", f"list at most {MAX_VALUES}")
+            raise _refusal(f"{self.shown} IN (...) has {len(given)} values", f"list at most {MAX_VALUES}")
         literals = [None if value is None else self._literal(value) for value in given]
         if any(literal is None and value is not None for literal, value in zip(literals, given, strict=True)):
             return UNKNOWN
@@ -109,7 +109,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
         """Returns ``column LIKE 'prefix%'``, with no wildcard in the prefix. Raises InvalidRequest
         for a column of another type."""
         if self.field is None or not _is_text(self.field.type):
-            raise _refused(f"{self.shown} is no text, so it is not LIKE one", "compare it with =, <, > or IN")
+            raise _refusal(f"{self.shown} is no text, so it is not LIKE one", "compare it with =, <, > or IN")
         return StartsWith(self.name, prefix)
 
     def like(self, pattern: str) -> Predicate:
@@ -130,14 +130,14 @@ class TypedColumn(msgspec.Struct, frozen=True):
     def _literal(self, value: Plain) -> Value | None:
         """The value in the column's type; None for one of which the type has no equal."""
         if self.field is None:
-            raise _refused(f"{self.shown} has a type whose values are not compared", "compare its fields, or IS NULL")
+            raise _refusal(f"{self.shown} has a type whose values are not compared", "compare its fields, or IS NULL")
         if self.field.kind is None:  # binary, CHAR, collations: nothing is known of their order
             return None
         try:
             return _LITERALS[self.field.kind](value, self.field.type)
         except (ValueError, InvalidOperation, OverflowError, TypeError):
             shown = repr(value)[:80]
-            raise _refused(
+            raise _refusal(
                 f"{shown} is no {self.field.type}, as {self.shown} is", "compare it with a value of its type"
             ) from None
 
@@ -154,7 +154,7 @@ class TableColumns:
         """Of the members of a ``metaData`` action."""
         self.schema = TableSchema.of(metadata)
         struct = msgspec.json.decode(metadata["schemaString"])
-        self.generated = _generated(struct, self.schema.partitions)
+        self.generated = _generated_columns(struct, self.schema.partitions)
         self._other = frozenset(_other(struct, ()))
         names = [*self.schema.fields, *self._other]
         self._folded: dict[Column, list[Column]] = {}
@@ -171,7 +171,7 @@ class TableColumns:
                 if column == path or not case_sensitive:
                     return TypedColumn(column, self.schema.fields.get(column))
         shown = name if isinstance(name, str) else ".".join(name)
-        raise _refused(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
+        raise _refusal(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
 
     def written(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
         """Returns the column of a predicate's text: names from the outside in, each with whether it
@@ -185,7 +185,7 @@ class TableColumns:
         return [field.physical for at, field in self.schema.fields.items() if at[: len(column)] == column]
 
 
-def _generated(struct: Any, partitions: frozenset[str]) -> list[tuple[str, str]]:
+def _generated_columns(struct: Any, partitions: frozenset[str]) -> list[tuple[str, str]]:
     """The partition columns that are generated, with their expressions. Source: Delta protocol,
     "Generated Columns"."""
     texts = [(field["name"], (field.get("metadata") or {}).get(_EXPRESSION)) for field in struct.get("fields", ())]
@@ -205,7 +205,7 @@ def _is_text(kind: str) -> bool:
     return kind.startswith(("string", "char", "varchar"))
 
 
-def _refused(problem: str, remedy: str) -> InvalidRequest:
+def _refusal(problem: str, remedy: str) -> InvalidRequest:
     return InvalidRequest(problem, field="predicate", remedy=remedy)
 
 

@@ -68,7 +68,7 @@ def parsed(text: str) -> Callable[[TableColumns], Predicate]:
     unsupported part.
     """
     if len(text) > MAX_CHARACTERS:
-        raise _refused(f"the predicate has {len(text)} characters", f"use at most {MAX_CHARACTERS}")
+        raise _refusal(f"the predicate has {len(text)} characters", f"use at most {MAX_CHARACTERS}")
     tree = _tree(text)
     return lambda columns: _Reader(columns).predicate(tree, 0)
 
@@ -105,17 +105,17 @@ def _tree(text: str) -> exp.Expression:
         tokens = _SPARK.tokenize(text)
         (tree,) = _Parser(dialect=_SPARK).parse_into(exp.Condition, tokens, text)
     except (_TooManySteps, RecursionError):
-        raise _refused(
+        raise _refusal(
             "the predicate is nested too deeply", f"use at most {MAX_DEPTH} levels, and no functions within each other"
         ) from None
     except Exception as error:  # the parser meets any text, and fails in many ways
         reason = _reason(error)
-        raise _refused(
+        raise _refusal(
             f"the predicate cannot be read{reason and ': '}{reason}",
             "write it as in SQL: day = '2026-11-01' AND id < 5",
         ) from None
     if tree is None:
-        raise _refused("the predicate is empty", "write it as in SQL: day = '2026-11-01' AND id < 5")
+        raise _refusal("the predicate is empty", "write it as in SQL: day = '2026-11-01' AND id < 5")
     return cast(exp.Expression, tree)
 
 
@@ -154,7 +154,7 @@ class _Reader:
 
     def predicate(self, tree: exp.Expression, depth: int) -> Predicate:
         if depth > MAX_DEPTH:
-            raise _refused("the predicate is nested too deeply", f"use at most {MAX_DEPTH} levels")
+            raise _refusal("the predicate is nested too deeply", f"use at most {MAX_DEPTH} levels")
         if isinstance(tree, exp.Like) and tree.args.get("negate"):  # NOT LIKE
             plain = tree.copy()
             plain.set("negate", None)
@@ -212,7 +212,7 @@ class _Reader:
     def _column(self, tree: exp.Expression) -> TypedColumn:
         tree = _bare(tree)
         if not isinstance(tree, exp.Column | exp.Dot):
-            raise _refused(f"{_shown(tree)} is no column", "compare a column with a literal: id < 5")
+            raise _refusal(f"{_sql_text(tree)} is no column", "compare a column with a literal: id < 5")
         return self._columns.written([(part.name, bool(part.args.get("quoted"))) for part in tree.parts])
 
     def _literal(self, tree: exp.Expression) -> Plain:
@@ -228,8 +228,8 @@ class _Reader:
                 return _number("-" + tree.this.this)
             case exp.Cast() if tree.to.this in _TIMES and isinstance(tree.this, exp.Literal) and tree.this.is_string:
                 return cast(str, tree.this.this)
-        raise _refused(
-            f"{_shown(tree)} is no literal", "compare a column with a text, a number, TRUE, FALSE or DATE '...'"
+        raise _refusal(
+            f"{_sql_text(tree)} is no literal", "compare a column with a text, a number, TRUE, FALSE or DATE '...'"
         )
 
 
@@ -255,7 +255,7 @@ def _flat(tree: exp.Expression) -> list[exp.Expression]:
     return [left, *reversed(parts)]
 
 
-def _shown(tree: exp.Expression) -> str:
+def _sql_text(tree: exp.Expression) -> str:
     try:
         return repr(tree.sql(dialect="spark")[:100])
     except (SqlglotError, RecursionError):
@@ -266,8 +266,8 @@ def _not_understood(tree: exp.Expression) -> InvalidRequest:
     remedy = (
         "use =, !=, <, <=, >, >=, <=>, IN, BETWEEN, LIKE and IS NULL of a column and literals, with AND, OR and NOT"
     )
-    return _refused(f"{_shown(tree)} is not understood", remedy)
+    return _refusal(f"{_sql_text(tree)} is not understood", remedy)
 
 
-def _refused(problem: str, remedy: str) -> InvalidRequest:
+def _refusal(problem: str, remedy: str) -> InvalidRequest:
     return InvalidRequest(problem, field="predicate", remedy=remedy)

@@ -35,7 +35,7 @@ each. Other schemes are only registered, never opened, so their ports and cases 
 _UNCLEAR: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
 
 
-def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
+def _refusal(location: str, why: str, remedy: str) -> InvalidRequest:
     shown = location if len(location) <= 200 else location[:200] + "..."
     return InvalidRequest(f"location {shown!r} {why}", field="location", remedy=remedy)
 
@@ -55,29 +55,29 @@ def normalise(location: str) -> str:
     """
     match = _FORM.fullmatch(location)
     if match is None:
-        raise _refused(location, "is not an absolute URL", "write s3://bucket/path or file:///path")
+        raise _refusal(location, "is not an absolute URL", "write s3://bucket/path or file:///path")
     scheme = match[1].lower()
     scheme = _SCHEMES.get(scheme, scheme)
     authority = (match[2] or "//")[2:]
     if scheme == "file" and authority not in {"", "localhost"}:
-        raise _refused(location, f"names a host ({authority})", "write file:///path with three slashes")
+        raise _refusal(location, f"names a host ({authority})", "write file:///path with three slashes")
     if scheme != "file" and not authority:
-        raise _refused(location, "names no bucket", f"write {scheme}://bucket/path")
+        raise _refusal(location, "names no bucket", f"write {scheme}://bucket/path")
     path = match[3] or ""
     form, description = _AUTHORITIES.get(scheme, _HOST)
     if scheme != "file" and not form.fullmatch(authority):
         why = f"names no place that is clear: {authority[:100]!r}"
-        raise _refused(location, why, f"write {scheme}://, then {description}")
+        raise _refusal(location, why, f"write {scheme}://, then {description}")
     if _UNCLEAR.search(location):
-        raise _refused(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
+        raise _refusal(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
     components = [component for component in path.split("/") if component]
     if any(component in {".", ".."} for component in components):
-        raise _refused(location, "holds '.' or '..'", "write the path without them")
+        raise _refusal(location, "holds '.' or '..'", "write the path without them")
     if len(components) > MAX_DEPTH:
-        raise _refused(location, f"is more than {MAX_DEPTH} folders deep", "use a shorter path")
+        raise _refusal(location, f"is more than {MAX_DEPTH} folders deep", "use a shorter path")
     normal = "/".join((f"{scheme}://{'' if scheme == 'file' else authority}", *components))
     if len(normal.encode()) > MAX_LENGTH:
-        raise _refused(location, f"is longer than {MAX_LENGTH} bytes", "use a shorter path")
+        raise _refusal(location, f"is longer than {MAX_LENGTH} bytes", "use a shorter path")
     return normal
 
 

@@ -77,7 +77,7 @@ class _Parser:
         catalog = self._match(_NAME)
         if catalog is None:
             remedy = "name one catalog, as in /main/*; GET /v1/catalogs lists them"
-            raise self._expected("the name of a catalog", remedy)
+            raise self._expected_error("the name of a catalog", remedy)
         steps: list[Step] = []
         files: str | None = None
         while files is None and self._take("/"):
@@ -85,13 +85,13 @@ class _Parser:
             if files is None:
                 steps.append(self._step())
             if len(steps) > MAX_STEPS:
-                raise self._expected("the end", f"use at most {MAX_STEPS} levels")
+                raise self._expected_error("the end", f"use at most {MAX_STEPS} levels")
         if self._at < len(self._text) and files is not None:
-            raise self._expected("the end", "files[...] is the last level")
+            raise self._expected_error("the end", "files[...] is the last level")
         if self._at < len(self._text):
-            raise self._expected("'/' or the end", "separate levels with '/', and put predicates in [...]")
+            raise self._expected_error("'/' or the end", "separate levels with '/', and put predicates in [...]")
         if not steps:
-            raise self._expected("'/' and a level below the catalog", f"write /{catalog}/* for all that is in it")
+            raise self._expected_error("'/' and a level below the catalog", f"write /{catalog}/* for all that is in it")
         return Query(catalog, tuple(steps), files)
 
     def _files(self) -> str | None:
@@ -113,7 +113,7 @@ class _Parser:
         name = None if wildcard else self._match(_NAME)
         if not self._take("["):
             if name is None and not wildcard:
-                raise self._expected("a level", 'write a name, *, or a predicate such as [name = "orders"]')
+                raise self._expected_error("a level", 'write a name, *, or a predicate such as [name = "orders"]')
             return Step(name)
         where = self._either()
         self._require("]", "'and', 'or' or ']'", "join comparisons with and/or, and close the predicate with ]")
@@ -134,7 +134,7 @@ class _Parser:
     def _one(self) -> Predicate:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._expected("a comparison", f"nest at most {MAX_DEPTH} levels deep")
+            raise self._expected_error("a comparison", f"nest at most {MAX_DEPTH} levels deep")
         part: Predicate
         if self._word("not"):
             part = Not(self._one())
@@ -157,7 +157,7 @@ class _Parser:
         op = None if negated else self._match(_OPERATOR)
         if op is None:
             operators = "in, like or prefix" if negated else "=, !=, <, <=, >, >=, in, like, prefix or exists"
-            raise self._expected(operators, f'compare {field.name} with something, as in {field.name} = "eu"')
+            raise self._expected_error(operators, f'compare {field.name} with something, as in {field.name} = "eu"')
         value = self._value(field)
         return Compare(field, cast(Operator, "!=" if op == "<>" else op), value)
 
@@ -173,7 +173,7 @@ class _Parser:
         while self._take(","):
             values.append(self._value(field))
             if len(values) > MAX_VALUES:
-                raise self._expected("')'", f"list at most {MAX_VALUES} values")
+                raise self._expected_error("')'", f"list at most {MAX_VALUES} values")
         self._require(")", "',' or ')'", "separate values with commas and close the list")
         return In(field, tuple(values))
 
@@ -184,7 +184,7 @@ class _Parser:
         word = self._match(_WORD)
         if word is None or word.lower() in KEYWORDS:
             remedy = "write its name; in backquotes if it is a keyword or has other characters"
-            raise self._expected("an attribute or a property", remedy, start)
+            raise self._expected_error("an attribute or a property", remedy, start)
         return Field(word)
 
     def _value(self, field: Field) -> Value:
@@ -192,7 +192,7 @@ class _Parser:
         value = self._literal()
         required = None if field.quoted else TYPES.get(field.name)
         if required is not None and type(value) is not required:
-            raise self._expected(_KINDS[required], f"{field.name} is compared with {_KINDS[required]}", start)
+            raise self._expected_error(_KINDS[required], f"{field.name} is compared with {_KINDS[required]}", start)
         return value
 
     def _literal(self) -> Value:
@@ -205,14 +205,16 @@ class _Parser:
         for word, value in (("true", True), ("false", False)):
             if self._word(word):
                 return value
-        raise self._expected("a value", 'write a text in quotes ("eu"), a number, true or false')
+        raise self._expected_error("a value", 'write a text in quotes ("eu"), a number, true or false')
 
     def _string(self, field: Field) -> str:
         start = self._skip()
         value = self._literal()
         if isinstance(value, str):
             return value
-        raise self._expected("a text in quotes", f'write {field.name} like "a%" or {field.name} prefix "a"', start)
+        raise self._expected_error(
+            "a text in quotes", f'write {field.name} like "a%" or {field.name} prefix "a"', start
+        )
 
     def _until(self, quote: str, what: str) -> str:
         """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else
@@ -228,7 +230,7 @@ class _Parser:
                 letter = self._text[self._at]
                 self._at += 1
             content += letter
-        raise self._expected(f"a closing {quote} after {what}", f"close it with {quote}", start - 1)
+        raise self._expected_error(f"a closing {quote} after {what}", f"close it with {quote}", start - 1)
 
     def _skip(self) -> int:
         """Skips spaces; returns the position of the next character."""
@@ -247,7 +249,7 @@ class _Parser:
 
     def _require(self, mark: str, what: str, remedy: str) -> None:
         if not self._take(mark):
-            raise self._expected(what, remedy)
+            raise self._expected_error(what, remedy)
 
     def _match(self, pattern: re.Pattern[str]) -> str | None:
         match = pattern.match(self._text, self._skip())
@@ -266,7 +268,7 @@ class _Parser:
             return False
         return True
 
-    def _expected(self, what: str, remedy: str, at: int | None = None) -> InvalidRequest:
+    def _expected_error(self, what: str, remedy: str, at: int | None = None) -> InvalidRequest:
         """The error where the parser is, or at ``at``."""
         self._at = self._at if at is None else at
         rest = self._text[self._skip() :]

@@ -160,22 +160,22 @@ def holds(predicate: Predicate | None, candidate: Candidate) -> bool | None:
     known, value = candidate.value(predicate.field)
     if not known:
         return None
-    return value is not None and _compared(predicate, value)
+    return value is not None and _compare(predicate, value)
 
 
-def _compared(test: Compare | In | Like | Prefix | Exists, value: Value) -> bool:
+def _compare(test: Compare | In | Like | Prefix | Exists, value: Value) -> bool:
     folded = not test.field.quoted and test.field.name in _FOLDED
     match test:
         case Exists():
             return True
         case Compare(_, op, literal):
-            return _ordered(value, op, literal, folded=folded)
+            return _is_ordered(value, op, literal, folded=folded)
         case In(_, literals):
-            return any(_ordered(value, "=", literal, folded=folded) for literal in literals)
+            return any(_is_ordered(value, "=", literal, folded=folded) for literal in literals)
         case Like(_, pattern):
-            return isinstance(value, str) and like(*_folded(value, pattern, folded=folded))
+            return isinstance(value, str) and like(*_fold_name(value, pattern, folded=folded))
         case Prefix(_, text):
-            return isinstance(value, str) and str.startswith(*_folded(value, text, folded=folded))
+            return isinstance(value, str) and str.startswith(*_fold_name(value, text, folded=folded))
 
 
 _OPERATORS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
@@ -188,14 +188,14 @@ _OPERATORS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _ordered(value: Value, op: Operator, literal: Value, *, folded: bool) -> bool:
+def _is_ordered(value: Value, op: Operator, literal: Value, *, folded: bool) -> bool:
     if isinstance(literal, str):
-        return isinstance(value, str) and _OPERATORS[op](*_folded(value, literal, folded=folded))
-    left = _parsed(value, literal) if isinstance(value, str) else value
+        return isinstance(value, str) and _OPERATORS[op](*_fold_name(value, literal, folded=folded))
+    left = _parse_property(value, literal) if isinstance(value, str) else value
     return left is not None and isinstance(left, bool) == isinstance(literal, bool) and _OPERATORS[op](left, literal)
 
 
-def _parsed(text: str, literal: float) -> float | None:
+def _parse_property(text: str, literal: float) -> float | None:
     """A property, which is a text, as a value of the literal's type; None when it cannot be one."""
     if isinstance(literal, bool):
         return {"true": True, "false": False}.get(text.lower())
@@ -204,7 +204,7 @@ def _parsed(text: str, literal: float) -> float | None:
     return float(text) if _DECIMAL.fullmatch(text) else None
 
 
-def _folded(left: str, right: str, *, folded: bool) -> tuple[str, str]:
+def _fold_name(left: str, right: str, *, folded: bool) -> tuple[str, str]:
     return (fold(left), fold(right)) if folded else (left, right)
 
 
@@ -239,16 +239,16 @@ def _predicate(predicate: Predicate) -> str:
 
 
 def _field(field: Field) -> str:
-    return "`" + _escaped(field.name, "`") + "`" if field.quoted else field.name
+    return "`" + _escape(field.name, "`") + "`" if field.quoted else field.name
 
 
 def _value(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + _escaped(value, '"') + '"'
+        return '"' + _escape(value, '"') + '"'
     return format(Decimal(str(value)), "f")  # never with an exponent, which the grammar does not have
 
 
-def _escaped(text: str, quote: str) -> str:
+def _escape(text: str, quote: str) -> str:
     return text.replace("\\", "\\\\").replace(quote, "\\" + quote)

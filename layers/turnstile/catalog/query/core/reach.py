@@ -75,13 +75,13 @@ def _reach(predicate: Predicate | None) -> Reach:
         case Some(parts):
             return reduce(Reach.either, map(_reach, parts))
         case Compare(Field("name", False), op, str(value)):
-            return _compared(op, fold(value))
+            return _reach_of_comparison(op, fold(value))
         case In(Field("name", False), values):
             return _names(value for value in values if isinstance(value, str))
         case Like(Field("name", False), pattern):
-            return _prefixed(fixed_start(pattern))
+            return _reach_of_prefix(fixed_start(pattern))
         case Prefix(Field("name", False), text):
-            return _prefixed(text)
+            return _reach_of_prefix(text)
     return EVERYTHING
 
 
@@ -89,11 +89,11 @@ def _names(names: Iterable[str]) -> Reach:
     return Reach(only=frozenset(fold(name) for name in names))
 
 
-def _prefixed(text: str) -> Reach:
+def _reach_of_prefix(text: str) -> Reach:
     return Reach(fold(text), fold(text) + _PAST) if text else EVERYTHING
 
 
-def _compared(op: str, name: str) -> Reach:
+def _reach_of_comparison(op: str, name: str) -> Reach:
     reaches = {
         "=": _names([name]),
         "<": Reach(stop=name),
