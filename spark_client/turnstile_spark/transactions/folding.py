@@ -125,8 +125,9 @@ def _net_files(actions: list[Action], version: int) -> list[Action]:
                 last[key] = action
     gone = {key for key, action in last.items() if "remove" in action and _is_new(first[key])}
     kept = [action for key, action in last.items() if key not in gone]
-    # Who follows a table skips what changes no data. A file that was written anew inside (by a compaction, say) may be all
-    # that is left of rows which an action that is left out has brought or taken.
+    # Who follows a table skips what changes no data. A file that was written anew inside (by a
+    # compaction, say) may be all that is left of rows which an action that is left out has brought
+    # or taken.
     changes_data = bool(gone) and any(
         action[kind]["dataChange"] for action in actions for kind in _FILES if kind in action
     )

@@ -80,7 +80,8 @@ def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | No
 
 
 def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
-    """The privileges of these names; raises InvalidRequest for one that means nothing on a reference."""
+    """The privileges of these names; raises InvalidRequest for one that means nothing on a
+    reference."""
     names = tuple(names)
     fitting = " or ".join(PRIVILEGES)
     for name in names:
