@@ -135,9 +135,9 @@ def _net_files(actions: list[Action], version: int) -> list[Action]:
 
 
 def _is_new(action: Action) -> bool:
-    """Whether the first action on a logical file means that it was not there. An add that changes
-    no data may describe a file anew which is (with row ids, say); the remove of one that was not
-    there does no harm.
+    """Whether the first action on a logical file means that the file is new. An add that changes no
+    data may describe an existing file anew, as with row ids. The remove of a missing file does no
+    harm.
     """
     return "add" in action and bool(action["add"]["dataChange"])
 

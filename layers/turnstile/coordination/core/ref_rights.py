@@ -94,5 +94,5 @@ def denied(principal: Principal, name: str) -> PermissionDenied:
     """The error, the same whether or not there is such a reference."""
     return PermissionDenied(
         f"'{principal.name}' may not do this with reference '{name}'",
-        remedy="ask its owner for a grant; if it exists",
+        remedy="if it exists, ask its owner for a grant",
     )
