@@ -1,4 +1,5 @@
-"""The ``turnstile`` command: run a server, look at tables, operate them. It speaks HTTP like any client.
+"""The ``turnstile`` command: run a server, look at tables, operate them. It speaks HTTP like any
+client.
 
 Exit codes, the same for every command:
 

@@ -30,7 +30,8 @@ _GATEWAY_ERROR: Final = "HttpError"
 """Type of an error that has none: a gateway in front of the service made it."""
 
 _FOREIGN: Final = (301, 302, 303, 307, 308, 404, 405)
-"""Statuses of answers without an error of Turnstile's that say that something else is at the URL."""
+"""Statuses of answers without an error of Turnstile's that say that something else is at the
+URL."""
 
 _EXITS: Final = {404: Exit.NOT_FOUND}
 _EXITS_OF_TYPES: Final = {"CommitStateUnknown": Exit.UNKNOWN, "StoreUnavailable": Exit.STORE}

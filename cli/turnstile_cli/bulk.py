@@ -69,7 +69,8 @@ class Target:
         return cls(name.catalog, tuple(name.namespace.split(".")))
 
     def name_of(self, table: SourceTable) -> TableName:
-        """A table that is in no namespace of the source goes to ``default``, unless --into names one."""
+        """A table that is in no namespace of the source goes to ``default``, unless --into names
+        one."""
         levels = (*self.levels, *map(name_in_catalog, table.levels)) or ("default",)
         return TableName(self.catalog, ".".join(levels), name_in_catalog(table.name))
 

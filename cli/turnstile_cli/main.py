@@ -32,7 +32,8 @@ from turnstile_cli.commands import (
 from turnstile_cli.errors import EPILOG
 from turnstile_release import version
 
-# At 80 columns a column of help is 24 wide, which cuts names of variables: a range takes three of them, "env var: " more.
+# At 80 columns a column of help is 24 wide, which cuts names of variables: a range takes three of
+# them, "env var: " more.
 rich_utils.RANGE_STRING = ""
 rich_utils.ENVVAR_STRING = "${}"
 

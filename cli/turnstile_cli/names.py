@@ -51,7 +51,8 @@ class TableName:
         return f"{self.namespace_path}/tables/{quote(self.table, safe='')}"
 
     def load(self, api: Api) -> dict[str, Any]:
-        """The table as the service loads it by name, without writing files for its inline commits."""
+        """The table as the service loads it by name, without writing files for its inline
+        commits."""
         return api.get(self.path, content="true")
 
     def table_id(self, api: Api) -> str:

@@ -114,7 +114,8 @@ class Api:
         return [n["name"] for n in self._pages("namespaces", self._namespaces(), "namespaces", as_of=as_of)]
 
     def namespace(self, name: str, as_of: str | None = None) -> dict[str, Any]:
-        """One namespace: ``name``, ``comment``, ``properties``, ``created``; now or as of a moment."""
+        """One namespace: ``name``, ``comment``, ``properties``, ``created``; now or as of a
+        moment."""
         query = {"as_of": as_of} if as_of else {}
         return self.http.call("namespace", "GET", self._namespace(name), query=query)  # type: ignore[no-any-return]
 
@@ -157,7 +158,8 @@ class Api:
     # -- storage credentials --------------------------------------------------------------------------------------------
 
     def vends(self, table_id: str) -> bool:
-        """Whether the server vends storage credentials, as it does or does not for this table on S3."""
+        """Whether the server vends storage credentials, as it does or does not for this table on
+        S3."""
         body = {"table_id": table_id, "operation": "READ"}
         answer = self.http.call("credentials", "POST", path(*_UNITY, "temporary-table-credentials"), body)
         return answer.get("aws_temp_credentials") is not None
@@ -170,7 +172,8 @@ class Api:
     # -- tables by id -------------------------------------------------------------------------------------------------
 
     def commits(self, table_id: str, start: int | None = None, end: int | None = None) -> Tail:
-        """The ratified commits the table still carries; the server materialises inline ones first."""
+        """The ratified commits the table still carries; the server materialises inline ones
+        first."""
         query = {"start": start, "end": end}
         return Tail.read(self.http.call("commits", "GET", path("v1", "tables", table_id, "commits"), query=query))
 
@@ -179,7 +182,8 @@ class Api:
         return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
 
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
-        """The outcome of a proposal for ``version``, known by txn id or staged name; a single attempt."""
+        """The outcome of a proposal for ``version``, known by txn id or staged name; a single
+        attempt."""
         query = {"version": version, "txn_id": txn_id, "name": name}
         response = self.http.once("outcome", "GET", path("v1", "tables", table_id, "outcome"), query=query)
         return Outcome(response["outcome"], response.get("version"), response["latest"])
@@ -246,7 +250,8 @@ class Api:
         return self.http.call("resume", "POST", path("v1", *at_catalog, "transactions", id, "resume"))  # type: ignore[no-any-return]
 
     def abort(self, id: str) -> dict[str, Any]:
-        """Makes sure that an announced transaction is never committed; returns its entry. Idempotent."""
+        """Makes sure that an announced transaction is never committed; returns its entry.
+        Idempotent."""
         return self.http.call("abort", "DELETE", path("v1", "transactions", id))  # type: ignore[no-any-return]
 
     def reserve(self, id: str, tables: list[str], lease_ms: int) -> dict[str, Any]:
@@ -307,7 +312,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The ratified commits that a table still carries, ascending, with the state they were read in."""
+    """The ratified commits that a table still carries, ascending, with the state they were read
+    in."""
 
     commits: tuple[Commit, ...]
     latest: int
@@ -365,7 +371,8 @@ class TableState:
 
     @classmethod
     def created_by(cls, content: str, name: str, table_id: str, location: str) -> TableState:
-        """A table that the server does not have yet, as the content of its version 0 describes it."""
+        """A table that the server does not have yet, as the content of its version 0 describes
+        it."""
         actions = [json.loads(line) for line in content.split("\n") if line]
         metadata = next(action["metaData"] for action in actions if "metaData" in action)
         described = {

@@ -25,7 +25,8 @@ class ApiError(Exception):
 
     @property
     def ambiguous(self) -> bool:
-        """True when the request may have been carried out: a 5xx, or a connection lost after sending."""
+        """True when the request may have been carried out: a 5xx, or a connection lost after
+        sending."""
         return self.type == "NoAnswer" or (self.status >= 500 and self.type not in _NOT_APPLIED)
 
     @property

@@ -17,7 +17,8 @@ from turnstile_http.errors import ApiError
 from turnstile_http.waiting import WAIT_REPORTER
 
 T = TypeVar("T")
-#: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the client gives up.
+#: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the
+#: client gives up.
 READ_TIMEOUT = 35.0
 #: Seconds until a server that nobody has reached yet is given up.
 REACH_S = 4.0
@@ -99,7 +100,8 @@ class Http:
         query: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        """One request, no retry. Returns the JSON response (None for 204); raises :class:`ApiError`."""
+        """One request, no retry. Returns the JSON response (None for 204); raises
+        :class:`ApiError`."""
         self.requests[name] += 1
         params = {k: v for k, v in (query or {}).items() if v is not None}
         response = self._send(name, method, route, json=body, params=params or None, headers=headers)
@@ -200,7 +202,8 @@ def _error(response: httpx.Response) -> ApiError:
         body = response.json()["error"]
         return ApiError(response.status_code, str(body["type"]), str(body.get("message", "")), body)
     except (ValueError, KeyError, TypeError):
-        # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...), or another service.
+        # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...), or another
+        # service.
         kind = response.headers.get("content-type", "no content type")
         status = response.status_code
         if (error := _of_gateway(response)) is not None:

@@ -16,7 +16,8 @@ from turnstile_http.errors import ApiError
 
 @dataclass(frozen=True, slots=True)
 class Ratified:
-    """The proposal is version ``commit.version``; ``latest`` is the table's newest version known."""
+    """The proposal is version ``commit.version``; ``latest`` is the table's newest version
+    known."""
 
     commit: Commit
     latest: int
@@ -62,8 +63,8 @@ def ratify(api: Api, proposal: Proposal, deadline: float) -> Ratified:
             if e.ambiguous:
                 open_attempt = True
             elif open_attempt and not e.transient and e.type != "CommitVersionConflict":
-                # A conflict is final by itself: the version belongs to another commit. After any other refusal an
-                # earlier attempt may still land, so the outcome decides.
+                # A conflict is final by itself: the version belongs to another commit. After any
+                # other refusal an earlier attempt may still land, so the outcome decides.
                 return _settle(api, proposal, e)
             raise
 
@@ -85,7 +86,8 @@ def _settle(api: Api, proposal: Proposal, refused: ApiError) -> Ratified:
             raise ApiError(0, "NoAnswer", f"version {settled.version} is ratified; it cannot be read: {e}") from e
         for commit in tail.commits:
             return Ratified(commit, settled.latest)
-        # Published and gone from the tail. The proposal is ratified; sending it again returns its commit.
+        # Published and gone from the tail. The proposal is ratified; sending it again returns its
+        # commit.
         raise ApiError(0, "NoAnswer", f"version {settled.version} is ratified; its entry has left the tail")
     if settled.outcome == "never":
         raise refused

@@ -45,7 +45,8 @@ class WaitReporter:
 
     @contextmanager
     def of(self, what: str) -> Iterator[Wait]:
-        """A context in which the thread waits for ``what``. A nested context belongs to the outer one."""
+        """A context in which the thread waits for ``what``. A nested context belongs to the outer
+        one."""
         me = threading.get_ident()
         outer = self._open.get(me)
         if outer is not None:

@@ -160,7 +160,8 @@ class Package:
 
 
 def project_root() -> Path:
-    """The folder of template.yaml: ``TURNSTILE_PROJECT``, else the checkout this package lies in."""
+    """The folder of template.yaml: ``TURNSTILE_PROJECT``, else the checkout this package lies
+    in."""
     named = os.environ.get("TURNSTILE_PROJECT")
     root = Path(named) if named else Path(__file__).resolve().parents[2]
     if not (root / "template.yaml").is_file():

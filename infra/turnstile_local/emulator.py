@@ -59,7 +59,8 @@ def endpoint() -> str:
 
 
 def own_architecture() -> str:
-    """That of this machine, as Lambda calls it. Raises StackError for one that Lambda does not know."""
+    """That of this machine, as Lambda calls it. Raises StackError for one that Lambda does not
+    know."""
     machine = platform.machine().lower()
     if machine not in _MACHINES:
         raise StackError(f"Lambda has no architecture {machine}", remedy="use a server instead: turnstile up")

@@ -200,7 +200,8 @@ class Checkpoint:
                 await self.save_tables()
 
     async def save_tables(self) -> None:
-        """Writes the tables. They are copied between two requests, so that the copy is of one moment."""
+        """Writes the tables. They are copied between two requests, so that the copy is of one
+        moment."""
         from ministack.core.persistence import save_state
         from ministack.services import dynamodb
 

@@ -59,7 +59,8 @@ class Guard:
         self._is_session = is_session
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """Returns why the request is refused, None if it is taken. ``scope`` is ASGI's, of type http."""
+        """Returns why the request is refused, None if it is taken. ``scope`` is ASGI's, of type
+        http."""
         headers = headers_of(scope)
         hosts = headers.get("host", [])
         if len(hosts) != 1 or _name(hosts[0]) not in NAMES:
@@ -84,7 +85,8 @@ class Guard:
         )
 
     def is_signed(self, scope: Scope) -> bool:
-        """Whether the request names a key of this stack in its header or, presigned, in its query."""
+        """Whether the request names a key of this stack in its header or, presigned, in its
+        query."""
         return any(self._is_known(key) for key in _access_keys(scope))
 
     def _is_known(self, key: str) -> bool:
@@ -92,7 +94,8 @@ class Guard:
 
 
 def is_api(scope: Scope) -> bool:
-    """Whether a request is for the HTTP API: by its path, unless it is signed for an AWS service."""
+    """Whether a request is for the HTTP API: by its path, unless it is signed for an AWS
+    service."""
     path: str = scope["path"]
     if not any(path == root or path.startswith(root + "/") for root in API_ROOTS):
         return False

@@ -45,7 +45,8 @@ def launch(
              "--home", str(layout.home), "--socket", str(listener.fileno()), "--lock", str(lock),
              *(["--deploys"] if deploys else [])],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=layout.home,
-            # A session of its own: it outlives the terminal and gets no Ctrl-C meant for other programs.
+            # A session of its own: it outlives the terminal and gets no Ctrl-C meant for other
+            # programs.
             start_new_session=True,
             pass_fds=(listener.fileno(), lock),
             env=child_environment(

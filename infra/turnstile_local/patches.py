@@ -28,7 +28,8 @@ KEPT_SERVICES: Final = frozenset({
 
 
 def apply(layout: Layout, *, deploys: bool) -> None:
-    """Apply every patch. Call it before the emulator's app is served; ``deploys`` as in the launcher."""
+    """Apply every patch. Call it before the emulator's app is served; ``deploys`` as in the
+    launcher."""
     no_wait_for_log_lines()
     keep_function_log(layout)
     queue_for_a_worker()

@@ -70,7 +70,8 @@ class Deployed:
         raise StackError(f"{function} is no condition", kind="BadTemplate")
 
     def value(self, given: Any, more: Mapping[str, str] | None = None) -> Any:
-        """The value that an expression of the template has; ``more`` are names beside the stack's own."""
+        """The value that an expression of the template has; ``more`` are names beside the stack's
+        own."""
         if isinstance(given, list):
             return [self.value(one, more) for one in given]
         if not isinstance(given, dict):

@@ -101,7 +101,8 @@ def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool, 
         "SFTP_ENABLED": "0",
         "LOG_LEVEL": os.environ.get("TURNSTILE_STACK_LOG_LEVEL", "INFO"),
         "NO_PROXY": "127.0.0.1,localhost",
-        # The emulator clears away containers at start, those of other programs among them: show it no Docker.
+        # The emulator clears away containers at start, those of other programs among them: show it
+        # no Docker.
         "DOCKER_HOST": "unix:///nonexistent/docker.sock",
         "PYTHONUNBUFFERED": "1",
     }

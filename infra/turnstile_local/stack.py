@@ -135,7 +135,8 @@ class Stack:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment variables that point AWS clients at the stack, with the key that it asks for."""
+        """Environment variables that point AWS clients at the stack, with the key that it asks
+        for."""
         return client_environment(self._state.url, self._state.aws_keys)
 
     @property

@@ -22,11 +22,13 @@ from turnstile_predicates.predicates import ANYTHING, KINDS, Column, Kind, Range
 Action = Mapping[str, Any]
 _INTEGERS: Final = frozenset(("byte", "short", "integer", "long"))
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*-?\d+\)")
-#: Members of a field's metadata with which values may compare in another way than their stored form.
+#: Members of a field's metadata with which values may compare in another way than their stored
+#: form.
 _OTHER_ORDER: Final = ("__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING")
 _TYPE_CHANGES: Final = "delta.typeChanges"
 _PHYSICAL: Final = "delta.columnMapping.physicalName"
-#: Characters. Delta truncates strings in statistics here by default, rounding maxima up; not everybody rounds.
+#: Characters. Delta truncates strings in statistics here by default, rounding maxima up; not
+#: everybody rounds.
 _TRUNCATED: Final = 32
 _MS: Final = 1000  # µs. Timestamps in statistics are cut to milliseconds.
 _ZONES: Final = 18 * 3600 * 1_000_000  # µs. No zone is further from UTC.
@@ -97,7 +99,8 @@ class TableSchema:
         return self._partitions
 
     def ranges_of(self, file: Action) -> Callable[[Column], Range] | None:
-        """The ranges of the columns in a file, by an ``add`` or ``remove``; None if it has no rows."""
+        """The ranges of the columns in a file, by an ``add`` or ``remove``; None if it has no
+        rows."""
         stats = _stats(file.get("stats"))
         rows = stats.get("numRecords")
         rows = rows if type(rows) is int else None

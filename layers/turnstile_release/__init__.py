@@ -30,7 +30,8 @@ def version() -> str:
 
 
 def of_checkout(root: Path) -> str | None:
-    """Returns the version of the checkout in ``root``; None for a folder that is none, or without git."""
+    """Returns the version of the checkout in ``root``; None for a folder that is none, or without
+    git."""
     if not (root / ".git").exists():
         return None
     commit = _git(root, "describe", "--tags", "--always", "--long", "--dirty", "--abbrev=8", "--match", "v[0-9]*")

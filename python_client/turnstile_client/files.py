@@ -56,7 +56,8 @@ class Writer:
         self._storage = storage
         self._partitions = definition.partitions
         self._target = target_bytes
-        # Nullable in the file, whatever the table says: readers take a column of the log's schema from either.
+        # Nullable in the file, whatever the table says: readers take a column of the log's schema
+        # from either.
         self._schema = pa.schema([column.with_nullable(nullable=True) for column in definition.data_schema])
         self._indexed = indexed_columns(definition)
         self._open = dict[Texts, _OpenFile]()

@@ -32,12 +32,14 @@ _FOOTERS_AT_ONCE: Final = 16
 
 
 class FileReader:
-    """Reads rows of files of a table: the columns ``names`` of the rows for which ``filter`` is true."""
+    """Reads rows of files of a table: the columns ``names`` of the rows for which ``filter`` is
+    true."""
 
     def __init__(self, storage: Storage, definition: Definition, names: Sequence[str], filter: Filter | None) -> None:
         self._storage = storage
         self._filter = filter
-        # A partition column is no part of the files. Columns take null: a file may be older than a column.
+        # A partition column is no part of the files. Columns take null: a file may be older than a
+        # column.
         self._whole = pa.schema([column.with_nullable(nullable=True) for column in definition.schema])
         self._partitions = {name: definition.schema.field(name) for name in definition.partitions}
         self._names = list(names)

@@ -1,4 +1,5 @@
-"""The folder of a table, in files or on S3, with the server's credentials for it where it vends any."""
+"""The folder of a table, in files or on S3, with the server's credentials for it where it vends
+any."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from pyarrow import fs
 from turnstile_client.errors import Unsupported
 from turnstile_client.failures import failures_at
 
-#: Seconds before their end at which credentials are asked for anew: as long as one file may take to write or read.
+#: Seconds before their end at which credentials are asked for anew: as long as one file may take to
+#: write or read.
 _AHEAD: Final = 300.0
 _OPTIONS: Final = ("endpoint", "region", "access_key", "secret_key", "session_token")
 
 
 @dataclass(frozen=True)
 class Vended:
-    """Credentials from the server, which end at ``expires`` (seconds since the epoch; None: not told)."""
+    """Credentials from the server, which end at ``expires`` (seconds since the epoch; None: not
+    told)."""
 
     access_key: str
     secret_key: str
@@ -109,7 +112,8 @@ class Storage:
         raise Unsupported(f"the table has the file {text[:300]!r}, which lies in other storage than the table")
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file under a unique name. Raises :class:`turnstile_client.errors.StorageFailure`."""
+        """Writes a file under a unique name. Raises
+        :class:`turnstile_client.errors.StorageFailure`."""
         path = self.path(name)
         system = self.system()
         with failures_at(self.location):

@@ -337,7 +337,8 @@ class Table:
     def _plan_files(
         self, table_id: str, filter: Filter | None, version: int | None
     ) -> tuple[int, Definition, list[Mapping[str, Any]]]:
-        """The version, its definition, and all files that may have rows which satisfy the filter."""
+        """The version, its definition, and all files that may have rows which satisfy the
+        filter."""
         question: dict[str, Any] = {"definition": True, "max_results": _PAGE}
         if filter is not None and filter.sql is not None:
             question["predicate"] = filter.sql
@@ -486,7 +487,8 @@ def _columns(columns: Sequence[str] | None, definition: Definition) -> list[str]
 
 
 def _is_in(file: Mapping[str, Any], filter: Filter, definition: Definition) -> bool:
-    """Whether the filter, on partition columns, is true of the rows of a file: a plan may show more."""
+    """Whether the filter, on partition columns, is true of the rows of a file: a plan may show
+    more."""
     columns = {
         name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type, name).as_py()],
                        definition.schema.field(name).type)

@@ -164,7 +164,8 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def connected(address: Address) -> Connection:
-    """Returns a new connection to the process that has the secret of ``address``. Raises OSError."""
+    """Returns a new connection to the process that has the secret of ``address``. Raises
+    OSError."""
     connection = socket.create_connection((address.host, address.port), CONNECT_S)
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -182,7 +183,8 @@ def connected(address: Address) -> Connection:
 
 
 class Asker:
-    """Asks owners. Safe for threads: each request has a connection of its own while it is under way."""
+    """Asks owners. Safe for threads: each request has a connection of its own while it is under
+    way."""
 
     def __init__(self, connect: Callable[[Address], Connection] = connected) -> None:
         self._connect = connect
@@ -229,7 +231,8 @@ class Asker:
 
 
 class Listener:
-    """Answers forwarded requests: one thread for each of at most ``CONNECTIONS_MOST`` connections."""
+    """Answers forwarded requests: one thread for each of at most ``CONNECTIONS_MOST``
+    connections."""
 
     def __init__(self, host: str, port: int, secret: str, answer: Answering) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

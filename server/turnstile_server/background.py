@@ -191,7 +191,8 @@ class Background:
             wait_s = self._turns.begin()
             if not changes:
                 if after > advanced and time.monotonic() > due_s and self._turns.idle() and self._events.idle():
-                    # Servers that share the feed share its cursor: it moves behind what the slowest of them has seen, too.
+                    # Servers that share the feed share its cursor: it moves behind what the slowest
+                    # of them has seen, too.
                     upto = after if self._sharing is None else seen
                     if upto > advanced and self._advance(database, upto):
                         advanced = upto
@@ -201,7 +202,8 @@ class Background:
             self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
 
     def _advance(self, database: Database, upto: int) -> bool:
-        """Keeps the cursor; whether it could: another process may stand still with the file's lock."""
+        """Keeps the cursor; whether it could: another process may stand still with the file's
+        lock."""
         try:
             database.advance(CONSUMER, upto)
         except TurnstileError as error:

@@ -31,7 +31,8 @@ _ELSEWHERE: Final = "DynamoDB has backups of its own: docs/operations.md, Restor
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of a store, as ``doctor`` prints it: ``result`` is ``ok``, ``warning`` or ``failed``."""
+    """One check of a store, as ``doctor`` prints it: ``result`` is ``ok``, ``warning`` or
+    ``failed``."""
 
     name: str
     result: str

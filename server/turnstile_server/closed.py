@@ -36,11 +36,13 @@ TAKEN: Final = frozenset({
     ("POST", "/oauth/token"),
     ("POST", "/api/1.0/unity-control/auth/tokens"),
 })  # fmt: skip
-"""Requests that change no table and no name, or repair one, though their method is that of a change."""
+"""Requests that change no table and no name, or repair one, though their method is that of a
+change."""
 
 
 class Door:
-    """Whether changes are taken. ``file``: while it is there, they are not; None: they always are."""
+    """Whether changes are taken. ``file``: while it is there, they are not; None: they always
+    are."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file

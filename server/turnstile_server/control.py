@@ -77,7 +77,8 @@ class Server:
             if is_locked(place.lock) and previous is not None and _answers(previous.url):
                 return cls(place, _same(place, previous, port, token, lake=lake, store=store))
             previous = previous.of_home(place) if previous else None
-            # A token that was given once stays: a restart must not open the API silently. An empty one opens it on purpose.
+            # A token that was given once stays: a restart must not open the API silently. An empty
+            # one opens it on purpose.
             others = any({**os.environ, **(environment or {})}.get(name) for name in ACCEPTS if name != TOKEN)
             opened = {AUTHENTICATION: "none"} if token == "" and not others else {}
             token = token if token is not None else previous.token if previous else ""
@@ -185,7 +186,8 @@ class Server:
         return self.state.pids
 
     def client(self, timeout: float = 35.0) -> httpx.Client:
-        """Returns an HTTP client of the API that carries the token; ``timeout`` in seconds. Close it."""
+        """Returns an HTTP client of the API that carries the token; ``timeout`` in seconds. Close
+        it."""
         import httpx
 
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
@@ -201,7 +203,8 @@ def _start(
         process = subprocess.Popen(
             [sys.executable, "-m", "turnstile_server"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=home.path,
-            # A session of its own: it outlives the terminal and gets no Ctrl-C meant for other programs.
+            # A session of its own: it outlives the terminal and gets no Ctrl-C meant for other
+            # programs.
             start_new_session=True,
             env={**variables, **environment, **settings.to_environment()},
         )  # fmt: skip
@@ -239,7 +242,8 @@ def _failure(home: Home, began: int) -> ServerError:
 def _same(
     home: Home, state: ServerState, port: int | None, token: str | None, *, lake: str | None, store: str
 ) -> ServerState:
-    """Returns the running server's state, if it has these settings; raises AlreadyRunning if not."""
+    """Returns the running server's state, if it has these settings; raises AlreadyRunning if
+    not."""
     remedy = f"stop it with 'turnstile down --home {home.path}' first"
     if port not in (None, 0, state.port):
         raise AlreadyRunning(f"the server in {home.path} runs on port {state.port}, not {port}", remedy)

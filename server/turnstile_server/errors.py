@@ -1,4 +1,5 @@
-"""Errors of starting, finding and stopping a server. Each says the cause, the place, and the remedy."""
+"""Errors of starting, finding and stopping a server. Each says the cause, the place, and the
+remedy."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ class EventWorker:
         self._thread.start()
 
     def add(self, keys: Iterable[str]) -> None:
-        """Records that the rows under ``keys`` changed; keys of other rows than HEADs are ignored."""
+        """Records that the rows under ``keys`` changed; keys of other rows than HEADs are
+        ignored."""
         sources = [key for key in keys if self._appender.is_source(key)]
         if sources:
             with self._changed:

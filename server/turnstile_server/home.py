@@ -115,7 +115,8 @@ def _is_there(place: str, scheme: str) -> bool:
     return not place.startswith(scheme) or Path(unquote(place.removeprefix(scheme))).exists()
 
 
-# Advisory file locks: the kernel releases them when their holder dies, however it dies. A pid file would stay behind.
+# Advisory file locks: the kernel releases them when their holder dies, however it dies. A pid file
+# would stay behind.
 
 
 def take_lock(path: Path, *, wait: bool = False) -> int | None:

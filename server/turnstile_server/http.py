@@ -189,7 +189,8 @@ class Application:
         return 200, _JSON, b'{"status": "ok", "service": "turnstile"}'
 
     def _readyz(self, _environ: Environ) -> tuple[int, str, bytes]:
-        """Ready: the store answers and takes writes, and the background has given a sign of life."""
+        """Ready: the store answers and takes writes, and the background has given a sign of
+        life."""
         problem = self._probe.problem()
         problems = [] if problem is None else [problem]
         database = self._store.database
@@ -293,7 +294,8 @@ def open_apps(settings: ServerSettings, store: OpenStore) -> tuple[App, ...]:
 
 
 def create() -> Application:
-    """Returns the application of a worker process, which ends when the process that started it does."""
+    """Returns the application of a worker process, which ends when the process that started it
+    does."""
     settings = ServerSettings.from_environment()
     logs.configure("http")
     end_with_parent()

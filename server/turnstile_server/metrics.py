@@ -139,7 +139,8 @@ class BackgroundMetrics:
         self.failures = Counter(
             "turnstile_publish_failures", "Turns of tables that could not be published further", registry=None
         )
-        # The latest of whichever process set them: a background that was started anew replaces the figures of the last.
+        # The latest of whichever process set them: a background that was started anew replaces the
+        # figures of the last.
         self.tables = Gauge(
             "turnstile_tables", "Tables at the last sweep", multiprocess_mode="mostrecent", registry=None
         )

@@ -58,7 +58,8 @@ def monotonic_ms() -> int:
 
 
 class _ReadOnce:
-    """Reads a body once, and returns the same bytes, or raises the same refusal, on each later read."""
+    """Reads a body once, and returns the same bytes, or raises the same refusal, on each later
+    read."""
 
     def __init__(self, read: Callable[[BodyLimit | None], bytes]) -> None:
         self._read = read

@@ -124,7 +124,8 @@ class ServerSettings:
 
     @property
     def fleet_address(self) -> Address | None:
-        """Where the fleet's other members ask this server to apply changes of catalogs; None: nowhere."""
+        """Where the fleet's other members ask this server to apply changes of catalogs; None:
+        nowhere."""
         host = self.advertised_host
         return Address(host, self.fleet_port, self.fleet_secret) if self.fleet_port and host else None
 

@@ -27,9 +27,11 @@ POLL_S: Final = 0.5
 POLL_LONGEST_S: Final = 2.0
 """Between two reads of a shard while it is throttled, which it is by more than a few readers."""
 SHARDS_S: Final = 30.0
-"""How often new shards are looked for, beside whenever one ends; that happens after about four hours."""
+"""How often new shards are looked for, beside whenever one ends; that happens after about four
+hours."""
 RETRY_S: Final = 60.0
-"""After how long a table is asked again for a stream that it does not have, or that may not be read."""
+"""After how long a table is asked again for a stream that it does not have, or that may not be
+read."""
 SILENT_S: Final = 5.0
 """For how long no read of the stream may have succeeded in a process that hears of every change."""
 

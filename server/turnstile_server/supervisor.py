@@ -133,7 +133,8 @@ class _Server:
         from granian.server import Server
 
         settings = self._settings
-        # With one thread the process has no second one for anything: it is for what is behind a proxy (docs/server.md).
+        # With one thread the process has no second one for anything: it is for what is behind a
+        # proxy (docs/server.md).
         threads = PLACES + SPARE_THREADS if settings.threads > 1 else 1
         return Server(
             "turnstile_server.http:create",
@@ -158,7 +159,8 @@ class _Server:
         ready(self._state)
 
     def _watch(self, server: Any) -> None:
-        """Keeps the children alive and ``server.json`` true; ends the server when its home is gone."""
+        """Keeps the children alive and ``server.json`` true; ends the server when its home is
+        gone."""
         while not self._stopping.wait(WATCH_S):
             if not self._home.lock.exists():
                 os.kill(os.getpid(), signal.SIGTERM)

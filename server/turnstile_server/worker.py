@@ -98,7 +98,8 @@ def _watch(children: Children, stop: threading.Event) -> None:
 
 
 def figures(exposition: str) -> dict[str, int]:
-    """Returns the values of ``PROGRESS`` from Prometheus' text format, each summed over all labels."""
+    """Returns the values of ``PROGRESS`` from Prometheus' text format, each summed over all
+    labels."""
     sums = dict[str, int]()
     for line in exposition.splitlines():
         name = line.partition("{")[0].partition(" ")[0]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from turnstile.adapters.sqlite.database import Database
 
 Wake = Callable[[str], None]
-"""Tells the background that the row of a key changed; empty: that something did, which its feed knows."""
+"""Tells the background that the row of a key changed; empty: that something did, which its feed
+knows."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ __all__ = [
     "session",
 ]
 
-#: Bytes. Commits up to this size travel in the request; the server keeps larger inline commits out of the table's row.
+#: Bytes. Commits up to this size travel in the request; the server keeps larger inline commits out
+#: of the table's row.
 INLINE_LIMIT = 24 * 1024
 #: The name is part of Spark's configuration keys.
 _LAKE_NAME = re.compile(r"[A-Za-z0-9_-]+")

@@ -30,35 +30,41 @@ from turnstile_spark.view_catalog import ViewsOfLake
 
 _ABSTRACT = "org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog"
 V1 = "org.apache.spark.sql.catalyst.catalog."
-#: Private ``lazy val isUnityCatalog`` of AbstractDeltaCatalog: its field and its accessor have this expanded name.
+#: Private ``lazy val isUnityCatalog`` of AbstractDeltaCatalog: its field and its accessor have this
+#: expanded name.
 IS_UNITY = "org$apache$spark$sql$delta$catalog$AbstractDeltaCatalog$$isUnityCatalog"
 
-#: Resolves a name in the current catalog, and then converts what has that schema and name in ``spark_catalog``.
+#: Resolves a name in the current catalog, and then converts what has that schema and name in
+#: ``spark_catalog``.
 _CONVERT = "org.apache.spark.sql.delta.commands.ConvertToDeltaCommand"
-#: Off by default. Delta then sets the schema of what has the new table's schema and name in ``spark_catalog``.
+#: Off by default. Delta then sets the schema of what has the new table's schema and name in
+#: ``spark_catalog``.
 _FORCED_SCHEMA = "spark.databricks.delta.hms.schema.forceAlterTableDataSchema"
-#: Set unless the user says otherwise; Delta's defaults for catalog-managed tables are richer. Row tracking makes a
-#: one-row INSERT several times slower (every writer then needs the whole state of the table); v2 checkpoints cost no
-#: measurable time, but shut out readers that do not know them.
+#: Set unless the user says otherwise; Delta's defaults for catalog-managed tables are richer. Row
+#: tracking makes a one-row INSERT several times slower (every writer then needs the whole state of
+#: the table); v2 checkpoints cost no measurable time, but shut out readers that do not know them.
 _LEAN = {"delta.enableRowTracking": "false", "delta.checkpointPolicy": "classic"}
 _REPLACE = "REPLACE TABLE, or mode('overwrite') with saveAsTable"
 RELATION_CATALOG = "org.apache.spark.sql.connector.catalog.RelationCatalog"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
-#: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
+#: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of
+#: properties of that one table.
 _CLAUSES = frozenset(
     ("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type", "clusteringColumns")
 )
 _OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.min",
         "delta.rowTracking.", "delta.columnMapping.max", "delta.inCommitTimestamp", "delta.enableInCommitTimestamps",
         "delta.lastUpdate", "delta.lastCommit")  # fmt: skip
-#: Features that a new table has for reasons of its own, or not: by clauses, by its catalog, by its history.
+#: Features that a new table has for reasons of its own, or not: by clauses, by its catalog, by its
+#: history.
 _FEATURES_OF_ONE_TABLE = frozenset(
     f"delta.feature.{feature}"
     for feature in ("catalogManaged", "catalogOwned-preview", "checkpointProtection", "clustering", "inCommitTimestamp", "redirectReaderWriter-preview",
         "redirectWriterOnly-preview", "coordinatedCommits-preview")
 )  # fmt: skip
 _CLUSTERING = "clusteringColumns"
-#: What asks for a table before it is dropped or replaced, and says "not found" itself; and what shows each table of a list.
+#: What asks for a table before it is dropped or replaced, and says "not found" itself; and what
+#: shows each table of a list.
 _ASKING = ("DropTableExec", "ReplaceTable")
 _SHOW = "ShowTablesExtended"
 _CLUSTER_BY = "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform"
@@ -457,7 +463,8 @@ def _delta_catalog(jvm: Jvm, session: JavaObject, name: str, delegate: Any) -> J
     field = jvm.class_for_name(_ABSTRACT).getDeclaredField(IS_UNITY)
     field.setAccessible(True)
     field.setBoolean(inner, True)
-    # It asks this whether a new table exists, by schema and name alone: a namesake in spark_catalog would be taken for it.
+    # It asks this whether a new table exists, by schema and name alone: a namesake in spark_catalog
+    # would be taken for it.
     in_memory = jvm.new(
         V1 + "InMemoryCatalog",
         jvm.new("org.apache.spark.SparkConf", False),

@@ -29,7 +29,8 @@ from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.log_files import STAGED, LogFiles, Write
 
 log = logging.getLogger("turnstile_spark")
-#: Of tables whose checksums are written here: file system options, by which Delta cannot write them.
+#: Of tables whose checksums are written here: file system options, by which Delta cannot write
+#: them.
 OPTIONS = {"fs.AbstractFileSystem.s3a.impl": "checksums.are.written.by.turnstile_spark"}
 WRITER = "org.apache.spark.sql.delta.hooks.ChecksumHook$WriteChecksum"
 _SWITCH = "spark.databricks.delta.writeChecksumFile.enabled"

@@ -117,7 +117,8 @@ class LakeContext:
         properties["delta.feature.catalogManaged"] = "supported"
         properties["location"] = location
         for key, value in self.credentials.of_new_table(staged["table_id"], location).items():
-            # Both ways to write an option: Delta then takes it as one, and keeps it out of the table's properties.
+            # Both ways to write an option: Delta then takes it as one, and keeps it out of the
+            # table's properties.
             properties[key] = properties[f"option.{key}"] = value
         return properties
 
@@ -140,7 +141,8 @@ class V1Tables:
         self._storage = jvm.module(_CATALOG + "CatalogStorageFormat").empty()
 
     def v1_table(self, state: TableState) -> JavaObject:
-        """The ``V1Table`` of a loaded table. Raises :class:`ApiError`, from its storage credentials."""
+        """The ``V1Table`` of a loaded table. Raises :class:`ApiError`, from its storage
+        credentials."""
         key = (state.table_id, state.etag, state.name)
         table = self._tables.get(key)
         if table is None:
@@ -186,7 +188,8 @@ class V1Tables:
         identifier = jvm.new(
             "org.apache.spark.sql.catalyst.TableIdentifier", table, jvm.some(".".join(levels)), jvm.some(catalog)
         )
-        # These two make Delta's streaming source read a catalog-managed table (its kernel connector looks for them).
+        # These two make Delta's streaming source read a catalog-managed table (its kernel connector
+        # looks for them).
         properties = self._storage.properties().updated(TABLE_ID, state.table_id)
         properties = properties.updated("delta.feature.catalogManaged", "supported")
         vended = {} if state.pinned else self._credentials.of_table(state.table_id, state.location)
@@ -194,7 +197,8 @@ class V1Tables:
             properties = properties.updated(key, value)
         location = jvm.cls(_CATALOG + "CatalogUtils").stringToURI(state.location)
         storage = jvm.scala_copy(self._storage, locationUri=jvm.some(location), properties=properties)
-        # The schema is there for the streaming source; partition columns are not: Spark wants them last in a schema.
+        # The schema is there for the streaming source; partition columns are not: Spark wants them
+        # last in a schema.
         schema = jvm.cls("org.apache.spark.sql.types.DataType").fromJson(json.dumps(state.metadata["schema"]))
         managed = jvm.module(_CATALOG + "CatalogTableType").MANAGED()
         table_class = jvm.cls(_CATALOG + "CatalogTable")

@@ -37,7 +37,8 @@ from turnstile_spark.transactions.scope import Scope
 log = logging.getLogger("turnstile_spark")
 #: Off by default. Delta reads it when a statement has committed.
 _MIRROR = "spark.databricks.delta.catalog.update.enabled"
-#: Refusals after which Delta may read the new state and propose its rebased transaction as another version.
+#: Refusals after which Delta may read the new state and propose its rebased transaction as another
+#: version.
 _REBASE = {"CommitVersionConflict", "ReloadRequired", "StaleMetadata", "ConcurrentChange"}
 
 
@@ -110,7 +111,8 @@ def attached(jvm: Jvm, name: str) -> LakeContext | None:
 
 
 def _key(jvm: Jvm, name: str) -> _Key:
-    """A name in a JVM. The port is the JVM's identity: a new JVM of this process gets a new gateway."""
+    """A name in a JVM. The port is the JVM's identity: a new JVM of this process gets a new
+    gateway."""
     return int(jvm.gateway.gateway_parameters.port), name
 
 
@@ -266,7 +268,8 @@ class Coordinator(Proxy):
             raise throw(self.jvm.new("java.io.IOException", f"[{e.condition}] publishing {log_path}: {e}")) from None
 
     def registerTable(self, *_: Any) -> JavaObject:
-        """How older coordinators adopt a table; tables of a lake are registered through the catalog."""
+        """How older coordinators adopt a table; tables of a lake are registered through the
+        catalog."""
         return self.jvm.new("java.util.HashMap")
 
     def semanticEquals(self, other: Any) -> bool:

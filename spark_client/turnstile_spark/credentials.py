@@ -27,7 +27,8 @@ from turnstile_spark.jvm import JavaObject, Jvm, string_dict
 
 log = logging.getLogger("turnstile_spark")
 _HADOOP = "io.unitycatalog.hadoop.UCCredentialHadoopConfs"
-#: Settings with which a user gives S3A credentials; a session that has one of them needs none from the server.
+#: Settings with which a user gives S3A credentials; a session that has one of them needs none from
+#: the server.
 _OWN = ("fs.s3a.access.key", "fs.s3a.aws.credentials.provider")
 
 
@@ -59,7 +60,8 @@ class Credentials:
             return self._tables[table_id]
 
     def of_new_table(self, table_id: str, location: str) -> dict[str, str]:
-        """Options for a table that has an id and a location and no name yet. As :meth:`of_table`."""
+        """Options for a table that has an id and a location and no name yet. As
+        :meth:`of_table`."""
         if not location.startswith("s3a:"):
             return {}
         with self._lock:

@@ -23,12 +23,13 @@ from turnstile_spark.log_files import Write
 from turnstile_spark.transactions.catalog_changes import Name, NewNamespace
 from turnstile_spark.transactions.scope import Scope, catalog_of, over
 
-#: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who asks for it.
+#: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who
+#: asks for it.
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 _COMMENT = "comment"
 _RESERVED = ("comment", "owner")
-#: Refusals which mean that there is no such table. A namespace that is not there is one: loadTable may throw nothing
-#: else. InvalidName: no table can have this name.
+#: Refusals which mean that there is no such table. A namespace that is not there is one: loadTable
+#: may throw nothing else. InvalidName: no table can have this name.
 _NO_TABLE = ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidName")
 
 

@@ -23,7 +23,8 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """A ``DeltaLog`` and its lock. Handles that are held: fetching one costs a round trip to the JVM."""
+    """A ``DeltaLog`` and its lock. Handles that are held: fetching one costs a round trip to the
+    JVM."""
 
     delta_log: JavaObject
     lock: JavaObject
@@ -36,7 +37,8 @@ class DeltaLogs:
         self._logs: OrderedDict[str, _Log] = OrderedDict()
 
     def of(self, table_id: str) -> JavaObject | None:
-        """The ``DeltaLog`` that the last load of this table used; None when it was not loaded lately."""
+        """The ``DeltaLog`` that the last load of this table used; None when it was not loaded
+        lately."""
         log = self._logs.get(table_id)
         return log.delta_log if log else None
 

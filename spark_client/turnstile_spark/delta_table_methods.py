@@ -18,7 +18,8 @@ _MARK = "turnstile"
 
 
 def install(is_lake: Callable[[str], bool]) -> None:
-    """Replaces the methods. Idempotent. ``is_lake`` says whether a lake is attached under a name."""
+    """Replaces the methods. Idempotent. ``is_lake`` says whether a lake is attached under a
+    name."""
     from delta.tables import DeltaTable
 
     if hasattr(DeltaTable.detail, _MARK):

@@ -23,7 +23,8 @@ from turnstile_spark.storage_errors import storage_failure
 
 #: Delta's words when the catalog of a table it still knows is gone from the session.
 _NO_COORDINATOR = "Couldn't locate commit coordinator for:"
-#: Spark's words where a stream's format (by default ``spark.sql.sources.default``) is not the table's.
+#: Spark's words where a stream's format (by default ``spark.sql.sources.default``) is not the
+#: table's.
 _WRONG_SOURCE = re.compile(r"^(?:\[\w+\] )?The input source\(\w+\) is different from the table `?([\w-]+)`?\.")
 #: Spark's words where a session has a lake's configuration and not the lake.
 _NO_PLUGIN = re.compile(
@@ -131,7 +132,8 @@ class Throw:
         return throw(self.jvm.new(_ANALYSIS + "NonEmptyNamespaceException", self.jvm.strings(levels)))
 
     def unsupported(self, text: str) -> Py4JJavaError:
-        """An operation that a lake does not have; PySpark raises ``UnsupportedOperationException``."""
+        """An operation that a lake does not have; PySpark raises
+        ``UnsupportedOperationException``."""
         return throw(self.jvm.new("java.lang.UnsupportedOperationException", text))
 
     def other(self, e: ApiError) -> Py4JJavaError:
@@ -191,7 +193,8 @@ def install_converter(is_lake: Callable[[str], bool], name_at: Callable[[str], s
         # Delta's conflict exceptions may carry ours as a cause: those must stay what they are.
         first = original(e)
         if isinstance(first, captured.UnknownException) or type(first).__name__ == "StreamingQueryException":
-            # PySpark raises py4j's error, with both stack traces, in the place of an UnknownException.
+            # PySpark raises py4j's error, with both stack traces, in the place of an
+            # UnknownException.
             ours = _convert(e, original, is_lake) or _of_lake(_chain(e), name_at)
             return ours or (CapturedException(origin=e) if undeclared else first)
         if (table := _WRONG_SOURCE.search(first._desc or "")) and is_lake(table.group(1)):
@@ -215,7 +218,8 @@ def _declared_exception(e: Any) -> tuple[Any, bool]:
 
 
 def _convert(e: Any, original: Any, is_lake: Callable[[str], bool]) -> CapturedException | None:
-    """The Python exception for a JVM exception that carries one of ours; None when it carries none."""
+    """The Python exception for a JVM exception that carries one of ours; None when it carries
+    none."""
     # Wrapping exceptions repeat the message of their cause: the innermost one that has it is ours.
     for link in reversed(_chain(e)):
         message = link.getMessage()

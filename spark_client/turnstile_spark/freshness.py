@@ -137,7 +137,8 @@ class Freshness:
         return tracker.get() if tracker.isDefined() else None
 
     def _write_target(self) -> str | None:
-        """The id of the table that the running V2 write command writes to; None when none is running."""
+        """The id of the table that the running V2 write command writes to; None when none is
+        running."""
         execution = self._context.getLocalProperty(_EXECUTION)
         if not execution:
             return None

@@ -125,7 +125,8 @@ def names_of(array: JavaObject) -> list[str]:
 
 
 class _Raise(Py4JJavaError):  # type: ignore[misc]
-    """A JVM exception that a callback hands to the JVM on purpose: py4j must not log it as a failure."""
+    """A JVM exception that a callback hands to the JVM on purpose: py4j must not log it as a
+    failure."""
 
 
 def throw(exception: JavaObject) -> Py4JJavaError:

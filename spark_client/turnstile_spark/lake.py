@@ -97,7 +97,8 @@ class Lake:
             raise as_turnstile_error(e) from None
 
     def create(self, name: str) -> TableBuilder:
-        """A builder for the new table ``namespace.table``, in the style of ``DeltaTable.create``."""
+        """A builder for the new table ``namespace.table``, in the style of
+        ``DeltaTable.create``."""
         return TableBuilder(self.table(name), "CREATE TABLE")
 
     def createIfNotExists(self, name: str) -> TableBuilder:
@@ -105,7 +106,8 @@ class Lake:
         return TableBuilder(self.table(name), "CREATE TABLE IF NOT EXISTS")
 
     def createOrReplace(self, name: str) -> TableBuilder:
-        """As :meth:`create`; replaces an existing table by one commit that keeps its history and id."""
+        """As :meth:`create`; replaces an existing table by one commit that keeps its history and
+        id."""
         return TableBuilder(self.table(name), "CREATE OR REPLACE TABLE")
 
     def replace(self, name: str) -> TableBuilder:

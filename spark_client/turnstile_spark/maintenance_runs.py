@@ -27,7 +27,8 @@ from turnstile_spark.lake import Lake, Table
 from turnstile_spark.maintenance import Progress
 
 log = logging.getLogger("turnstile_spark")
-#: How long a lease lasts that is not renewed: as long as a table waits for another worker when this one dies.
+#: How long a lease lasts that is not renewed: as long as a table waits for another worker when this
+#: one dies.
 TERM_S: Final = 300.0
 #: Pause between two looks at all tables.
 PAUSE_S: Final = 300.0

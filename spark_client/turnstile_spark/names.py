@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-#: Schemas that do not exist: ``delta.`/path` `` is a path. Spark looks such a name up in the current catalog first.
+#: Schemas that do not exist: ``delta.`/path` `` is a path. Spark looks such a name up in the
+#: current catalog first.
 _PATH_SCHEMAS = frozenset(("delta", "tahoe", "iceberg"))
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:)?/")
 

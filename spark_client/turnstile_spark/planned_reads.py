@@ -36,12 +36,14 @@ from turnstile_spark.transactions.catalyst_predicates import predicate_of
 if TYPE_CHECKING:
     from turnstile_spark.context import LakeContext
 
-#: Where the small logs are: a folder that driver and executors see. Not needed where Spark runs in one process.
+#: Where the small logs are: a folder that driver and executors see. Not needed where Spark runs in
+#: one process.
 FOLDER: Final = "spark.turnstile.plans.folder"
 #: Files of one read: its log is made in this process.
 MAX_FILES: Final = 100_000
 PAGE: Final = 5_000
-#: Features that say who writes a table, and what a checkpoint looks like: of a log that nobody writes to they say nothing.
+#: Features that say who writes a table, and what a checkpoint looks like: of a log that nobody
+#: writes to they say nothing.
 _LEFT_OUT: Final = frozenset({"catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck", "v2Checkpoint"})
 _PROPERTIES_LEFT_OUT: Final = (
     "delta.enableInCommitTimestamps",
@@ -87,7 +89,8 @@ class PlannedReads:
         return str(at.toString())
 
     def close(self) -> None:
-        """Removes the logs. DataFrames that were made of them cannot be read any more. Idempotent."""
+        """Removes the logs. DataFrames that were made of them cannot be read any more.
+        Idempotent."""
         if self._local is not None:
             shutil.rmtree(self._local, ignore_errors=True)
             self._local = None

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from turnstile_spark.jvm import JavaObject
 
-#: Written by the server when it makes a table; clients find a table's commits by it. The second is its name in old releases.
+#: Written by the server when it makes a table; clients find a table's commits by it. The second is
+#: its name in old releases.
 TABLE_ID = "io.unitycatalog.tableId"
 _OLD_TABLE_ID = "ucTableId"
 _COORDINATED = "delta.coordinatedCommits."
@@ -112,7 +113,8 @@ def forced_schema(lake: str, option: str) -> str:
 
 
 def clone(lake: str) -> str:
-    """For CREATE TABLE ... CLONE into a lake: Delta makes an empty table and then fails to fill it."""
+    """For CREATE TABLE ... CLONE into a lake: Delta makes an empty table and then fails to fill
+    it."""
     return (
         f"CREATE TABLE ... CLONE: Delta cannot clone into a catalog-managed table. Copy with {_SELECT}, or let the server "
         f"clone a table of '{lake}', with `turnstile catalog clone`"

@@ -29,7 +29,8 @@ def _field(jvm: Jvm, owner: str, name: str, type_name: str | None = None) -> boo
     return False
 
 
-#: name -> (what it is for, check). The check returns False or raises when the thing is not as expected.
+#: name -> (what it is for, check). The check returns False or raises when the thing is not as
+#: expected.
 CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
     "classic session": (
         "Spark Connect has no JVM gateway; connect through the Unity Catalog API instead",

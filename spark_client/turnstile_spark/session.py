@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 DELTA_VERSION = "4.4.0"
-#: Spark's releases that are tried (docs/compatibility.md), each with the Hadoop in its jars: hadoop-aws must be of the same version.
+#: Spark's releases that are tried (docs/compatibility.md), each with the Hadoop in its jars:
+#: hadoop-aws must be of the same version.
 HADOOP = {"4.0": "3.4.1", "4.1": "3.4.2", "4.2": "3.5.0"}
 _SDK = "2.35.4"
-#: In the place of hadoop-aws's dependency, the whole AWS SDK (686 MB): the modules that S3A uses (19 MB).
+#: In the place of hadoop-aws's dependency, the whole AWS SDK (686 MB): the modules that S3A uses
+#: (19 MB).
 SDK_MODULES = (
     *(f"software.amazon.awssdk:{m}:{_SDK}" for m in ("s3", "s3-transfer-manager", "sts", "apache-client")),
     f"software.amazon.awssdk:netty-nio-client:{_SDK}",
 )
-#: Left out: the SDK bundle, and what PySpark has in its own jars (two versions of netty or slf4j do not mix).
+#: Left out: the SDK bundle, and what PySpark has in its own jars (two versions of netty or slf4j do
+#: not mix).
 EXCLUDED = (
     "software.amazon.awssdk:bundle",
     "org.slf4j:slf4j-api",
@@ -32,13 +35,15 @@ OPTIONS = {
     "spark.databricks.delta.maxCommitAttempts": "20",
     # All tables of a lake are Delta tables: saveAsTable("lake...") then needs no format("delta").
     "spark.sql.sources.default": "delta",
-    # These two keep CACHE TABLE in the session: it would otherwise work in a clone of it, which has no lake.
+    # These two keep CACHE TABLE in the session: it would otherwise work in a clone of it, which has
+    # no lake.
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
 _S3A = "spark.hadoop.fs.s3a."
-#: An endpoint that is down fails a statement within seconds; by S3A's own values (7 times 5 attempts, 30 s each) it takes minutes.
-#: create, mkdir: S3A does not look first whether something is where a file or folder is created.
+#: An endpoint that is down fails a statement within seconds; by S3A's own values (7 times 5
+#: attempts, 30 s each) it takes minutes. create, mkdir: S3A does not look first whether something
+#: is where a file or folder is created.
 TUNING = {
     _S3A + "connection.maximum": "64",
     _S3A + "performance.flags": "create,mkdir",
@@ -47,7 +52,8 @@ TUNING = {
     _S3A + "retry.interval": "300ms",
     _S3A + "connection.establish.timeout": "5s",
 }
-#: For a few cores and small tables: about ten times faster than Spark's defaults, which are for clusters.
+#: For a few cores and small tables: about ten times faster than Spark's defaults, which are for
+#: clusters.
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -28,16 +28,18 @@ from turnstile_spark.transactions.scope import STREAM, catalog_of
 
 log = logging.getLogger("turnstile_spark")
 _CONF = "spark.sql.catalog."
-#: Delta's streaming source reads catalog-managed tables only of a catalog declared with this class. The class is never
-#: loaded (and need not exist): the catalog of that name is in the map already.
+#: Delta's streaming source reads catalog-managed tables only of a catalog declared with this class.
+#: The class is never loaded (and need not exist): the catalog of that name is in the map already.
 _UNITY = "io.unitycatalog.spark.UCSingleCatalog"
 #: Set in every session with a lake, unless the user has set it.
 DEFAULTS = {
-    # Delta holds a lock per table around commit() on file systems without atomic rename; the server decides, not a lock.
+    # Delta holds a lock per table around commit() on file systems without atomic rename; the server
+    # decides, not a lock.
     "spark.databricks.delta.commitLock.enabled": "false",
     # Default 10,000,000: a writer that always loses would never fail.
     "spark.databricks.delta.maxCommitAttempts": "20",
-    # The marks that the streaming source needs also switch on a report to Unity Catalog after every commit.
+    # The marks that the streaming source needs also switch on a report to Unity Catalog after every
+    # commit.
     "spark.databricks.delta.uc.commitMetrics.enabled": "false",
 }
 

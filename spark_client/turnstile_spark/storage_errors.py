@@ -82,7 +82,8 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class S3Failure:
-    """``path`` of the file or folder, empty where none is named; ``text``: cause and remedy, one line."""
+    """``path`` of the file or folder, empty where none is named; ``text``: cause and remedy, one
+    line."""
 
     path: str
     text: str

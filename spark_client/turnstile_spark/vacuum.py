@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HOUR_MS: Final = 3_600_000
-#: Delta's own least retention: below it an explicit switch is needed (``spark.databricks.delta.retentionDurationCheck.enabled``).
+#: Delta's own least retention: below it an explicit switch is needed
+#: (``spark.databricks.delta.retentionDurationCheck.enabled``).
 LEAST_HOURS: Final = 168
 #: Paths that a result lists.
 LISTED: Final = 1_000

@@ -23,7 +23,8 @@ from turnstile_http.names import checked
 from turnstile_spark.jvm import JavaObject, Jvm, names_of, string_dict
 
 DIALECT: Final = "spark"
-#: As Iceberg's Spark catalog writes it, in the properties of a view; here in the summary of its version as well.
+#: As Iceberg's Spark catalog writes it, in the properties of a view; here in the summary of its
+#: version as well.
 _QUERY_COLUMNS: Final = "spark.query-column-names"
 _SCHEMA_MODE: Final = "spark.schema-mode"
 _CONF: Final = "spark.conf."

@@ -47,7 +47,8 @@ grants = command_group("Show and change rights. docs/access-control.md lists the
 @grants.command("show")
 @with_api
 def show(api: Api, *, name: SecurableName, on: On = Securable.TABLE, output: Format) -> None:
-    """Show owner and grants: all of them to principals that may change them, to others their own."""
+    """Show owner and grants: all of them to principals that may change them, to others their
+    own."""
     _show_grants(name, api.get(_permissions_path(on, name)), output)
 
 

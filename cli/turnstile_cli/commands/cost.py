@@ -1,4 +1,5 @@
-"""``turnstile cost``: the price of a deployment on AWS, by the model in ``infra/turnstile_cost``."""
+"""``turnstile cost``: the price of a deployment on AWS, by the model in
+``infra/turnstile_cost``."""
 
 from __future__ import annotations
 

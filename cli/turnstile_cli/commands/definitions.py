@@ -203,7 +203,8 @@ def _rename(
 
 
 def _drop(api: Api, path: str, name: str, output: Format, *, missing: str | None) -> None:
-    """Drops the entity at ``path``; an error of type ``missing`` says that there was nothing to drop."""
+    """Drops the entity at ``path``; an error of type ``missing`` says that there was nothing to
+    drop."""
     try:
         api.change("DELETE", path)
         dropped = True

@@ -114,7 +114,8 @@ def _authentication(api: Api) -> dict[str, Any]:
 
 
 def _seen_from_the_service(api: Api) -> list[dict[str, Any]]:
-    """Its own checks, which only administrators may ask for, and how far its clock is from this one."""
+    """Its own checks, which only administrators may ask for, and how far its clock is from this
+    one."""
     sent_ms = time.time() * 1000
     try:
         answer = api.post("/v1/checks", {})

@@ -152,7 +152,8 @@ def _show_ignored(ignored: list[dict[str, Any]]) -> None:
 @policy.command("show")
 @with_api
 def show(api: Api, *, target: Target, output: Format) -> None:
-    """Show the effective policies of a catalog, a namespace or a table, and the source of each value."""
+    """Show the effective policies of a catalog, a namespace or a table, and the source of each
+    value."""
     _show(api.get(_path(api, target)), output)
 
 

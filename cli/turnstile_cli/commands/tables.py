@@ -54,7 +54,8 @@ def _matches(name: str, prefix: str) -> bool:
 
 @with_api
 def head(api: Api, *, table: Table, output: Format) -> None:
-    """Show a table's HEAD: its latest version, its published version, and its unpublished commits."""
+    """Show a table's HEAD: its latest version, its published version, and its unpublished
+    commits."""
     name = TableName.parse(table)
     loaded = name.load(api)
     response = {"name": str(name), **api.get(f"/v1/tables/{loaded['table_id']}/head")}

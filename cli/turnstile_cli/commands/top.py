@@ -39,7 +39,8 @@ Figures = Mapping[tuple[str, Labels], float]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One reading. ``figures`` is None if the service has none: a deployment's are in CloudWatch."""
+    """One reading. ``figures`` is None if the service has none: a deployment's are in
+    CloudWatch."""
 
     at_s: float
     figures: Figures | None

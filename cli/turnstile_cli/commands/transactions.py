@@ -58,7 +58,8 @@ def show(api: Api, *, id: Id, output: Format) -> None:
 @transactions.command("resume")
 @with_api
 def resume(api: Api, *, id: Id, output: Format) -> None:
-    """Finish a transaction: send its commits again; one that is committed already stays as it is."""
+    """Finish a transaction: send its commits again; one that is committed already stays as it
+    is."""
     catalog = api.get(_path(id)).get("catalog")
     at_catalog = f"/v1/catalogs/{quote(catalog, safe='')}/transactions/{quote(id, safe='')}" if catalog else _path(id)
     answer = api.post(f"{at_catalog}/resume", {})
@@ -74,7 +75,8 @@ def resume(api: Api, *, id: Id, output: Format) -> None:
 @transactions.command("abort")
 @with_api
 def abort(api: Api, *, id: Id, output: Format) -> None:
-    """Undo a transaction: nothing of it is applied any more, also if its client lives and sends it."""
+    """Undo a transaction: nothing of it is applied any more, also if its client lives and sends
+    it."""
     _show(api.change("DELETE", _path(id)), output)
 
 

@@ -1,4 +1,5 @@
-"""The demo from start to end, and the summary at its end: as data for programs, as tables for people."""
+"""The demo from start to end, and the summary at its end: as data for programs, as tables for
+people."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def play(stage: Stage) -> None:
 
 
 def summary(stage: Stage) -> dict[str, Any]:
-    """The result: ``ok``, ``problems``, ``tables``, ``seconds`` by scene, ``commit_ms``, ``notes``."""
+    """The result: ``ok``, ``problems``, ``tables``, ``seconds`` by scene, ``commit_ms``,
+    ``notes``."""
     ms = [attempt.ms for attempt in stage.attempts]
     return {
         "ok": not stage.problems,

@@ -69,7 +69,8 @@ class Stage:
         return int(self.lake.table(f"{SCHEMA}.{table}").head().latest)
 
     def compare(self, table: str, frame: Any, expected: Any, what: str = "") -> None:
-        """Counts and sums of a Spark frame against a pandas one; a difference makes the demo fail."""
+        """Counts and sums of a Spark frame against a pandas one; a difference makes the demo
+        fail."""
         ours = data.fingerprint_of_spark(frame)
         differences = data.differences(ours, data.fingerprint_of_pandas(expected))
         title = f"{table}{what}"
@@ -85,7 +86,8 @@ class Stage:
 
 
 def load_small_tables(stage: Stage) -> None:
-    """Four tables, each version 0 with its data: CREATE TABLE AS SELECT, and the DataFrame writer."""
+    """Four tables, each version 0 with its data: CREATE TABLE AS SELECT, and the DataFrame
+    writer."""
     spark = stage.spark
     if SCHEMA in stage.lake.namespaces():
         spark.sql(f"DROP NAMESPACE {LAKE} CASCADE")

@@ -26,7 +26,8 @@ more than they give."""
 
 
 class Attempt(NamedTuple):
-    """One answered proposal: ``won`` or lost to another commit; ``ms`` is the time of the request."""
+    """One answered proposal: ``won`` or lost to another commit; ``ms`` is the time of the
+    request."""
 
     table_id: str
     kind: str
@@ -167,7 +168,8 @@ def stderr_to(log: Path) -> Iterator[None]:
 
 
 def watch(lake: Any) -> list[Attempt]:
-    """The proposals that an attached lake makes from now on; the list grows as they are answered."""
+    """The proposals that an attached lake makes from now on; the list grows as they are
+    answered."""
     from turnstile_http.errors import ApiError
 
     attempts: list[Attempt] = []

@@ -78,7 +78,8 @@ class Authorizer:
         return Guard(self, principal, needs, inside=inside)
 
     def chain(self, tree: Tree, target: Target) -> Chain:
-        """Returns the rights along ``target``: no request where its entities are cached, else one."""
+        """Returns the rights along ``target``: no request where its entities are cached, else
+        one."""
         return _chain(View(tree, self._reader.store), target)
 
     def catalog_rights(self, catalogs: Sequence[Catalog]) -> list[Access]:
@@ -142,7 +143,8 @@ class Guard:
         self._inside = False
 
     def mark_replayed(self) -> None:
-        """The request was answered before, to this very principal, and only its answer is repeated."""
+        """The request was answered before, to this very principal, and only its answer is
+        repeated."""
         self._open.clear()
         self._inside = False
 

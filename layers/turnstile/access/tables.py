@@ -85,7 +85,8 @@ class TableAuthorizer:
         return f"'{name}' ({table_id})"
 
     def rights_in(self, tree: Tree, table_id: str) -> Chain | None:
-        """Returns the rights along the table's name in ``tree``; None when no name there leads to it."""
+        """Returns the rights along the table's name in ``tree``; None when no name there leads to
+        it."""
         try:
             return self._chain(tree, table_id)
         except NotFound:

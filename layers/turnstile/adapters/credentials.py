@@ -27,8 +27,8 @@ Operation = Literal["READ", "READ_WRITE"]
 MAX_POLICY: Final = 2_048
 """Characters of a session policy. Source: STS, ``AssumeRole``, parameter ``Policy``."""
 
-# STS's codes: a role that does not exist, does not trust the caller, or may not be assumed by it; a policy that is short
-# enough as text and does not fit as STS packs it.
+# STS's codes: a role that does not exist, does not trust the caller, or may not be assumed by it; a
+# policy that is short enough as text and does not fit as STS packs it.
 _REFUSED: Final = ("AccessDenied", "AccessDeniedException")
 _POLICY_TOO_LARGE: Final = "PackedPolicyTooLarge"
 

@@ -104,7 +104,8 @@ JITTER_MS: Final = 60_000
 """The largest allowed difference of clocks (docs/invariants.md: assumptions)."""
 
 BELIEVED_MS: Final = 24 * 3_600_000
-"""A clock that was set forward is believed after so long: then it was wrong before, and is right now."""
+"""A clock that was set forward is believed after so long: then it was wrong before, and is right
+now."""
 
 
 def _elapsed_ms() -> int:
@@ -159,8 +160,9 @@ class RandomIds:
 
 
 # -- AWS clients ------------------------------------------------------------------------------------------------------
-# Time limits grow outwards: these clients < function < gateway < HTTP client. The clients' own retries are off, because
-# ``dynamo/calls.py`` and ``s3.py`` retry themselves, count every request, and know which faults may have had effect.
+# Time limits grow outwards: these clients < function < gateway < HTTP client. The clients' own
+# retries are off, because ``dynamo/calls.py`` and ``s3.py`` retry themselves, count every request,
+# and know which faults may have had effect.
 
 
 def _client(

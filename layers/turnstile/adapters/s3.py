@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 PATIENCE: Final = Patience(deadline_s=3.0, first_s=0.05, longest_s=1.0)
 LONG_PATIENCE: Final = Patience(deadline_s=60.0, first_s=0.5, longest_s=5.0)
-"""For the request that makes a file of many parts, which takes longer than an answer is waited for."""
+"""For the request that makes a file of many parts, which takes longer than an answer is waited
+for."""
 _TRANSIENT: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
 _LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _REMEDIES: Final = {

@@ -44,7 +44,8 @@ AGAIN_MS: Final = 10_000
 
 
 class Secret:
-    """The members of one secret, of these ``names``. ``read`` gets its text from the store, or raises."""
+    """The members of one secret, of these ``names``. ``read`` gets its text from the store, or
+    raises."""
 
     def __init__(self, read: Callable[[], str], clock: Clock, names: Collection[str]) -> None:
         self._read = read

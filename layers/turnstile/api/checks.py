@@ -51,7 +51,8 @@ _REMEDY_PUT: Final = "do not use this store: it does not honour If-None-Match on
 
 
 class Check(msgspec.Struct, frozen=True):
-    """The subject of a check, its result, the observation, and the remedy (empty if there is none)."""
+    """The subject of a check, its result, the observation, and the remedy (empty if there is
+    none)."""
 
     name: str
     result: Result
@@ -92,7 +93,8 @@ def run(world: World, lake_root: str) -> Checks:
 
 
 def _refs(world: World) -> Iterator[Check]:
-    """Conditional writes of refs: one of two creations wins, and an update of an old version loses."""
+    """Conditional writes of refs: one of two creations wins, and an update of an old version
+    loses."""
     objects = Updateables(world)
     id = f"check-{world.ids.uuid()}"
     first = objects.create(TASK.name, id, b"1")

@@ -110,7 +110,8 @@ def _times(row: Row) -> Iterator[tuple[str, int, int]]:
 
 
 def _lease_of(payload: bytes) -> int:
-    """The end of a task's lease; 0 for other payloads of the type, such as the states of follow-ups."""
+    """The end of a task's lease; 0 for other payloads of the type, such as the states of
+    follow-ups."""
     try:
         return Task.unpack(payload).until
     except msgspec.DecodeError:

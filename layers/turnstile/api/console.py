@@ -124,7 +124,8 @@ class Site:
         return path == PREFIX or path.startswith(f"{PREFIX}/")
 
     def answer(self, method: str, path: str, headers: Mapping[str, str]) -> SiteResponse:
-        """Returns the response to any request below ``PREFIX``; ``headers`` have lower-case names."""
+        """Returns the response to any request below ``PREFIX``; ``headers`` have lower-case
+        names."""
         if method not in ("GET", "HEAD"):
             return self._text(405, "These are files: use GET.\n", allow="GET, HEAD")
         if not self._page:
@@ -169,7 +170,8 @@ class Site:
 
 
 def to_gateway(response: SiteResponse, *, head: bool) -> dict[str, Any]:
-    """Returns the response in an HTTP API's payload 2.0. Bodies are base64, since some are compressed."""
+    """Returns the response in an HTTP API's payload 2.0. Bodies are base64, since some are
+    compressed."""
     from base64 import b64encode
 
     return {

@@ -105,7 +105,8 @@ class EventHandler:
         self._rounds().run(look, goes_on)
 
     def _hints(self, records: Any) -> tuple[list[str], dict[str, dict[int, Detail]]]:
-        """The HEADs that the records name, in their order, and the versions that their images show."""
+        """The HEADs that the records name, in their order, and the versions that their images
+        show."""
         appender = self.services.appender
         sights = dict[str, dict[int, Detail]]()
         for record in records:

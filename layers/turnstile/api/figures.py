@@ -74,7 +74,8 @@ def count(service: str, figures: Mapping[str, int], *, run: str = "") -> None:
         metrics.add_dimension("function_name", os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
     for name, value in chosen.items():
         metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
-    # Lambda takes a line without a level for one of INFO, and leaves it out where the log has only warnings.
+    # Lambda takes a line without a level for one of INFO, and leaves it out where the log has only
+    # warnings.
     metrics.add_metadata("level", "ERROR" if any(chosen.values()) else "INFO")
     metrics.add_metadata("timestamp", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     metrics.flush_metrics()

@@ -87,7 +87,8 @@ def _find_log(world: World, head: TableHead) -> bool | str:
 
 
 def _is_same(world: World, head: TableHead) -> bool:
-    """Whether the table is still there as it was: its files may have been removed with it meanwhile."""
+    """Whether the table is still there as it was: its files may have been removed with it
+    meanwhile."""
     row = world.refs.read(head.key)
     if row is None:
         return False

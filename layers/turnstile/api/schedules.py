@@ -28,7 +28,8 @@ _LOGGED: Final = 50
 
 
 class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event that a person or a program sent: the kinds to collect, and whether it is a dry run."""
+    """An event that a person or a program sent: the kinds to collect, and whether it is a dry
+    run."""
 
     dry_run: bool = False
     kinds: tuple[Kind, ...] = KINDS

@@ -476,7 +476,8 @@ class Services:
 
 
 def services() -> Services:
-    """Returns the services, for a view that declares its needs; raises TurnstileError for another."""
+    """Returns the services, for a view that declares its needs; raises TurnstileError for
+    another."""
     guard()
     return open_services()
 

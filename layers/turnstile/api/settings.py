@@ -102,7 +102,8 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 # -- of each function -------------------------------------------------------------------------------------------------
-# All of these raise BadSetting, with the variable's name, for one that is missing or has the wrong form.
+# All of these raise BadSetting, with the variable's name, for one that is missing or has the wrong
+# form.
 
 
 def commit() -> Settings:
@@ -141,7 +142,8 @@ def publish() -> Settings:
 
 
 def events() -> Settings:
-    """Returns the settings of the function that makes events of the changes which a stream names."""
+    """Returns the settings of the function that makes events of the changes which a stream
+    names."""
     return Settings(stores=stores(), faults=faults_from(os.environ), event_targets=event_targets())
 
 

@@ -138,7 +138,8 @@ def _current(view: View, catalog: str, namespace: Path, name: str, table_id: str
 
 
 def of_external(table: Table) -> External:
-    """Returns the description of a registered table. Raises UnsupportedTable for a coordinated one."""
+    """Returns the description of a registered table. Raises UnsupportedTable for a coordinated
+    one."""
     if table.external is None:
         raise UnsupportedTable(f"table '{table.name}' is not external", field="table")
     return table.external

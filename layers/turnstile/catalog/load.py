@@ -67,7 +67,8 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class LoadGuard(TreeAuthorizer, Protocol):
-    """Authorizes one request, and says whether it may also do more; see ``access.authorizer.Guard``."""
+    """Authorizes one request, and says whether it may also do more; see
+    ``access.authorizer.Guard``."""
 
     def may(self, rule: Rule) -> bool:
         """Whether the request, once authorized, also passes ``rule`` on its table."""

@@ -167,7 +167,8 @@ def check_properties(entity: E, before: E | None = None) -> E:
 
 
 def require_free(view: View, path: Path, field: str) -> None:
-    """Raises AlreadyExists if ``path`` leads to anything (I9: a name leads to at most one thing)."""
+    """Raises AlreadyExists if ``path`` leads to anything (I9: a name leads to at most one
+    thing)."""
     entry = view.tree.find(path)
     if entry is not None:
         name = dotted(view.tree.catalog, *path)

@@ -36,7 +36,8 @@ from turnstile.store.ports import World
 
 
 class ResolvedTable(msgspec.Struct, frozen=True):
-    """Where a table's name leads at catalog HEAD ``head``: the table's uuid and the entity's obj id."""
+    """Where a table's name leads at catalog HEAD ``head``: the table's uuid and the entity's obj
+    id."""
 
     catalog: str
     head: str
@@ -102,7 +103,8 @@ class CatalogReader:
         return self._world.space.catalog(catalog)
 
     def guess(self, catalog: str, namespace: Path, table: str) -> ResolvedTable | None:
-        """Returns the mapping of the newest cached tree; no request. Only valid once ``find`` agrees."""
+        """Returns the mapping of the newest cached tree; no request. Only valid once ``find``
+        agrees."""
         last = self.last_head(catalog)
         tree = self.store.cached_tree(catalog, last.head) if last else None
         entry = tree.peek((*namespace, table)) if tree else None
@@ -117,7 +119,8 @@ class CatalogReader:
         return ResolvedTable(tree.catalog, tree.head, entry.table_id, entry.obj)
 
     def resolve(self, catalog: str, namespace: Path, table: str) -> ResolvedTable:
-        """Returns where the name leads now: one request warm, two cold. Raises as ``at`` and ``find``."""
+        """Returns where the name leads now: one request warm, two cold. Raises as ``at`` and
+        ``find``."""
         row = self._world.refs.read(self.key(catalog))
         return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
 
@@ -158,7 +161,8 @@ class CatalogReader:
 
 
 class View:
-    """The view of a change function: the tree that it would change, and the entities of that tree."""
+    """The view of a change function: the tree that it would change, and the entities of that
+    tree."""
 
     def __init__(self, tree: Tree, store: CatalogStore) -> None:
         self.tree = tree

@@ -29,7 +29,8 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World, batched
 
 MAX_TABLES: Final = TRANSACT_MAX - 10
-"""Delta tables with a HEAD that can move with a namespace: all of them change in one transaction."""
+"""Delta tables with a HEAD that can move with a namespace: all of them change in one
+transaction."""
 
 _Entries = Mapping[str, IndexEntry]
 

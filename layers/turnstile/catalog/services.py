@@ -74,7 +74,8 @@ class CatalogServices:
 
     @cached_property
     def namespace_dropper(self) -> NamespaceDropper:
-        # Each table drop of a cascade is one of several changes of the request, so none of them may answer for its key.
+        # Each table drop of a cascade is one of several changes of the request, so none of them may
+        # answer for its key.
         step = Committer(self.world, self.reader, pause=self.pause)
         tables = Dropper(self.world, self.reader, step, self.publisher)
         return NamespaceDropper(self.world, self.reader, self.committer, tables)

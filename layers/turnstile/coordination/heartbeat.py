@@ -41,5 +41,6 @@ class Heartbeat:
         return True
 
     def _as_it_is(self) -> Attempt | None:
-        """The attempt as a renewal without an answer has left it; None where another one was begun."""
+        """The attempt as a renewal without an answer has left it; None where another one was
+        begun."""
         return self._tasks.held(self.attempt.name, self.attempt.task.attempt)

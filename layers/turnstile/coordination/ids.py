@@ -90,7 +90,8 @@ class SnowflakeIds:
             return True
 
     def _lease_again(self, old: Lease | None) -> None:
-        """Get a valid lease: of the same node if no other process took it meanwhile, else of another."""
+        """Get a valid lease: of the same node if no other process took it meanwhile, else of
+        another."""
         self._lease = None
         if old is not None and self._renew(old):
             return

@@ -229,7 +229,8 @@ class _NoRow(Exception):
 
 
 def _replay(name: str, first: Entry, value: str | None, id: str) -> WriteResult:
-    """The first answer to this request; raises InvalidRequest if it asked for another value then."""
+    """The first answer to this request; raises InvalidRequest if it asked for another value
+    then."""
     if first.value != value:
         raise InvalidRequest(
             f"request_id {id!r} was used for another change of this reference",

@@ -83,7 +83,8 @@ def _is(row: Row | None, holder: str) -> bool:
 
 
 class OtherVersion(msgspec.Struct, frozen=True):
-    """Refused, and nothing changed: the object has another version now (None: there is no object)."""
+    """Refused, and nothing changed: the object has another version now (None: there is no
+    object)."""
 
     current: Updateable | None
 
@@ -121,7 +122,8 @@ class Updateables:
         return self._write(rows.update_object(before.key, before.token, token, check_payload(payload), now), token)
 
     def delete(self, before: Updateable) -> OtherVersion | None:
-        """Remove the object if it still has the version ``before``; returns None when it is gone."""
+        """Remove the object if it still has the version ``before``; returns None when it is
+        gone."""
         response = self._refs.write(rows.delete_object(before.key, before.token))
         current = None if isinstance(response, Accepted) else _object_of(response.row)
         return None if current is None else OtherVersion(current)
@@ -143,7 +145,8 @@ def _object_of(row: Row | None) -> Updateable | None:
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """An attempt that may run until its lease ends (``task.until``, ms). ``task`` has the last result."""
+    """An attempt that may run until its lease ends (``task.until``, ms). ``task`` has the last
+    result."""
 
     name: str
     task: Task

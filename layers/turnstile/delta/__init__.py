@@ -1,1 +1,2 @@
-"""One Delta table: its commits are ratified, published into ``_delta_log``, recovered and repaired."""
+"""One Delta table: its commits are ratified, published into ``_delta_log``, recovered and
+repaired."""

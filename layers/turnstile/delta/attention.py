@@ -16,7 +16,8 @@ PAGE: Final = 250
 
 
 class AttentionRow:
-    """One such row of a realm: the sweeper's, or that of another schedule. No state between calls."""
+    """One such row of a realm: the sweeper's, or that of another schedule. No state between
+    calls."""
 
     def __init__(self, world: World, of: str = "tables") -> None:
         self._world = world
@@ -38,7 +39,8 @@ class AttentionRow:
             self._world.refs.write(change)
 
     def add_release(self, version: str, day: str) -> None:
-        """Records that this version of the code works on the store; a read where it is known already."""
+        """Records that this version of the code works on the store; a read where it is known
+        already."""
         change = core.add_release(self.read(), version, day)
         if change is not None:
             self._world.refs.write(change)

@@ -132,7 +132,8 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 class Commits:
-    """Reads HEADs and lists their tails. One per sandbox: it remembers which files it has written."""
+    """Reads HEADs and lists their tails. One per sandbox: it remembers which files it has
+    written."""
 
     def __init__(self, world: World, limits: Limits | None = None) -> None:
         self._world = world

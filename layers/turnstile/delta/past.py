@@ -77,8 +77,8 @@ def _published_at(storage: LogStorage, head: TableHead, at_ms: int) -> AtMoment:
 
 
 def _timestamp(storage: LogStorage, version: int) -> tuple[bool, int | None]:
-    """Whether the file of a published commit is there, and its in-commit timestamp, if it has one:
-    of the first action, where it has to be."""
+    """Whether the file of a published commit is there, and its in-commit timestamp, if its first
+    action has one."""
     path = published_path(version)
     file = storage.read(path, FIRST_BYTES)
     if file is None:

@@ -181,7 +181,8 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class TableUnread(StorageFault):
-    """The HEAD could not be read: most likely a fault of the store, which every table would meet."""
+    """The HEAD could not be read: most likely a fault of the store, which every table would
+    meet."""
 
 
 class Publisher:
@@ -346,7 +347,8 @@ class Publisher:
         raise Throttled("the HEAD changed under every attempt to raise its floor")
 
     def _give_up(self, head: TableHead, place: Positioned, fault: StorageFault) -> tuple[TableHead, Problem]:
-        """Marks the HEAD as stuck, if waiting cannot help; the next call tries again in any case."""
+        """Marks the HEAD as stuck, if waiting cannot help; the next call tries again in any
+        case."""
         now = self._clock.now_ms()
         lost = isinstance(fault, ContentMissing | ContentChanged | LogDiffers | LogGone)
         late = isinstance(fault, ContentMissing) or fault.details.get("growing", False)

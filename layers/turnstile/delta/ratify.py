@@ -287,7 +287,8 @@ class Ratifier:
             ) from None
 
     def _replayed_content(self, request: CommitRequest) -> Ratified:
-        """A staged file that is gone: perhaps it was ratified, published and collected long ago (I3)."""
+        """A staged file that is gone: perhaps it was ratified, published and collected long ago
+        (I3)."""
         head = self.head(request.table_id)  # the tail first: what leaves it afterwards is in the index already
         place = find_identity(positioned(head), "", request.staged)
         if place is not None:
@@ -358,7 +359,8 @@ class Ratifier:
         return Prepared(request, proposal, uses, seen is not None and proposal.entry.ict <= seen.last_ict)
 
     def _decide_only(self, head: TableHead, proposal: Proposal) -> Ratified | Conflict | Refused:
-        """The decision of ``head``, for a proposal that must not be written. Never a fresh Ratified."""
+        """The decision of ``head``, for a proposal that must not be written. Never a fresh
+        Ratified."""
         for _ in range(self._limits.attempts):
             decision = self._decide(head, proposal)
             if not isinstance(decision, Proposal):
@@ -376,7 +378,8 @@ class Ratifier:
                     return _replay(head, version)
                 if proposal.entry.ict < self._clock.now_ms() - (self._limits.identity_days - 1) * 86_400_000:
                     return _forgotten(head)
-                # Not in the index, which has all that left the tail, nor in this row's tail: in no version up to its latest.
+                # Not in the index, which has all that left the tail, nor in this row's tail: in no
+                # version up to its latest.
                 return msgspec.structs.replace(proposal, recalled=head.latest + 1)
             case Spill():
                 return self._spill(head.table_id, proposal)

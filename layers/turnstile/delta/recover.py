@@ -128,7 +128,8 @@ class Unknowns:
             return self._judge(head, raw + rest[0], stat, storage)
 
     def _judge(self, head: TableHead, raw: bytes, stat: Stat, storage: LogStorage) -> Adoptable:
-        """``adoptable`` for a file that begins with ``raw``, of which as much as counts is there."""
+        """``adoptable`` for a file that begins with ``raw``, of which as much as counts is
+        there."""
         version = head.latest + 1
         try:
             content = read_content(raw, whole=len(raw) == stat.size)

@@ -89,7 +89,8 @@ class WaitingCommit(Waiting[Answer]):
             self.settle(decision)
 
     def fail(self, error: TurnstileError) -> None:
-        """Settles the commit with an error, which is true of the last write and not of one before it."""
+        """Settles the commit with an error, which is true of the last write and not of one before
+        it."""
         if self.lost and not isinstance(error, OutcomeUnknown):
             error = OutcomeUnknown(f"an answer was lost, and then: {error.message}")
         self.settle(copy_of(error))
@@ -103,7 +104,8 @@ class CommitQueue:
         self._queue = queue or new_queue()
 
     def commit(self, ratifier: Ratifier, prepared: Prepared) -> Answer:
-        """Returns the decision on a commit, whichever thread writes it. Raises as ``Ratifier.commit``."""
+        """Returns the decision on a commit, whichever thread writes it. Raises as
+        ``Ratifier.commit``."""
         waiting = WaitingCommit(prepared)
         try:
             self._apply(self._queue, ratifier, waiting)

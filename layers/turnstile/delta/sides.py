@@ -49,7 +49,8 @@ class Sides(msgspec.Struct, frozen=True):
 
 
 def ratified_from(world: World, head: TableHead, place: Positioned) -> Commit:
-    """The HEAD's commits from ``place`` on. Raises ContentMissing, ContentChanged and StorageFault."""
+    """The HEAD's commits from ``place`` on. Raises ContentMissing, ContentChanged and
+    StorageFault."""
     commit = without_content(head, place)
     if not is_large(place):
         content = content_of(world, head, place)

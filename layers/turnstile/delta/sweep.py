@@ -39,7 +39,8 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """The result for each table, in the given order; ``left`` had no turn before the time was up."""
+    """The result for each table, in the given order; ``left`` had no turn before the time was
+    up."""
 
     published: tuple[Published, ...]
     failed: tuple[Failed, ...]

@@ -62,7 +62,8 @@ _KINDS: Final[dict[str, Kind]] = {
 }
 
 VERSIONS_MAX: Final = 1_000
-"""Versions that one call looks at: a request for each, and more for a commit of more than a piece."""
+"""Versions that one call looks at: a request for each, and more for a commit of more than a
+piece."""
 
 
 class Deviation(msgspec.Struct, frozen=True):
@@ -215,7 +216,8 @@ class _Stretch:
         ratified = version > self._head.first
         if place is not None:
             (self._compare_bytes if ahead else self._compare_entry)(place, commit)
-        # What others wrote before the catalog decided may be superseded: it is judged where it is in force.
+        # What others wrote before the catalog decided may be superseded: it is judged where it is
+        # in force.
         facts = read_facts(self._storage, version, None if version >= self._head.first else InForce())
         fault = size_fault(version, commit.size or 0, self._ratified.get(version)) or facts.fault
         known = bool(self.deviations) and self.deviations[-1].version == version

@@ -57,7 +57,8 @@ class EventTarget(Protocol):
         ...
 
     def send(self, events: Sequence[CloudEvent]) -> None:
-        """Sends a batch, and returns when the target has acknowledged all of it. Raises NotDelivered."""
+        """Sends a batch, and returns when the target has acknowledged all of it. Raises
+        NotDelivered."""
         ...
 
 

@@ -41,7 +41,8 @@ TARGET: Final = "(follow-ups)"
 """Name of the place in the event log; no target of a deployment is named so."""
 
 FAILING_MAX: Final = 1_000
-"""Tables with a failing action that are remembered; of more, the rest waits for its next publication."""
+"""Tables with a failing action that are remembered; of more, the rest waits for its next
+publication."""
 
 _FAILING: Final = "follow-ups"
 _TRIES: Final = 20
@@ -191,7 +192,8 @@ class FollowUpTarget:
         record: Callable[[Followed], None] = lambda _: None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``record`` is called with the result for each table; ``go_on`` is called before each one."""
+        """``record`` is called with the result for each table; ``go_on`` is called before each
+        one."""
         self._follow_ups = follow_ups
         self._record = record
         self.go_on = go_on

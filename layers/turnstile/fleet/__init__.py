@@ -1,1 +1,2 @@
-"""The fleet: servers and workers that share a store, and the assignment of work to them (ADR 46)."""
+"""The fleet: servers and workers that share a store, and the assignment of work to them (ADR
+46)."""

@@ -52,7 +52,8 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True):
-    """Granules of a role that a member is going to hand over in one transaction, with their load."""
+    """Granules of a role that a member is going to hand over in one transaction, with their
+    load."""
 
     to: str
     role: str
@@ -196,7 +197,8 @@ class Exchange:
         return False
 
     def carry_out(self) -> None:
-        """Hands over the planned granules: one transaction in any case, and more while there is time."""
+        """Hands over the planned granules: one transaction in any case, and more while there is
+        time."""
         is_first = True
         while self.plan and (is_first or self._has_time()):
             is_first = False
@@ -271,7 +273,8 @@ class Exchange:
             return False
 
     def read_again(self) -> None:
-        """Reads this member's row, the rows of all members, and every granule that changed hands."""
+        """Reads this member's row, the rows of all members, and every granule that changed
+        hands."""
         view = self.seen
         row = self._world.refs.read(view.me.key)
         me = view.me if row is None else MemberRow.from_row(row)

@@ -380,7 +380,8 @@ class CollectTask:
 
 
 def _result(result: bytes) -> _Result:
-    """The result of the last run; empty also for results of other versions that are not understood."""
+    """The result of the last run; empty also for results of other versions that are not
+    understood."""
     try:
         return msgspec.json.decode(result, type=_Result) if result else _Result()
     except msgspec.DecodeError:

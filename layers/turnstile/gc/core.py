@@ -75,11 +75,11 @@ unless the table says otherwise (``delta.logRetentionDuration``)."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """How far scheduled runs have come, which look at all rows in parts.
+    """The progress of scheduled runs, which look at all rows in parts.
 
     Attributes:
         after: the key up to which this round has looked; empty: the next run begins a round.
-        began_ms: when this round, or where it is through the last one, began.
+        began_ms: when this round began; after its end, when the last one began.
         before_ms: when the round before it began; 0: there was none.
         idle_after: the key up to which idle tables have been looked at.
     """

@@ -23,7 +23,8 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Storages
 
 MANIFESTS_MAX: Final = 300_000
-"""Manifests and manifest lists of one table that are read: their digests are kept, 16 bytes each."""
+"""Manifests and manifest lists of one table that are read: their digests are kept, 16 bytes
+each."""
 
 READ_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a manifest that is read."""
@@ -35,7 +36,8 @@ _ENTRY: Final = frozenset((manifests.STATUS, manifests.DATA_FILE, manifests.FILE
 
 
 class NotKnown(Exception):
-    """The files that the metadata name are unknown, so nothing may be removed. The message says why."""
+    """The files that the metadata name are unknown, so nothing may be removed. The message says
+    why."""
 
 
 class Marks:

@@ -108,7 +108,8 @@ class GcContext:
 
 
 class Scanner(ABC):
-    """Finds garbage of one kind behind refs rows of kind ``row_kind``. One is built for each run."""
+    """Finds garbage of one kind behind refs rows of kind ``row_kind``. One is built for each
+    run."""
 
     row_kind: ClassVar[str]
 

@@ -200,7 +200,8 @@ def _paths(entries: list[avro.Record]) -> list[str]:
 def _append(
     base: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[u.TableUpdate]
 ) -> u.AddSnapshot | None:
-    """The snapshot of a commit that is a plain append to an older state of main, and nothing else."""
+    """The snapshot of a commit that is a plain append to an older state of main, and nothing
+    else."""
     if base.format_version != 2 or len(updates) != 2:
         return None
     added, ref = updates

@@ -202,7 +202,8 @@ class _Run:
         self._context.forget([file for file in self.written if file not in kept])
 
     def on_rejected(self, failed: Mapping[int, Row | None]) -> None:
-        """Passes rejected writes to ``claim_rejected`` of their claim, numbered from its first write."""
+        """Passes rejected writes to ``claim_rejected`` of their claim, numbered from its first
+        write."""
         ends = [*self._first_writes[1:], max(failed) + 1]
         for claim, start, end in zip(self._claims, self._first_writes, ends, strict=True):
             if claim is not None:

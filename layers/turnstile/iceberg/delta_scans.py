@@ -320,7 +320,8 @@ def _version(head: TableHead, snapshot_id: int | None, field: str) -> int:
 
 
 def plan_id_of(task: msgspec.Struct) -> str | None:
-    """Returns the id of a scan that begins with this plan task; None where it would not fit a path."""
+    """Returns the id of a scan that begins with this plan task; None where it would not fit a
+    path."""
     text = seal(task)
     return text if len(text) <= PLAN_ID_CHARACTERS else None
 

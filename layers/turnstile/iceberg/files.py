@@ -232,7 +232,8 @@ class MetadataFiles:
 
 
 def _number(path: str) -> int:
-    """The sequence number in a file's name, as Iceberg's writers count them; -1 before the first."""
+    """The sequence number in a file's name, as Iceberg's writers count them; -1 before the
+    first."""
     match = _NUMBER.fullmatch(path.rpartition("/")[2])
     return int(match[1] or match[2]) if match else -1
 

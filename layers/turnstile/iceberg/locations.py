@@ -198,7 +198,8 @@ class LocationClaims:
         return [Insert({**row, "state": "dropped"}, (new_row("I10"),))]
 
     def _free_rows(self, location: str) -> dict[str, Row]:
-        """Returns the rows above a location; raises StateConflict if one says that it is not free."""
+        """Returns the rows above a location; raises StateConflict if one says that it is not
+        free."""
         space = self._world.space
         rows = self._world.refs.read_many(keys_above(space, location))
         refusal = conflict(space, location, rows)

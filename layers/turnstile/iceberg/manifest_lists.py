@@ -66,7 +66,8 @@ class ManifestLists:
 
 
 def _below(path: str, location: str) -> bool:
-    """Whether the list is in the table's location; not where its path is none that the service knows."""
+    """Whether the list is in the table's location; not where its path is none that the service
+    knows."""
     try:
         return normalise(path).startswith(f"{normalise(location)}/")
     except InvalidRequest:

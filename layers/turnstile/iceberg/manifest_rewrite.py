@@ -284,7 +284,8 @@ def _current(metadata: TableMetadata) -> Snapshot | None:
 
 
 def _main(snapshot: Snapshot, metadata: TableMetadata) -> u.SetSnapshotRef:
-    """The update that leads branch main to ``snapshot`` and keeps the branch's settings of expiry."""
+    """The update that leads branch main to ``snapshot`` and keeps the branch's settings of
+    expiry."""
     update = u.SetSnapshotRef(MAIN, snapshot.snapshot_id, "branch")
     ref = metadata.refs[MAIN]
     return msgspec.structs.replace(

@@ -27,7 +27,8 @@ request on Lambda."""
 RUNNING: Final = 4
 """Plans that are under way at once; others are put off."""
 KEPT: Final = 32
-"""The limit of cached plans, in progress or done. Beyond it the least recently used ones are dropped."""
+"""The limit of cached plans, in progress or done. Beyond it the least recently used ones are
+dropped."""
 
 Page = TypeVar("Page")
 

@@ -139,7 +139,8 @@ class Tables:
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[]), metadata)
 
     def _table_to_replace(self, view: View, path: Path) -> IcebergTable | None:
-        """The table at ``path``; None if nothing is there. Raises AlreadyExists for anything else."""
+        """The table at ``path``; None if nothing is there. Raises AlreadyExists for anything
+        else."""
         entry = view.tree.find(path)
         if entry is None:
             return None

@@ -166,7 +166,8 @@ class Views:
 
 
 def _check_metadata_path(metadata: ViewMetadata, base: ViewMetadata, entity: IcebergView) -> None:
-    """Raises InvalidRequest if updates put a view's metadata files elsewhere, or its location is none."""
+    """Raises InvalidRequest if updates put a view's metadata files elsewhere, or its location is
+    none."""
     path = metadata.properties.get(METADATA_PATH)
     if path != base.properties.get(METADATA_PATH) and path is not None and normalise(path) != entity.location:
         raise InvalidRequest(

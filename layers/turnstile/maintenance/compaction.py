@@ -67,7 +67,8 @@ def _newest(storage: LogStorage, first: int, last: int) -> Iterator[bytes]:
 
 
 def _key(line: bytes, where: str) -> Any:
-    """The key of a line's action, of which the newest counts; None for an action that is not kept."""
+    """The key of a line's action, of which the newest counts; None for an action that is not
+    kept."""
     add, remove = actions_of_line(line, where)
     action = add or remove
     if action is not None:

@@ -1,4 +1,5 @@
-"""File actions of a log: decoded from JSON lines of commits and checkpoints, and from Parquet columns."""
+"""File actions of a log: decoded from JSON lines of commits and checkpoints, and from Parquet
+columns."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ ROWS: Final = 2048
 """Actions that are held at once."""
 
 READ_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of one request to the storage: a file that Turnstile writes has several row groups in them."""
+"""Bytes of one request to the storage: a file that Turnstile writes has several row groups in
+them."""
 
 BUFFER_BYTES: Final = 1024 * 1024
 """Read ahead of each column of a Parquet file."""

@@ -303,7 +303,8 @@ class _Work:
 
 
 def _refusal(head: TableHead) -> str:
-    """Why a table has no light work; empty if it has. A clone is pinned: its log is its source's."""
+    """Why a table has no light work; empty if it has. A clone is pinned: its log is its
+    source's."""
     return "" if head.state == ACTIVE else f"it is {head.state}"
 
 
@@ -355,7 +356,8 @@ class MaintenanceTarget:
         record: Callable[[Maintained], None] = lambda _: None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``record`` is called with the result for each table; ``go_on`` is called before each one."""
+        """``record`` is called with the result for each table; ``go_on`` is called before each
+        one."""
         self._maintainer = maintainer
         self._record = record
         self.go_on = go_on

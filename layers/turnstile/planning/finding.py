@@ -131,7 +131,8 @@ class FileFinder:
 
 
 def _tables(matches: MatchPage, place: _Place) -> list[tuple[Path, str]]:
-    """Names and uuids of the Delta tables among matches, from the one on that the page begins with."""
+    """Names and uuids of the Delta tables among matches, from the one on that the page begins
+    with."""
     tables = [
         (match.path, match.entity.table_id)
         for match in matches.items

@@ -246,14 +246,16 @@ class _Drain:
     def _rewritten(
         self, refs: list[LeafRef], rows: pa.Table, places: list[list[int]], dead: DeadPaths
     ) -> list[LeafRef]:
-        """Leaves in place of some others: without overridden rows, and with the rows at ``places``."""
+        """Leaves in place of some others: without overridden rows, and with the rows at
+        ``places``."""
         tables = [rows.take(pa.array([row for of_leaf in places for row in of_leaf], pa.int64()))]
         tables += [self._maker.aligned(leaf).filter(leaf.alive(*dead)) for leaf in self._work.read(refs)]
         merged = pa.concat_tables(tables)
         return self._work.leaves_of(merged, self._cluster, len(self._columns)) if len(merged) else []
 
     def _waiting(self, rows: pa.Table, gone: set[Key]) -> list[LeafRef]:
-        """The delta of the pending changes: added rows, and rows of leaves that were not rewritten."""
+        """The delta of the pending changes: added rows, and rows of leaves that were not
+        rewritten."""
         removes = sorted(gone - set(Leaf(rows).files()))
         if removes:
             rows = pa.concat_tables([rows, self._maker.table([], removes)])
@@ -276,7 +278,8 @@ def _runs(maker: LeafMaker, state: TableState, most: int) -> Iterator[pa.Table]:
 
 
 def _clustering(state: TableState) -> list[tuple[str, ...]]:
-    """Physical names of the table's own clustering columns. Source: Delta protocol, "Clustered Table"."""
+    """Physical names of the table's own clustering columns. Source: Delta protocol, "Clustered
+    Table"."""
     domain = state.domains.get(_CLUSTERING, {})
     try:
         return [tuple(name) for name in msgspec.json.decode(domain.get("configuration", "{}"))["clusteringColumns"]]

@@ -111,7 +111,8 @@ class LeafMaker:
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def aligned(self, leaf: Leaf) -> pa.Table:
-        """Returns the rows of a leaf, which may be of an earlier schema of the table, in this schema."""
+        """Returns the rows of a leaf, which may be of an earlier schema of the table, in this
+        schema."""
         return leaf.aligned(self.schema, self._columns, self._partitions)
 
 

@@ -147,7 +147,8 @@ class IndexedPlanner(Protocol):
     """The protocol of a planner (``turnstile.planning.planner.Planner``)."""
 
     def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
-        """Returns the first files of a plan, as far as an index has them; None where none serves."""
+        """Returns the first files of a plan, as far as an index has them; None where none
+        serves."""
 
 
 class IndexedFiles:

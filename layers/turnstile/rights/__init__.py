@@ -1,2 +1,2 @@
-"""Pure: principals, privileges, grants, and the rules that compare them (I12). Trees carry them, so they
-stand below the catalog."""
+"""Pure: principals, privileges, grants, and the rules that compare them (I12). Trees carry them, so
+they stand below the catalog."""

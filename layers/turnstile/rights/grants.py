@@ -126,7 +126,8 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 NO_ACCESS: Final = Access()
-"""No owner and no grants: the rights of an entity without its own, and of one that does not exist."""
+"""No owner and no grants: the rights of an entity without its own, and of one that does not
+exist."""
 
 
 class GrantChange(msgspec.Struct, frozen=True):
@@ -159,7 +160,8 @@ def owner_for(principal: Principal) -> str:
 
 
 def check_principal(name: str, field: str) -> str:
-    """Returns ``name`` if it can name a user, a service or a role. Raises InvalidRequest otherwise."""
+    """Returns ``name`` if it can name a user, a service or a role. Raises InvalidRequest
+    otherwise."""
     if not _PRINCIPAL.fullmatch(name):
         remedy = "use 1 to 255 characters, without space around them"
         raise InvalidRequest(f"{field} is not the name of a principal", field=field, remedy=remedy)

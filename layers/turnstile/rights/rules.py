@@ -67,7 +67,8 @@ class Subject(msgspec.Struct, frozen=True):
         return self.chain.levels[level].owned_by(self.names)
 
     def holds(self, *privileges: Privilege, level: int | None = None) -> bool:
-        """Whether all of these were granted to it at ``level`` (the last one by default) or above."""
+        """Whether all of these were granted to it at ``level`` (the last one by default) or
+        above."""
         above = self.chain.levels if level is None else self.chain.levels[: level + 1]
         held = frozenset[Privilege]().union(*(access.held_by(self.names) for access in above))
         return held.issuperset(privileges)
@@ -101,7 +102,8 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 Rule = Callable[[Subject], bool]
-"""The condition of an operation. Rules of a table need a chain with a table, the others one without."""
+"""The condition of an operation. Rules of a table need a chain with a table, the others one
+without."""
 
 
 def use_catalog(subject: Subject) -> bool:
@@ -203,7 +205,8 @@ METASTORE_RULES: Final = (create_catalog, read_paths, write_paths, create_extern
 
 
 def permitted(rule: Rule, principal: Principal, chain: Chain) -> bool:
-    """Whether ``principal`` passes ``rule`` on the entity of the chain, whether or not that exists."""
+    """Whether ``principal`` passes ``rule`` on the entity of the chain, whether or not that
+    exists."""
     return principal.admin or rule(Subject(principal.names, chain))
 
 

@@ -252,7 +252,8 @@ class VendedCredentials(msgspec.Struct, frozen=True):
 
 
 class CredentialVendor(Protocol):
-    """Vends storage credentials to clients, for one location at a time (``adapters/credentials.py``)."""
+    """Vends storage credentials to clients, for one location at a time
+    (``adapters/credentials.py``)."""
 
     def vend(
         self, location: str, operation: Literal["READ", "READ_WRITE"], files: Sequence[str] = ()

@@ -8,8 +8,8 @@ leads and writes for several of them.
                           the others stay in the line
                        3  when its own request has an outcome, the next of the line leads
 
-The callers decide which requests are applied together, and the answers: ``catalog.changes.group_commit``
-and ``delta.shared_commits``.
+The callers decide which requests are applied together, and the answers:
+``catalog.changes.group_commit`` and ``delta.shared_commits``.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ from turnstile.store.core.rows import registered
 from turnstile.store.ports import Obj
 
 OBJ_BUDGET: Final = 350_000
-"""Bytes of payload in one row: DynamoDB's 400 kB less keys and attributes (Polaris has the same)."""
+"""Bytes of payload in one row: DynamoDB's 400 kB less keys and attributes (Polaris has the
+same)."""
 
 MAX_OBJ: Final = 4 * 1024 * 1024
 """Bytes of payload of one obj: a dozen parts, which fit into one request to read or write them."""

@@ -105,7 +105,8 @@ class Exporter:
         raise NotFound("table", resolved.table_id, field="table", remedy="check the name")
 
     def _release_location(self, head: TableHead) -> list[Write]:
-        """The writes that give the location up; raises StateConflict while clones need its files."""
+        """The writes that give the location up; raises StateConflict while clones need its
+        files."""
         rows = self._world.refs.read_many(keys_above(self._world.space, head.location))
         return release(self._world.space, head.location, head.table_id, rows)
 

@@ -45,7 +45,8 @@ from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
 from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, batched
 
 ROWS: Final = (TableHead, ExternalRow, StagingRow)
-"""Rows that hold a location as an attribute; the row of an owner (``Location``) has it in its key."""
+"""Rows that hold a location as an attribute; the row of an owner (``Location``) has it in its
+key."""
 
 _ENTITIES: Final = 500
 _THREADS: Final = 8
@@ -227,7 +228,8 @@ class Relocator:
                     yield f"table {head.name}: {fault}"
 
     def _fault(self, head: TableHead, old: str, new: str) -> str:
-        """Versions of the HEAD that the log below the new root lacks, by a listing; empty for none."""
+        """Versions of the HEAD that the log below the new root lacks, by a listing; empty for
+        none."""
         to = moved(head.location, old, new) or ""
         try:
             storage = self._world.storages.open(to)
@@ -268,7 +270,8 @@ class Relocator:
         return Edit(f"relocate {plan.old} to {plan.new}", put=put) if put else None
 
     def _end_past(self, catalog: str) -> None:
-        """From now on no reset brings back a tree that was replaced by now: it may hold old locations."""
+        """From now on no reset brings back a tree that was replaced by now: it may hold old
+        locations."""
         row = self._world.refs.read(self._reader.key(catalog))
         if row is None:
             return

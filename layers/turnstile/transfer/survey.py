@@ -213,7 +213,8 @@ def check_importable(world: World, state: LogState, owner: str, location: str, *
 
 
 def _managed_id(state: LogState) -> str:
-    """The uuid of a table at the catalog that decides its commits; empty if the log does not say."""
+    """The uuid of a table at the catalog that decides its commits; empty if the log does not
+    say."""
     return str((state.metadata.get("configuration") or {}).get(UUID_PROPERTY) or "")
 
 

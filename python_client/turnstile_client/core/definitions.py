@@ -23,8 +23,9 @@ from turnstile_client.errors import DataMismatch, Unsupported
 READABLE: Final = frozenset(
     {"catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping"}
 )
-#: Features of writers that are carried out, or ask nothing of one that appends files and removes them whole. Some ask nothing as long as
-#: no column or property uses them, which is looked at by itself.
+#: Features of writers that are carried out, or ask nothing of one that appends files and removes
+#: them whole. Some ask nothing as long as no column or property uses them, which is looked at by
+#: itself.
 WRITABLE: Final = frozenset({
     "catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping", "inCommitTimestamp",
     "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns", "allowColumnDefaults",

@@ -57,7 +57,8 @@ class Filter:
         prunable = [
             [one for name, one, _ in conditions if _has_exact_bounds(schema.field(name).type)] for conditions in parts
         ]
-        #: What Arrow may leave out groups of rows by: true wherever the filter is. None: nothing can be left out.
+        #: What Arrow may leave out groups of rows by: true wherever the filter is. None: nothing
+        #: can be left out.
         self.pruning = _any([_all(conditions) for conditions in prunable]) if all(prunable) else None
         self._predicate: Predicate = Or(
             tuple(And(tuple(predicate for _, _, predicate in conditions)) for conditions in parts)
@@ -65,7 +66,8 @@ class Filter:
 
     @property
     def sql(self) -> str | None:
-        """A predicate for the server's plans, true wherever the filter is; None where there is none."""
+        """A predicate for the server's plans, true wherever the filter is; None where there is
+        none."""
         return sql_of(self._predicate)
 
     def _condition(self, given: Any) -> tuple[str, pc.Expression, Predicate]:

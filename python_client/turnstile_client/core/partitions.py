@@ -80,7 +80,8 @@ def _parse(text: str, type: pa.DataType) -> Any:
 
 
 def values_table(found: Sequence[Mapping[str, str | None]], schema: pa.Schema) -> pa.Table:
-    """The partition values of files, a row for each, in the types of their columns in ``schema``."""
+    """The partition values of files, a row for each, in the types of their columns in
+    ``schema``."""
     columns = []
     for column in schema:
         values = {

@@ -22,7 +22,8 @@ from pyarrow import types
 from turnstile_client.core.definitions import Definition
 
 _INDEXED: Final = 32
-#: Characters of a text that a bound keeps, and what makes a greatest value that was cut greater than all that begin so.
+#: Characters of a text that a bound keeps, and what makes a greatest value that was cut greater
+#: than all that begin so.
 _CHARACTERS: Final = 32
 _LAST: Final = "\U0010ffff"
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")

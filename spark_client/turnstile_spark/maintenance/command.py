@@ -1,4 +1,5 @@
-"""The command line of maintenance: ``python -m turnstile_spark.maintenance`` (docs/maintenance.md)."""
+"""The command line of maintenance: ``python -m turnstile_spark.maintenance``
+(docs/maintenance.md)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ log = logging.getLogger("turnstile_spark")
 TARGET_BYTES: Final = 1024**3
 #: How often bins are planned anew because of other commits.
 ATTEMPTS: Final = 5
-#: Bins that are committed before the snapshot that they start from is taken anew: every commit is compared with those after it.
+#: Bins that are committed before the snapshot that they start from is taken anew: every commit is
+#: compared with those after it.
 _BINS_A_SNAPSHOT: Final = 16
 #: Delta's setting for how many bins are rewritten at once, and its default.
 _THREADS: Final = ("spark.databricks.delta.optimize.maxThreads", "15")
@@ -244,7 +245,8 @@ class _Run:
         return executor(predicates), predicates
 
     def _context(self) -> JavaObject:
-        """``DeltaOptimizeContext(reorg, minFileSize, maxFileSize, maxDeletedRowsRatio, isFull)``."""
+        """``DeltaOptimizeContext(reorg, minFileSize, maxFileSize, maxDeletedRowsRatio,
+        isFull)``."""
         jvm = self._jvm
         name = DELTA + "commands.DeltaOptimizeContext"
         target = jvm.some_long(self._target_bytes)
@@ -301,7 +303,8 @@ class _Run:
         activate(self._jvm, self._spark)
         txn = plan.log.startTransaction(plan.catalog_table, self._jvm.some(plan.snapshot))
         txn.trackFilesRead(each.files)
-        # Not ``where``: it would be evaluated unresolved when the next bin is compared with this one. What was read is the files.
+        # Not ``where``: it would be evaluated unresolved when the next bin is compared with this
+        # one. What was read is the files.
         txn.trackReadPredicates(self._nil, False, False)
         return txn, plan.call("runOptimizeBinJob", txn, each.partition, each.files, self._target_bytes)
 

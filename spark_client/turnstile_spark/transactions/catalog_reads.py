@@ -47,7 +47,8 @@ class CatalogReadLog:
         return self._api.tables(namespace, self._note_query(f'{self._path(namespace)}/*[kind != "namespace"]'))
 
     def namespaces(self, above: list[str]) -> list[str]:
-        """The names of all namespaces, levels joined by dots; with ``above`` its direct children."""
+        """The names of all namespaces, levels joined by dots; with ``above`` its direct
+        children."""
         return self._api.namespaces(self._note_query(f'{self._path(".".join(above))}/*[kind = "namespace"]'))
 
     def namespace(self, name: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
 from turnstile_spark.transactions.scope import Scope, ScopedTable
 
 _DELTA = "org.apache.spark.sql.delta."
-#: Files of a log whose names begin with a version: commits, compacted commits, checkpoints, checksums.
+#: Files of a log whose names begin with a version: commits, compacted commits, checkpoints,
+#: checksums.
 _VERSIONED = re.compile(r"(\d{20})(?:\.(\d{20})\.compacted)?\.")
 
 

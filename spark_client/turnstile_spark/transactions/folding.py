@@ -125,8 +125,9 @@ def _net_files(actions: list[Action], version: int) -> list[Action]:
                 last[key] = action
     gone = {key for key, action in last.items() if "remove" in action and _is_new(first[key])}
     kept = [action for key, action in last.items() if key not in gone]
-    # Who follows a table skips what changes no data. A file that was written anew inside (by a compaction, say) may be all
-    # that is left of rows which an action that is left out has brought or taken.
+    # Who follows a table skips what changes no data. A file that was written anew inside (by a
+    # compaction, say) may be all that is left of rows which an action that is left out has brought
+    # or taken.
     changes_data = bool(gone) and any(
         action[kind]["dataChange"] for action in actions for kind in _FILES if kind in action
     )
@@ -134,9 +135,9 @@ def _net_files(actions: list[Action], version: int) -> list[Action]:
 
 
 def _is_new(action: Action) -> bool:
-    """Whether the first action on a logical file means that it was not there. An add that changes
-    no data may describe a file anew which is (with row ids, say); the remove of one that was not
-    there does no harm.
+    """Whether the first action on a logical file means that the file is new. An add that changes no
+    data may describe an existing file anew, as with row ids. The remove of a missing file does no
+    harm.
     """
     return "add" in action and bool(action["add"]["dataChange"])
 

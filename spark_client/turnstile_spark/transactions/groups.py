@@ -17,7 +17,8 @@ from turnstile_http.errors import ApiError
 from turnstile_http.proposals import outcome_of
 from turnstile_spark.errors import CONFLICT, TurnstileError
 
-#: Refusals of a group that another attempt, from a new cut, may not meet. Only the first has members.
+#: Refusals of a group that another attempt, from a new cut, may not meet. Only the first has
+#: members.
 CONFLICTS = frozenset(
     ("TransactionConflict", "CommitVersionConflict", "ReloadRequired", "StaleMetadata", "ConcurrentChange")
 )
@@ -81,7 +82,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class RatifiedGroup:
-    """The commits of a ratified group, by table id, and the requests that it took to learn of it."""
+    """The commits of a ratified group, by table id, and the requests that it took to learn of
+    it."""
 
     commits: dict[str, Commit]
     requests: int

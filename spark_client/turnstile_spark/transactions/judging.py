@@ -58,7 +58,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """A ratified commit that came before ours: its version and its actions, one mapping for each line."""
+    """A ratified commit that came before ours: its version and its actions, one mapping for each
+    line."""
 
     version: int
     actions: Sequence[Action]

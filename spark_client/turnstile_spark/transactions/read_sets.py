@@ -35,7 +35,8 @@ log = logging.getLogger("turnstile_spark")
 _QUEUE: Final = "turnstile"
 #: Seconds to wait for Spark's listener queue.
 _PATIENCE_S: Final = 60
-#: Its kind (start, job, end), the execution, that of the statement it is of, and what its plan reads.
+#: Its kind (start, job, end), the execution, that of the statement it is of, and what its plan
+#: reads.
 _Event = tuple[str, str, str, PlanReads | None]
 
 

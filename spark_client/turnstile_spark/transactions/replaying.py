@@ -24,7 +24,8 @@ from turnstile_spark.transactions.judging import ROW_TRACKING, Read, Winner, ass
 from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased
 
 Action = Mapping[str, Any]
-#: What one statement committed in one table: the actions of each of its commits, in order (nearly always one commit).
+#: What one statement committed in one table: the actions of each of its commits, in order (nearly
+#: always one commit).
 Commits = Sequence[Sequence[Action]]
 
 
@@ -148,7 +149,8 @@ class Replay:
     ) -> Sequence[Action]:
         """One commit on top of the new state; ``old_version``: the version of its old base."""
         head = heads.get(table_id) or self._head_at_cut(table_id, commit)
-        # Above what ran again only appends without row ids are kept, which are the same at every version.
+        # Above what ran again only appends without row ids are kept, which are the same at every
+        # version.
         is_same = table_id in self._other
         on_top = commit if is_same else rebased(commit, TableHead.before(commit, old_version), head)
         actions = _after(on_top, head)

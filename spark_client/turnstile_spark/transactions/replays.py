@@ -28,7 +28,8 @@ from turnstile_spark.transactions.statements import Recorded, Statements
 
 #: How often a transaction moves to a new cut before its conflict is raised.
 REPLAYS = 5
-#: Seconds: the pause before the first replay is a random part of it, that before the next of twice as much, and so on.
+#: Seconds: the pause before the first replay is a random part of it, that before the next of twice
+#: as much, and so on.
 PAUSE_S = 0.05
 LONGEST_PAUSE_S = 5.0
 

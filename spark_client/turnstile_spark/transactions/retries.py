@@ -26,7 +26,8 @@ ATTEMPTS = 10
 _jitter = wait_random_exponential(multiplier=0.05, max=5.0)
 #: ``BEGIN ATOMIC``, after comments. Spark's parser knows ``BEGIN``, which this becomes.
 _ATOMIC = re.compile(r"(\s|--[^\n]*(\n|\Z)|/\*.*?\*/)*BEGIN\s+(?P<atomic>ATOMIC)\b", re.IGNORECASE | re.DOTALL)
-#: Local properties that Spark sets on the thread of a stream: the query's id, and that of its run (a job group).
+#: Local properties that Spark sets on the thread of a stream: the query's id, and that of its run
+#: (a job group).
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
 

@@ -230,7 +230,8 @@ class Scope:
             text = f"'{state.name}' is not in this snapshot: name all its tables, lake.snapshot(..., '{_short(state.name)}')"
             raise turnstile_error("TURNSTILE_REFUSED", text)
         others = {table_id: table.base for table_id, table in self._tables.items() if table.first is None} | self._cut
-        # The versions of the others were the latest before this one was loaded. If they are still, they were at that moment.
+        # The versions of the others were the latest before this one was loaded. If they are still,
+        # they were at that moment.
         now = self._latest(list(others)) if others else {}
         changed = [table_id for table_id, base in others.items() if now.get(table_id) != base]
         if changed:
@@ -409,7 +410,8 @@ class Scopes:
         self._used = False  # no thread has the property before that
 
     def enter(self, scope: Scope) -> None:
-        """Puts the calling thread into a scope. Raises :class:`TurnstileError` when it is in one."""
+        """Puts the calling thread into a scope. Raises :class:`TurnstileError` when it is in
+        one."""
         if self._context.getLocalProperty(self._property) in self._open:
             text = "this thread is in a transaction or a snapshot of this lake already: they do not nest (txn.savepoint() does)"
             raise turnstile_error("TURNSTILE_REFUSED", text)

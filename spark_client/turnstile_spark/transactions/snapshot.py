@@ -67,7 +67,8 @@ class Scoped:
         return {entry.table_id: entry.version for entry in self._lake.api.cut(tables)}
 
     def _end(self) -> None:
-        """Takes the thread out of the scope, and removes Delta's objects of the scope. Idempotent."""
+        """Takes the thread out of the scope, and removes Delta's objects of the scope.
+        Idempotent."""
         scope = self._open_scope()
         self._lake.scopes.leave(scope)
         cut_log.drop(self._lake.jvm, self._session, scope)

@@ -175,7 +175,8 @@ class Statements:
         return {table_id: some for table_id, some in held.items() if some}
 
     def _obstacle(self, parsed: JavaObject, analysed: JavaObject, held: Mapping[str, Sequence[Held]]) -> str:
-        """Why a statement cannot run again, by its plans, and by the commits ``held`` while it ran."""
+        """Why a statement cannot run again, by its plans, and by the commits ``held`` while it
+        ran."""
         plans = self._collector.plans
         path = _target(plans, analysed)
         target = None if path is None else self.scope.at(path)

@@ -305,7 +305,8 @@ class Transaction(Scoped):
                     self._replay(lost, reconciler)
                     return self._propose(resent) if self._open_scope().written() else None
                 if self._journal is not None and parts.has_first and any(place.content for place in later.values()):
-                    # Somebody else may be resuming it, and reading version 0: that is not written again.
+                    # Somebody else may be resuming it, and reading version 0: that is not written
+                    # again.
                     reason = "it has a journal and creates tables, so it is not put on top of other commits"
                     raise conflict.explained([reason]) from None
             self._group = None

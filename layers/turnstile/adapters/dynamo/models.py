@@ -211,7 +211,8 @@ def to_item(model: type[Model], row: Row) -> Item:
 
 
 def from_item(model: type[Model], item: Item) -> Row:
-    """The declared attributes of an item; others are ignored (a newer release may have written them)."""
+    """The declared attributes of an item; others are ignored (a newer release may have written
+    them)."""
     return {
         name: attribute.deserialize(attribute.get_value(item[name]))
         for name, attribute in model.get_attributes().items()

@@ -43,7 +43,8 @@ _OPERATIONS: Final = (
 
 
 def install(client: DynamoDBClient) -> None:
-    """Lets ``client`` send the adapter's operations this way. The client does not try again by itself."""
+    """Lets ``client`` send the adapter's operations this way. The client does not try again by
+    itself."""
     handler: Any = Transport(client).handle
     for operation in _OPERATIONS:
         client.meta.events.register_last(f"before-call.dynamodb.{operation}", handler)

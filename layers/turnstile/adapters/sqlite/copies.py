@@ -195,7 +195,8 @@ def was_used(store: Path) -> bool:
 
 @contextlib.contextmanager
 def _alone(store: Path) -> Iterator[None]:
-    """Keeps writers of other processes away. Raises StoreUnavailable if a process has the store open."""
+    """Keeps writers of other processes away. Raises StoreUnavailable if a process has the store
+    open."""
     group = os.open(f"{store}-group", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -251,7 +252,8 @@ def _copy(store: Path, copy: Path) -> None:
 
 
 def _check_copy(copy: Path) -> tuple[int, int, int]:
-    """Rows of refs, of objs, and HEADs of tables. Raises StoreUnavailable for a copy that is damaged."""
+    """Rows of refs, of objs, and HEADs of tables. Raises StoreUnavailable for a copy that is
+    damaged."""
     try:
         with contextlib.closing(apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             problem = problem_of(connection, thorough=True)

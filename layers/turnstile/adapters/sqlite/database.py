@@ -178,7 +178,8 @@ class Database:
             raise self._note_damage(self._file.fault(error, "read")) from error
 
     def _note_damage(self, fault: StoreUnavailable) -> StoreUnavailable:
-        """Records damage: the store counts as damaged until the file is put right and opened anew."""
+        """Records damage: the store counts as damaged until the file is put right and opened
+        anew."""
         if fault.cause is StoreCause.DAMAGED:
             self.damage = fault.message
         return fault

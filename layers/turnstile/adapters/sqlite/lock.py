@@ -1,4 +1,5 @@
-"""The lock that orders the write groups of several processes, in the order in which they came for it."""
+"""The lock that orders the write groups of several processes, in the order in which they came for
+it."""
 
 from __future__ import annotations
 

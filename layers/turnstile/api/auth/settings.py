@@ -120,7 +120,8 @@ class Accepted:
         return self._settings
 
     def renew(self) -> AuthSettings | None:
-        """The same, by the secret as it is now; it is read again unless that was done just before."""
+        """The same, by the secret as it is now; it is read again unless that was done just
+        before."""
         if self._secret is not None:
             self._secret.renew()
         return self()

@@ -107,7 +107,8 @@ def _roles(claims: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of that name; without one, the claim at the name as a path (``realm_access.roles``)."""
+    """The claim of that name; without one, the claim at the name as a path
+    (``realm_access.roles``)."""
     if name in claims:
         return claims[name]
     value: Any = claims
@@ -171,7 +172,8 @@ class OwnTokens:
         self._now = now
 
     def issue(self, principal: Principal, *, until_s: int | None = None) -> Issued:
-        """Returns a token of ``principal`` that ends at ``until_s`` (since the epoch) at the latest."""
+        """Returns a token of ``principal`` that ends at ``until_s`` (since the epoch) at the
+        latest."""
         now = int(self._now())
         expires = now + self._lifetime_s if until_s is None else min(now + self._lifetime_s, until_s)
         claims = {

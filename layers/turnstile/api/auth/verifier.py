@@ -1,4 +1,5 @@
-"""The result of verifying a token, and its form between the gateway's authorizer and the functions."""
+"""The result of verifying a token, and its form between the gateway's authorizer and the
+functions."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Verifier(Protocol):
 
 
 def invalid(why: str) -> NotAuthenticated:
-    """The refusal of a token that was sent; ``why`` completes "the bearer token is not accepted: "."""
+    """The refusal of a token that was sent; ``why`` completes "the bearer token is not accepted:
+    "."""
     return NotAuthenticated(
         f"the bearer token is not accepted: {why}", field="Authorization", remedy="get a new token and send that"
     )
@@ -44,7 +46,8 @@ def fingerprint(token: str) -> str:
 
 
 def is_trusted(url: str) -> bool:
-    """Whether a response from ``url`` cannot be changed on its way: https, or a loopback address."""
+    """Whether a response from ``url`` cannot be changed on its way: https, or a loopback
+    address."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -54,7 +57,8 @@ def is_trusted(url: str) -> bool:
 
 
 def to_context(verified: VerifiedToken) -> dict[str, str]:
-    """The authorizer's context. All values are text: gateways do not agree on how other values arrive."""
+    """The authorizer's context. All values are text: gateways do not agree on how other values
+    arrive."""
     principal = verified.principal
     return {
         "name": principal.name,

@@ -11,7 +11,8 @@ class BadSetting(ValueError):
 
 
 def text(name: str, default: str | None = None) -> str:
-    """Returns the variable, which is compulsory without ``default``. All of these raise BadSetting."""
+    """Returns the variable, which is compulsory without ``default``. All of these raise
+    BadSetting."""
     value = os.environ.get(name) or default
     if value is None:
         raise BadSetting(f"{name} is not set")

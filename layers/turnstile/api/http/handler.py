@@ -188,7 +188,8 @@ class App:
         return self._bodies
 
     def route_of(self, path: str) -> tuple[str, dict[str, str]]:
-        """Returns the template that has the path, and its parameters; an empty one where none has."""
+        """Returns the template that has the path, and its parameters; an empty one where none
+        has."""
         return self._match(path) or ("", {})
 
     def refuse(self, incoming: Incoming, error: TurnstileError) -> Response:
@@ -333,8 +334,8 @@ def _check_media_type(request: Request) -> None:
 
 
 # -- the gateway's events, payload 2.0 ---------------------------------------------------------------------------------
-# An HTTP API decodes every escape of ``rawPath`` except ``%25``; a function URL decodes none. Decoding a parameter once is
-# therefore right for both.
+# An HTTP API decodes every escape of ``rawPath`` except ``%25``; a function URL decodes none.
+# Decoding a parameter once is therefore right for both.
 
 
 def incoming_of(event: Event) -> Incoming:
@@ -377,8 +378,8 @@ def to_gateway(response: Response, *, head: bool = False) -> dict[str, Any]:
 
 
 # -- routing ----------------------------------------------------------------------------------------------------------
-# The gateway's own match is not used: a ``$default`` route, a function URL and a stage prefix then all behave alike, and
-# an unknown path is answered in our error shape.
+# The gateway's own match is not used: a ``$default`` route, a function URL and a stage prefix then
+# all behave alike, and an unknown path is answered in our error shape.
 
 
 _PATHS: Final = 1024

@@ -178,7 +178,8 @@ def decode(raw: bytes, shape: type[T]) -> T:
 
 
 def _misfit(text: str) -> InvalidRequest:
-    """msgspec's message ("Expected `int`, got `str` - at `$.version`") with its place as the field."""
+    """msgspec's message ("Expected `int`, got `str` - at `$.version`") with its place as the
+    field."""
     at = _AT.search(text)
     path, plain = (at["path"], text[: at.start()]) if at else ("", text)
     named = _NAMED.match(plain)
@@ -192,7 +193,8 @@ def _misfit(text: str) -> InvalidRequest:
 
 
 # -- query ------------------------------------------------------------------------------------------------------------
-# Members of the query, with their ranges. Unknown and repeated members are refused, like unknown body members.
+# Members of the query, with their ranges. Unknown and repeated members are refused, like unknown
+# body members.
 
 
 class Query:

@@ -73,7 +73,8 @@ class Unprocessable(TurnstileError):
 
 
 class ReadOnly(TurnstileError):
-    """A change of a catalog's past. 403 is specified for every operation, and clients do not retry it."""
+    """A change of a catalog's past. 403 is specified for every operation, and clients do not retry
+    it."""
 
     type = ErrorType.READ_ONLY
 

@@ -81,7 +81,8 @@ def config() -> dict[str, Any]:
     tree = here.catalog_for(authorizer).as_of_reader.at(catalog, as_of).tree
     if as_of is None:
         return responses.config(tree.catalog)
-    # resolved once, so that all that the client reads is one view, whatever its moment would lead to later
+    # resolved once, so that all that the client reads is one view, whatever its moment would lead
+    # to later
     return responses.config(requests.prefix(tree.catalog, AsOf(head=tree.head)), responses.READING)
 
 

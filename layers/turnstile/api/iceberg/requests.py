@@ -92,7 +92,8 @@ class Identifier(Body, frozen=True):
     name: str
 
     def path(self, field: str) -> Path:
-        """The path; raises InvalidRequest, naming the member ``field``, unless all levels are names."""
+        """The path; raises InvalidRequest, naming the member ``field``, unless all levels are
+        names."""
         return (*check_path(self.namespace, f"{field}.namespace"), check_name(self.name, f"{field}.name"))
 
 

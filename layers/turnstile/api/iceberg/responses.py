@@ -32,7 +32,8 @@ COMMENT: Final = "comment"
 """The property that Iceberg's engines read as a namespace's comment."""
 
 KEY_LIFETIME: Final = "PT30M"
-"""How long an idempotency key may be used; it is kept for longer (``catalog.core.request_rows``)."""
+"""How long an idempotency key may be used; it is kept for longer
+(``catalog.core.request_rows``)."""
 
 _NAMESPACES: Final = "/v1/{prefix}/namespaces"
 _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
@@ -214,7 +215,8 @@ def etag(metadata_location: str, *, refs_only: bool = False) -> str:
 
 
 def matches(if_none_match: str, tag: str) -> bool:
-    """Whether a request's If-None-Match names ``tag`` (RFC 9110: weak comparison, a list, or ``*``)."""
+    """Whether a request's If-None-Match names ``tag`` (RFC 9110: weak comparison, a list, or
+    ``*``)."""
     tags = [text.strip().removeprefix("W/") for text in if_none_match.split(",")]
     return "*" in tags or tag in tags
 
@@ -229,7 +231,8 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def changed_properties(before: Collection[str], updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:
-    """The outcome for the properties that a request names; ``before`` are the names that existed."""
+    """The outcome for the properties that a request names; ``before`` are the names that
+    existed."""
     return {
         "updated": sorted(updated),
         "removed": sorted(name for name in removed if name in before),

@@ -25,7 +25,8 @@ class NewClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST /v1/clients/{client_id}/rotate``; the present secret still counts for ``keep_seconds``."""
+    """``POST /v1/clients/{client_id}/rotate``; the present secret still counts for
+    ``keep_seconds``."""
 
     keep_seconds: int = 0
 

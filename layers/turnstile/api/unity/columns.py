@@ -42,7 +42,8 @@ _FROM_NAME: Final = {
 
 
 def check_numbers(value: Any, field: str) -> None:
-    """Raises InvalidRequest if an integer anywhere in ``value``, which is JSON, does not fit 64 bits."""
+    """Raises InvalidRequest if an integer anywhere in ``value``, which is JSON, does not fit 64
+    bits."""
     nodes = [value]
     while nodes:
         node = nodes.pop()
@@ -244,7 +245,8 @@ def _info(position: int, field: dict[str, Any], partition: int | None) -> Column
 
 
 def _name(kind: str) -> str:
-    """The name of a type, one of the API's names: without parameters and the unit of an interval."""
+    """The name of a type, one of the API's names: without parameters and the unit of an
+    interval."""
     base = re.split(r"[( ]", kind, maxsplit=1)[0]
     name = _NAME.get(base, base.upper())
     return name if name in _NAMES else "USER_DEFINED_TYPE"

@@ -104,7 +104,8 @@ def check_request(request: requests.CreateTable, table_id: str, policy: Policy) 
 
 
 def initial_metadata(request: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
-    """Returns the table metadata of version 0; raises InvalidRequest if the request contradicts it."""
+    """Returns the table metadata of version 0; raises InvalidRequest if the request contradicts
+    it."""
     after = first_metadata(content)
     configuration = after.metadata.get("configuration") or {}
     in_log = {*request.properties} - {UUID_PROPERTY} - (_BESIDE_THE_LOG - {*configuration})

@@ -82,7 +82,8 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
 
 
 def _refuse_view(names: tuple[str, Path, str]) -> None:
-    """Raises UnsupportedTable, which sends engines to the older API, if the name leads to a view."""
+    """Raises UnsupportedTable, which sends engines to the older API, if the name leads to a
+    view."""
     reader = services().reader
     entry = reader.current(names[0]).find((*names[1], names[2]))
     if entry is not None and entry.kind == ICEBERG_VIEW:

@@ -28,7 +28,8 @@ routes = Blueprint(__name__)
 
 
 def metastore_if_external(shape: type[requests.CreateTable | older_api.NewTable]) -> TargetOf:
-    """The metastore, which has the files, for the registration of a table that is not coordinated."""
+    """The metastore, which has the files, for the registration of a table that is not
+    coordinated."""
     return lambda params: metastore(params) if body(shape).table_type == "EXTERNAL" else None
 
 

@@ -34,7 +34,8 @@ def find_catalog(name: str) -> str:
 
 
 def find_schema(catalog: str, schema: str) -> tuple[str, Path]:
-    """The path of a schema to look up; several levels are written ``a.b``. Raises as ``find_catalog``."""
+    """The path of a schema to look up; several levels are written ``a.b``. Raises as
+    ``find_catalog``."""
     catalog = find_catalog(catalog)
     try:
         return catalog, check_namespace(schema)
@@ -52,7 +53,8 @@ def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
 
 
 def full_schema(full: str) -> tuple[str, Path]:
-    """As ``find_schema``, for ``catalog.schema``; raises NotFound also when one of them is missing."""
+    """As ``find_schema``, for ``catalog.schema``; raises NotFound also when one of them is
+    missing."""
     catalog, _, schema = full.partition(".")
     if not (catalog and schema):
         raise NotFound("namespace", full[:600], field="full_name", remedy="write catalog.schema")

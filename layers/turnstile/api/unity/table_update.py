@@ -21,7 +21,8 @@ from turnstile.store.core.names import MAX_VERSION, check_uuid
 
 CLUSTERING: Final = "delta.clustering"
 DOMAINS: Final = {CLUSTERING: "clustering", ROW_TRACKING_DOMAIN: "rowTracking"}
-"""Domains that the API names, each with the writer feature it needs; others are accepted as well."""
+"""Domains that the API names, each with the writer feature it needs; others are accepted as
+well."""
 
 _NAME_BYTES: Final = 255
 
@@ -148,7 +149,8 @@ def check_features(domains: Iterable[str], features: Container[str]) -> None:
 
 
 def checked_commit(commit: requests.Commit) -> requests.Commit:
-    """Returns ``commit`` if its members are in range and its name is a plain file name of any form."""
+    """Returns ``commit`` if its members are in range and its name is a plain file name of any
+    form."""
     for member in ("version", "timestamp", "file_size", "file_modification_timestamp"):
         _check_range(getattr(commit, member), 1, f"commit.{member.replace('_', '-')}")
     name = commit.file_name
@@ -197,11 +199,12 @@ def _by_kind(members: Iterable[Any], field: str) -> dict[Any, Any]:
 
 
 # -- agreement with the log -------------------------------------------------------------------------------------------
-# Readers believe the log. So the log decides about everything it holds: protocol, columns, partition columns, and the
-# properties and the comment in it. A request that contradicts it is refused: the catalog would show what is not so.
-# What the log does not hold is kept beside it: the comment, and properties of the engine or the user. Properties of
-# Delta (``delta.*``) act on readers and writers, so they must be in the log. UniForm's conversion state comes with
-# every commit of a table that is also read as Iceberg, and with no other.
+# Readers believe the log. So the log decides about everything it holds: protocol, columns,
+# partition columns, and the properties and the comment in it. A request that contradicts it is
+# refused: the catalog would show what is not so. What the log does not hold is kept beside it: the
+# comment, and properties of the engine or the user. Properties of Delta (``delta.*``) act on
+# readers and writers, so they must be in the log. UniForm's conversion state comes with every
+# commit of a table that is also read as Iceberg, and with no other.
 
 _FORMATS: Final = "delta.universalFormat.enabledFormats"
 _LOCATION_CHARACTERS: Final = 65_535

@@ -160,7 +160,7 @@ def resume_catalog(catalog: str, transaction_id: str) -> CatalogTransaction:
                 "transaction",
                 f"{row.id} of catalog '{of}'",
                 field="transaction_id",
-                remedy="resume it where its entry says",
+                remedy="resume it in the catalog that its entry names",
             )
         group, part = services().journal.announced(row)
         assert part is not None, "it is of a catalog"

@@ -1,4 +1,5 @@
-"""Common parts of changes of a catalog: a moment of its past in a body, and an idempotent change."""
+"""Common parts of changes of a catalog: a moment of its past in a body, and an idempotent
+change."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class AsOfBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return check_as_of(AsOf(self.head, self.seq, self.time, self.snapshot), field)
 
     def reported(self, field: str) -> AbstractContextManager[None]:
-        """Reports a moment that is not there under the member of ``field`` that names it: ``to.seq``."""
+        """Reports a moment that is not there under the member of ``field`` that names it:
+        ``to.seq``."""
         (name,) = (name for name in self.__struct_fields__ if getattr(self, name) is not None)
         return report_field(f"{field}.{name}")
 

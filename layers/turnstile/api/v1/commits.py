@@ -45,14 +45,16 @@ class Staged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content in the request; ``name`` is the staged name it will have, empty for the derived one."""
+    """Content in the request; ``name`` is the staged name it will have, empty for the derived
+    one."""
 
     content: str
     name: str = ""
 
 
 class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"version", "base"?, "staged" | "inline", "etag"?}``; a null version asks for the next one."""
+    """``{"version", "base"?, "staged" | "inline", "etag"?}``; a null version asks for the next
+    one."""
 
     version: int | None
     base: int | None = None
@@ -269,7 +271,8 @@ def committed(services: Services, request: CommitRequest, decision: Ratified, *,
 def refused(
     services: Services, request: CommitRequest, decision: Conflict | Refused, *, may_read: bool
 ) -> TurnstileError:
-    """Returns the error of a proposal that was refused, or lost. ``may_read`` as of ``committed``."""
+    """Returns the error of a proposal that was refused, or lost. ``may_read`` as of
+    ``committed``."""
     if isinstance(decision, Refused):
         return refusal(decision)
     wanted = f"version {request.version}" if request.version is not None else "the next version"

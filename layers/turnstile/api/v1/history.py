@@ -81,7 +81,8 @@ class SnapshotResponse(_SnapshotMembers, frozen=True):
 
 
 class ListedSnapshot(_SnapshotMembers, frozen=True):
-    """A snapshot among others; ``tables`` how many versions it has, which a single snapshot shows."""
+    """A snapshot among others; ``tables`` how many versions it has, which a single snapshot
+    shows."""
 
     tables: int
 

@@ -62,7 +62,8 @@ class TableRead(TableVersion, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of the journal; times in ms. ``catalog``: the one that it changes, or read, as well."""
+    """An entry of the journal; times in ms. ``catalog``: the one that it changes, or read, as
+    well."""
 
     id: str
     state: EntryState

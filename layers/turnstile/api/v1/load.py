@@ -21,7 +21,8 @@ routes = Blueprint(__name__)
 
 
 class TableMetadata(msgspec.Struct, frozen=True):
-    """A table's protocol, schema and properties as of ``version``, the last one that changed them."""
+    """A table's protocol, schema and properties as of ``version``, the last one that changed
+    them."""
 
     id: str
     protocol: dict[str, Any]

@@ -30,7 +30,8 @@ from turnstile.store.core.names import check_uuid
 routes = Blueprint(__name__)
 
 TIME_MS = 20_000
-"""How long files are looked at: less than the function's time limit, which is less than the gateway's."""
+"""How long files are looked at: less than the function's time limit, which is less than the
+gateway's."""
 
 _RUN = TABLE_BY_ID + "/maintenance-runs/{attempt}"
 _TermMs = Annotated[int, msgspec.Meta(ge=1_000, le=TERM_MOST_MS)]

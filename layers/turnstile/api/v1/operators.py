@@ -97,7 +97,8 @@ class RepairResponse(msgspec.Struct, frozen=True):
 
 
 TIME_MS = 20_000
-"""How long a request may work: less than the function's time limit, which is less than the gateway's."""
+"""How long a request may work: less than the function's time limit, which is less than the
+gateway's."""
 
 LIFE_MS = 30_000
 """How long a request may live at most: nothing of it is at work after that."""

@@ -16,7 +16,8 @@ TABLE_BY_ID: Final = "/v1/tables/{table_id}"
 
 
 def namespace_names(catalog: str, namespace: str) -> tuple[str, Path]:
-    """Returns the names of a path; all of these raise InvalidRequest for a name that can be none."""
+    """Returns the names of a path; all of these raise InvalidRequest for a name that can be
+    none."""
     return check_identifier(catalog, "catalog"), check_namespace(namespace)
 
 

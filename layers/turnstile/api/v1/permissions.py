@@ -28,7 +28,8 @@ class RightsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 REF = "ref"
-"""The type of a reference, which is a securable of our own API only: its rights are in its own row."""
+"""The type of a reference, which is a securable of our own API only: its rights are in its own
+row."""
 
 OWN = "/v1/permissions/{securable_type}/{full_name}"
 
@@ -65,7 +66,8 @@ def change_rights(securable_type: str, full_name: str) -> Rights:
 
 
 def _own(securable_type: str, full_name: str) -> Securable:
-    """The securable type of a path of our own, where a wrong name is no grant on the whole metastore."""
+    """The securable type of a path of our own, where a wrong name is no grant on the whole
+    metastore."""
     kind = permissions.securable(securable_type, REF)
     if kind is Securable.METASTORE and full_name != Securable.METASTORE:
         text = f"the metastore is not called {full_name[:60]!r}"

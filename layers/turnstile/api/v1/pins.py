@@ -32,7 +32,8 @@ _RETENTION_MAX_MS = 100 * 365 * 86_400_000
 
 
 class HoldBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"version" | "from_version", "holder", "ttl_ms"?}``: one version, or it and all that follow."""
+    """``{"version" | "from_version", "holder", "ttl_ms"?}``: one version, or it and all that
+    follow."""
 
     holder: Annotated[str, msgspec.Meta(max_length=200)]
     version: NonNegativeExact | None = None

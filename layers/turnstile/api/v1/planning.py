@@ -127,7 +127,8 @@ class ShownChange(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """For each predicate the change, or null: the rows that it reads are the same at ``version``."""
+    """For each predicate the change, or null: the rows that it reads are the same at
+    ``version``."""
 
     table_id: str
     after: int
@@ -269,7 +270,8 @@ def _path_query() -> tuple[Query, str]:
 
 
 def _searched_catalog(_: Params) -> Target:
-    """The catalog that is searched. Its entries are authorized name by name, and files table by table."""
+    """The catalog that is searched. Its entries are authorized name by name, and files table by
+    table."""
     return Target(parse(_path_query()[1], files=True).catalog)
 
 

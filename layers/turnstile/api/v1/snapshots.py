@@ -42,7 +42,8 @@ _LEVELS_MIN = 3  # catalog, namespace, table
 
 
 class SnapshotBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST /v1/snapshots``: tables by uuid, or by full name; ``at_ms`` for their versions of then."""
+    """``POST /v1/snapshots``: tables by uuid, or by full name; ``at_ms`` for their versions of
+    then."""
 
     tables: list[str]
     at_ms: int | None = None

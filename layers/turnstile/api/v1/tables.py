@@ -238,7 +238,8 @@ def _undropper(by: CatalogServices) -> Undropper:
 
 
 def _require_create_external() -> None:
-    """Raises PermissionDenied unless the principal may use locations that the catalog did not choose."""
+    """Raises PermissionDenied unless the principal may use locations that the catalog did not
+    choose."""
     services().guard_of(Need(create_external, METASTORE)).authorize_now()
 
 

@@ -1,4 +1,5 @@
-"""Transactions over tables over HTTP: a group of commits, all or none (I8, docs/transactions.md)."""
+"""Transactions over tables over HTTP: a group of commits, all or none (I8,
+docs/transactions.md)."""
 
 from __future__ import annotations
 
@@ -191,7 +192,8 @@ def conflict(members: Sequence[dict[str, Any]], refused: int) -> StateConflict:
 
 
 def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> dict[str, Any]:
-    """The part of an answer about a refused member: the error of a single commit, with the table."""
+    """The part of an answer about a refused member: the error of a single commit, with the
+    table."""
     where: dict[str, Any] = {"table_id": member.table_id}
     if member.was_read and isinstance(member.decision, Conflict):
         read = group.reads[member.index]

@@ -1,9 +1,11 @@
 """Announced transactions of catalogs: changes of one, reads of it and commits, with an entry in the
 journal (docs/decisions/0022, 0023).
 
-    1  announce      ``delta.transactions.journal``: the commits, changes and reads as an obj, and the entry's
+    1  announce      ``delta.transactions.journal``: the commits, changes and reads as an obj, and
+                     the entry's
                      row
-    2  commit        the one write of ``catalog.changes.transactions``, which also turns the entry from open
+    2  commit        the one write of ``catalog.changes.transactions``, which also turns the entry
+                     from open
                      to committed
     3  refused       by the entry: it was committed before, with the same content (a replay), or it
                      never will be;

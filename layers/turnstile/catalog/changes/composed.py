@@ -145,7 +145,8 @@ class Composition:
         return Edit(message[:_MESSAGE_MAX], put=draft.put, remove=draft.removed, writes=tuple(writes))
 
     def on_rejected(self, failed: Mapping[int, Row | None]) -> None:
-        """Passes rejected rows to the changes that they belong to, numbered as each numbers its own."""
+        """Passes rejected rows to the changes that they belong to, numbered as each numbers its
+        own."""
         ends = [*self._starts[1:], max(failed, default=-1) + 1]
         for index, (member, start, end) in enumerate(zip(self._changes, self._starts, ends, strict=True)):
             own = {at - start: row for at, row in failed.items() if start <= at < end}

@@ -76,7 +76,8 @@ class WaitingChange(Waiting[Tree]):
         return self._context.run(self._judge, tree)
 
     def rejected(self, rows: Mapping[int, Row | None]) -> None:
-        """Handles the rows of the change that refused. Raises the reason for refusing the change."""
+        """Handles the rows of the change that refused. Raises the reason for refusing the
+        change."""
         if self._on_rejected is not None:
             self._context.run(self._on_rejected, rows)
 

@@ -246,7 +246,7 @@ def check_transaction(group: GroupRequest, changes: int, catalog_reads: int = 0)
     InvalidRequest naming the member."""
     if changes + catalog_reads < 1:
         raise InvalidRequest(
-            "a transaction of a catalog without changes or reads of it",
+            "a transaction of a catalog needs a change or a read of the catalog",
             field="changes",
             remedy="send commits of tables alone to POST /v1/transactions",
         )

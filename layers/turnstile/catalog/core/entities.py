@@ -170,7 +170,8 @@ def require_size(entity: Entity, limit: int, *, field: str, remedy: str) -> None
 
 
 def id_of(entity: Entity) -> str:
-    """Returns the uuid that an entity keeps through all its changes and names; empty if it has none."""
+    """Returns the uuid that an entity keeps through all its changes and names; empty if it has
+    none."""
     return str(getattr(entity, "table_id", "") or getattr(entity, "id", ""))
 
 

@@ -97,9 +97,9 @@ class Index:
         return changed
 
 
-# The packed form of an index is [1, kinds, rows]. A row is flat: characters shared with the key before, rest of the key,
-# position in kinds, characters shared with the obj id before, rest of the obj id, table uuid as 16 bytes (or empty, or the
-# text if it is no uuid).
+# The packed form of an index is [1, kinds, rows]. A row is flat: characters shared with the key
+# before, rest of the key, position in kinds, characters shared with the obj id before, rest of the
+# obj id, table uuid as 16 bytes (or empty, or the text if it is no uuid).
 
 _FORMAT: Final = 1
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -231,7 +231,8 @@ class Segments(Protocol):
 
 
 def position_of(directory: Directory, key: str) -> int:
-    """Returns the position of the range that ``key`` lies in; requires a directory that is not empty."""
+    """Returns the position of the range that ``key`` lies in; requires a directory that is not
+    empty."""
     return bisect_right(directory, key, key=lambda segment: segment.first) - 1
 
 
@@ -250,8 +251,8 @@ def separator(left: str, right: str) -> str:
     return right[: shared(left, right) + 1]
 
 
-# The packed form of a directory is [1, rows]. A row: characters shared with the first key before, rest of the first key, id
-# (16 bytes if it is plain hex), weight.
+# The packed form of a directory is [1, rows]. A row: characters shared with the first key before,
+# rest of the first key, id (16 bytes if it is plain hex), weight.
 _DIRECTORY_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[int, str, msgspec.Raw, int]]])
 
 

@@ -238,8 +238,8 @@ def _unmark(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]
 
 
 # -- a lake that moved ------------------------------------------------------------------------------------------------
-# The owner's row is copied to its new key before anything leads there, and erased after nothing leads to the old one: one
-# owner has both locations meanwhile, and no other can claim either.
+# The owner's row is copied to its new key before anything leads there, and erased after nothing
+# leads to the old one: one owner has both locations meanwhile, and no other can claim either.
 
 
 def copy_owner(space: Space, row: Row, to: str, rows: Mapping[str, Row], now: int) -> list[Write]:
@@ -263,11 +263,12 @@ def vacate(space: Space, location: str, row: Row, rows: Mapping[str, Row]) -> li
 
 
 # -- import claims ----------------------------------------------------------------------------------------------------
-# An import claims the location before its table exists: the row names a uuid without a HEAD. So do the rows of tables that
-# are only registered and of other formats; ``importing`` tells a claim from them, and is dropped in the transaction that
-# creates the HEAD. A run that continues another run's import first writes its own id there. So a run that finds the table
-# unfit can give its claim back only while no other run may be about to write the upgrade commit under that uuid (I10): a log
-# that names a uuid which owns nothing could neither be imported nor written again.
+# An import claims the location before its table exists: the row names a uuid without a HEAD. So do
+# the rows of tables that are only registered and of other formats; ``importing`` tells a claim from
+# them, and is dropped in the transaction that creates the HEAD. A run that continues another run's
+# import first writes its own id there. So a run that finds the table unfit can give its claim back
+# only while no other run may be about to write the upgrade commit under that uuid (I10): a log that
+# names a uuid which owns nothing could neither be imported nor written again.
 
 
 def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -> Change:
@@ -305,7 +306,8 @@ def finish(space: Space, location: str, table_id: str) -> Change:
 
 
 def give_back(space: Space, location: str, table_id: str, run: str, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that free the location, if ``run`` is still the run in the row and there is no table."""
+    """The writes that free the location, if ``run`` is still the run in the row and there is no
+    table."""
     own, *markers = release(space, location, table_id, rows)
     alone = Clause("same run", "I10", "no other run took the import up", Equals(_IMPORTING, run))
     unmade = Clause("unmade", "I10", "there is no such table", Absent(("key",)))
@@ -313,10 +315,11 @@ def give_back(space: Space, location: str, table_id: str, run: str, rows: Mappin
 
 
 # -- clones -----------------------------------------------------------------------------------------------------------
-# A new clone has no files of its own: it shows those of its source. So the purge of a dropped source has to wait for its
-# clones. Making a clone, dropping it, and beginning a purge all write the row of the location's owner in their transaction:
-# a clone can only be made of files that are not being purged, and a purge can only begin where no clone is. Whichever comes
-# first wins, and no clone is forgotten or remembered for too long (I10).
+# A new clone has no files of its own: it shows those of its source. So the purge of a dropped
+# source has to wait for its clones. Making a clone, dropping it, and beginning a purge all write
+# the row of the location's owner in their transaction: a clone can only be made of files that are
+# not being purged, and a purge can only begin where no clone is. Whichever comes first wins, and no
+# clone is forgotten or remembered for too long (I10).
 
 
 def uncloned() -> Clause:
@@ -356,10 +359,11 @@ def begin_purge(space: Space, held: HeldLocation, revision: int) -> Change:
 
 
 # -- marks --------------------------------------------------------------------------------------------------------------
-# Before a vacuum removes anything it writes here from which version on it leaves everything, and which older ones it leaves
-# (``maintenance.core.pin_rows``), under the clauses that clones and readers are those that it knew. A clone or a reader that comes
-# needs a version that is whole by the row, under the clause that the marks have not changed. So of the two, one comes first, and
-# the other sees it (I10).
+# Before a vacuum removes anything it writes here from which version on it leaves everything, and
+# which older ones it leaves (``maintenance.core.pin_rows``), under the clauses that clones and
+# readers are those that it knew. A clone or a reader that comes needs a version that is whole by
+# the row, under the clause that the marks have not changed. So of the two, one comes first, and the
+# other sees it (I10).
 
 
 def same_clones(clones: frozenset[str]) -> Clause:

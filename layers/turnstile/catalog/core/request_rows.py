@@ -20,8 +20,8 @@ from turnstile.store.core.writes import Insert, new_row
 
 REQUEST_KEPT_S: Final = 86_400
 """How long a request is remembered after its first response, in seconds: much longer than another
-sandbox can be working on the same request (``catalog.changes.commit.OUTLIVED_MS``, and the time that a swap
-is on its way).
+sandbox can be working on the same request (``catalog.changes.commit.OUTLIVED_MS``, and the time
+that a swap is on its way).
 """
 
 DONE: Final = 200
@@ -31,7 +31,8 @@ _TEXT_MAX: Final = 1_100
 (``api.http.errors``), so that a text which was cut here is cut there again."""
 
 _DETAILS_BYTES: Final = 8_000
-"""The limit of its details in bytes, as JSON: of all members that a refusal names, without winners."""
+"""The limit of its details in bytes, as JSON: of all members that a refusal names, without
+winners."""
 
 
 class RequestOutcome(StoredRow, frozen=True):

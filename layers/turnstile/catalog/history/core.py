@@ -41,7 +41,8 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 def parse_as_of(text: str, field: str = FIELD) -> AsOf:
-    """Returns the moment that ``text`` names. Raises InvalidRequest for ``field`` if it names none."""
+    """Returns the moment that ``text`` names. Raises InvalidRequest for ``field`` if it names
+    none."""
     kind, _, value = text.partition(":")
     if kind == "head":
         return AsOf(head=_head(value, field))

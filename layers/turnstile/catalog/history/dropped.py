@@ -88,7 +88,8 @@ class DroppedTables:
         return None
 
     def _back(self, begin: Tree) -> Iterator[_Step]:
-        """Yields the steps of the log before ``begin``, newest first, of trees that gc leaves alone."""
+        """Yields the steps of the log before ``begin``, newest first, of trees that gc leaves
+        alone."""
         since_us = self._since_ms() * 1000
         after = begin
         for _ in range(LOOK_BACK):

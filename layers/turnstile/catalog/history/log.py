@@ -37,7 +37,8 @@ def find_named_snapshot(tree: Tree, store: CatalogStore, name: str, field: str =
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """One commit of a catalog: its HEAD id, its number, its time (microseconds), and its changes."""
+    """One commit of a catalog: its HEAD id, its number, its time (microseconds), and its
+    changes."""
 
     head: str
     seq: int
@@ -107,7 +108,8 @@ class History:
         HEAD's tree is cached. Raises as ``tree``.
         """
         by_head = as_of.head is not None and as_of == AsOf(head=as_of.head)
-        # the HEAD of a snapshot may be so old that nothing else can show any more that it was a HEAD
+        # the HEAD of a snapshot may be so old that nothing else can show any more that it was a
+        # HEAD
         past = self._tree(now, as_of.head or "") if by_head else self._tree_at(now, as_of)
         if as_of.snapshot is not None or past.head == now.head:
             return KeptTree(past)

@@ -58,8 +58,8 @@ class ResetResult(msgspec.Struct, frozen=True):
 
 
 class _Reset(msgspec.Struct, frozen=True):
-    """Going back ``to`` a HEAD. The tables that come, go and move have the first of
-    ``edit.writes``, in this order."""
+    """Going back ``to`` a HEAD. ``edit.writes`` begins with the writes of coming, going and moving
+    tables, in this order."""
 
     to: str
     edit: Edit

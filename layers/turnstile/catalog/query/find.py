@@ -214,7 +214,8 @@ class _Walk:
         yield _Progress(batch[-1][0])
 
     def _read(self, batch: Sequence[Child], step: Step) -> list[_Hit]:
-        """The children of a batch that pass, evaluated with everything that can be known of them."""
+        """The children of a batch that pass, evaluated with everything that can be known of
+        them."""
         entities = self._store.entities(self._tree.catalog, [entry.obj for _, entry in batch])
         visible = [(child, entities[child[1].obj]) for child in self._visible(batch, entities)]
         evaluated = [(child, entity, self._holds(step, entity)) for child, entity in visible]

@@ -104,7 +104,8 @@ def token_of(version: int, request_id: str, after: str) -> str:
 
 
 def first_token(version: int, request_id: str, now: int) -> str:
-    """The token of the value that a request created a reference with, as ``version``, at ``now`` (ms)."""
+    """The token of the value that a request created a reference with, as ``version``, at ``now``
+    (ms)."""
     return token_of(version, request_id, str(now))
 
 
@@ -126,7 +127,8 @@ def create(key: str, name: str, value: str, request_id: str, now: int, *, owner:
 
 
 def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int, *, owner: str = "") -> Change:
-    """The first value of a reference that was deleted: its next version. Its earlier rights are gone."""
+    """The first value of a reference that was deleted: its next version. Its earlier rights are
+    gone."""
     version = tombstone.version + 1
     entry = Entry(version, first_token(version, request_id, now), value, now)
     rights = Set(("rights",), owned_by(owner)) if owner else Drop(("rights",))

@@ -80,7 +80,8 @@ def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | No
 
 
 def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
-    """The privileges of these names; raises InvalidRequest for one that means nothing on a reference."""
+    """The privileges of these names; raises InvalidRequest for one that means nothing on a
+    reference."""
     names = tuple(names)
     fitting = " or ".join(PRIVILEGES)
     for name in names:
@@ -93,5 +94,5 @@ def denied(principal: Principal, name: str) -> PermissionDenied:
     """The error, the same whether or not there is such a reference."""
     return PermissionDenied(
         f"'{principal.name}' may not do this with reference '{name}'",
-        remedy="ask its owner for a grant; if it exists",
+        remedy="if it exists, ask its owner for a grant",
     )

@@ -89,5 +89,6 @@ class IdRange(msgspec.Struct, frozen=True):
 
     @property
     def free(self) -> int:
-        """The first time that no id carries: where the next lease may start if this one is given up."""
+        """The first time that no id carries: where the next lease may start if this one is given
+        up."""
         return max(self.last + 1, self.start)

@@ -97,7 +97,8 @@ def note_of(table_id: str, mark: str) -> str:
 
 
 def first(key: str) -> Insert:
-    """The content of a missing row: nothing is known of the present tables, so a full pass is wanted."""
+    """The content of a missing row: nothing is known of the present tables, so a full pass is
+    wanted."""
     return Insert(Attention(key, after="", wanted=1, done=0, pass_for=0, pass_after="").to_row(), (new_row("I11"),))
 
 

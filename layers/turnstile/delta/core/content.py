@@ -283,7 +283,8 @@ _OPAQUE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!/)")
 
 
 def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> None:
-    """Checks the common members of files: paths that are URIs and there once, and deletion vectors."""
+    """Checks the common members of files: paths that are URIs and there once, and deletion
+    vectors."""
     added = [add.path for add in adds]
     removed = [remove.path for remove in removes]
     for name, paths in (("add", added), ("remove", removed), ("cdc", [cdc.path for cdc in cdcs])):

@@ -94,7 +94,8 @@ Definition = dict[str, Any]
 
 
 def check_protocol(protocol: Definition) -> None:
-    """Checks a ``protocol`` action of a catalog-managed table; raises InvalidCommit naming the member."""
+    """Checks a ``protocol`` action of a catalog-managed table; raises InvalidCommit naming the
+    member."""
     for member, least in (("minReaderVersion", 3), ("minWriterVersion", 7)):
         if protocol.get(member) != least:
             problem = f"protocol.{member} must be {least}, not {protocol.get(member)!r}"
@@ -126,7 +127,8 @@ def supported(protocol: Definition, member: str) -> set[str]:
 
 
 def check_metadata(metadata: Definition) -> None:
-    """Checks a ``metaData`` action of a catalog-managed table; raises InvalidCommit naming the member."""
+    """Checks a ``metaData`` action of a catalog-managed table; raises InvalidCommit naming the
+    member."""
     configuration = metadata["configuration"]
     if configuration.get("delta.enableInCommitTimestamps") != "true":
         problem = "metaData.configuration must keep delta.enableInCommitTimestamps = 'true'"

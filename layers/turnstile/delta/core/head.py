@@ -1,4 +1,5 @@
-"""The HEAD of a Delta table: one small row, and the tail of ratified commits it carries (design 2.1)."""
+"""The HEAD of a Delta table: one small row, and the tail of ratified commits it carries (design
+2.1)."""
 
 from __future__ import annotations
 

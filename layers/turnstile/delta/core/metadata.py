@@ -95,9 +95,10 @@ def etag_of(id: str, metadata: DeltaMetadata) -> str:
 
 
 # -- size -------------------------------------------------------------------------------------------------------------
-# Metadata that fits no response would make its table impossible to load, and one client with the right to change properties
-# could bring that about. So it is measured before it is written, in the response that says most about it: Unity Catalog's
-# older API has every column twice, once in words and once as JSON in a string.
+# Metadata that fits no response would make its table impossible to load, and one client with the
+# right to change properties could bring that about. So it is measured before it is written, in the
+# response that says most about it: Unity Catalog's older API has every column twice, once in words
+# and once as JSON in a string.
 
 MAX_SHOWN: Final = 4_500_000
 """Bytes of an answer about metadata alone; ``RESPONSE_BYTES_MAX`` leaves the rest to commits that
@@ -123,7 +124,8 @@ def shown(table: DeltaMetadata) -> int:
 
 
 def check_shown(table: DeltaMetadata, *, room: int = 0) -> None:
-    """Raises TooLarge unless ``table`` fits a response, with ``room`` bytes left for later additions."""
+    """Raises TooLarge unless ``table`` fits a response, with ``room`` bytes left for later
+    additions."""
     size = shown(table)
     if size > MAX_SHOWN - room:
         raise TooLarge(

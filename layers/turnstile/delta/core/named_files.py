@@ -48,7 +48,8 @@ class FileFault(msgspec.Struct, frozen=True):
 
 
 def fault_of(file: NamedFile, size: int | None) -> FileFault | None:
-    """Returns the fault of a file of ``size`` bytes in storage (None: it is missing); None for none."""
+    """Returns the fault of a file of ``size`` bytes in storage (None: it is missing); None for
+    none."""
     if size is None:
         return FileFault(file.path, "missing", f"the table names it, with {file.size} bytes, and it is not there")
     if size < file.size:

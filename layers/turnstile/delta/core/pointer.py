@@ -78,7 +78,8 @@ def pointed_checkpoint(content: bytes) -> Pointed | None:
 
 
 def pointed_version(content: bytes) -> int | None:
-    """Returns the version that a ``_last_checkpoint`` names; None if it cannot be read, or is damaged."""
+    """Returns the version that a ``_last_checkpoint`` names; None if it cannot be read, or is
+    damaged."""
     pointed = pointed_checkpoint(content)
     return None if pointed is None else pointed.version
 

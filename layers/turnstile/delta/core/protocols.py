@@ -69,8 +69,8 @@ def upgraded(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
 
 
 def released(protocol: Protocol) -> Protocol:
-    """The protocol without ``catalogManaged``; in-commit timestamps stay, they do no harm and
-    history has them."""
+    """The protocol without ``catalogManaged``. In-commit timestamps stay: earlier commits have
+    them, and they do no harm."""
     return {
         **protocol,
         "readerFeatures": _without(features(protocol, "readerFeatures")),

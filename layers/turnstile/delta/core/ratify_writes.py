@@ -280,7 +280,8 @@ def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None
             actions.append(Set(("tail_hwm",), mark))
         elif head.tail_hwm is not None:
             actions.append(Drop(("tail_hwm",)))
-        # Descending: one emulator shifts positions while it removes; in this order every backend agrees.
+        # Descending: one emulator shifts positions while it removes; in this order every backend
+        # agrees.
         actions += [Drop(("tail", index)) for index in reversed(range(gone))]
         actions.append(Exclude(("ids",), frozenset(entry.txn for entry in head.tail[:gone])))
     if freed:

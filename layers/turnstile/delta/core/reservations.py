@@ -45,7 +45,8 @@ places. Administrators have no such limit."""
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 120_000
 LEASE_USUAL_MS: Final = 15_000
-"""For how long an answer is good; a holder that works for longer, and one that waits, asks again."""
+"""For how long an answer is good; a holder that works for longer, and one that waits, asks
+again."""
 
 ASK_AGAIN_MS: Final = 200
 """How long one that waits should wait before it asks again."""

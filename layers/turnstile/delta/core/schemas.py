@@ -184,7 +184,8 @@ def _walk_type(type: Any, parents: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 
 def needed_features(fields: list[Field]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yields uses of columns that need a table feature, with the features of which one is needed."""
+    """Yields uses of columns that need a table feature, with the features of which one is
+    needed."""
     for _, field in walk(fields):
         for key in (field.get("metadata") or {}).keys() & _COLUMN_FEATURES.keys():
             yield f"{key} of column {_short(field['name'])}", _COLUMN_FEATURES[key]

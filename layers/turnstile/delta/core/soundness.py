@@ -154,7 +154,8 @@ def begins_late(listing: Listing, upto: int) -> bool:
 
 
 def late_fault(listing: Listing, upto: int, expired_upto: int | None) -> Fault | None:
-    """The fault of a log that begins late; None for none. ``expired_upto`` as for ``listing_faults``."""
+    """The fault of a log that begins late; None for none. ``expired_upto`` as for
+    ``listing_faults``."""
     if begins_late(listing, upto):
         return late(min(listing.commits))
     oldest = min(listing.commits, default=0)

@@ -83,7 +83,8 @@ def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
 
 
 def mark_unstuck(head: TableHead, now: int) -> Change:
-    """Stuck to active: the version that was in the way is published. Raises ValueError if it is not."""
+    """Stuck to active: the version that was in the way is published. Raises ValueError if it is
+    not."""
     version = stuck_at(head)
     if version is None or head.floor < version:
         raise ValueError(f"{head.key} is {head.state} at floor {head.floor}: {head.reason}")
@@ -186,7 +187,8 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
         Set(("tail",), [entry.pack() for entry in kept]),
         Exclude(("ids",), frozenset(entry.txn for entry in gone)),
         SetSum(("bytes",), ("bytes",), -sum(cost(entry) for entry in gone)),
-        # Which earlier version a streaming application had is not known here: the floor is no earlier.
+        # Which earlier version a streaming application had is not known here: the floor is no
+        # earlier.
         Set(("apps",), {app: min(version, head.floor) for app, version in head.apps.items()}),
         Set(("metadata",), metadata),
         Set(("epoch",), min(head.epoch, head.floor)),
@@ -216,7 +218,8 @@ def _still_published(head: TableHead) -> Equals:
 
 
 # -- the catalog's operations -------------------------------------------------------------------------------------------
-# Each goes into one transaction with the catalog's HEAD, so a name and the state of what it leads to never disagree (I9).
+# Each goes into one transaction with the catalog's HEAD, so a name and the state of what it leads
+# to never disagree (I9).
 
 _ACTIVE: Final = Clause("active", "I10", "the table is in ordinary use", Equals(("state",), ACTIVE))
 _SHOWN: Final = Either((Equals(("state",), ACTIVE), Equals(("state",), PINNED)))
@@ -311,8 +314,8 @@ def describe_head(head: TableHead, metadata: str, now: int) -> Change:
 
 
 # -- gc ---------------------------------------------------------------------------------------------------------------
-# Every removal is announced in the row first, so that a write that races with it is accepted or refused as a whole, and the
-# next run goes on after a crash (I10).
+# Every removal is announced in the row first, so that a write that races with it is accepted or
+# refused as a whole, and the next run goes on after a crash (I10).
 
 
 def mark_purging(head: TableHead) -> Change:

@@ -83,7 +83,8 @@ def undecided_of(head: TableHead) -> Undecided | None:
 
 
 def _unpack(packed: bytes) -> Undecided:
-    """The entry of ``pack``. The commit that it holds keeps the members that are not known here (I22)."""
+    """The entry of ``pack``. The commit that it holds keeps the members that are not known here
+    (I22)."""
     undecided = _DECODER.decode(packed)
     if undecided.entry is None:
         return undecided
@@ -164,7 +165,8 @@ def as_folded(head: TableHead) -> TableHead:
 
 
 def without_entry(head: TableHead) -> TableHead:
-    """Returns ``head`` without its undecided entry, of a group that is not committed. For readers."""
+    """Returns ``head`` without its undecided entry, of a group that is not committed. For
+    readers."""
     return msgspec.structs.replace(head, undecided=b"")
 
 
@@ -221,7 +223,8 @@ def begin(key: str, token: str, tables: bytes, now: int) -> Insert:
 
 
 def begin_anew(row: GroupRow, token: str, now: int) -> Change:
-    """Another beginning of a group that was aborted: its entries of before are dead by their token."""
+    """Another beginning of a group that was aborted: its entries of before are dead by their
+    token."""
     actions = (
         Set(("state",), OPEN),
         Set(("token",), token),

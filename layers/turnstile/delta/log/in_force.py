@@ -1,4 +1,5 @@
-"""The actions about a table as a whole that are in force at a version: protocol, metadata, domains."""
+"""The actions about a table as a whole that are in force at a version: protocol, metadata,
+domains."""
 
 from __future__ import annotations
 

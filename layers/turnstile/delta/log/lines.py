@@ -20,7 +20,8 @@ _SKIPPED: Final = (b'{"add"', b'{"remove"', b'{"cdc"')
 
 
 class DamagedLog(UnsupportedTable):
-    """A file of the log is invalid: ``fault`` names it, ``details`` has its ``path`` and ``version``."""
+    """A file of the log is invalid: ``fault`` names it, ``details`` has its ``path`` and
+    ``version``."""
 
     def __init__(self, fault: Fault) -> None:
         message = f"the table's log cannot be read: {fault.message}"

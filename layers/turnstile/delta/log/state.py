@@ -129,7 +129,8 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
 
 
 def _replay(storage: LogStorage, start: Start | None, after: range, commits: dict[int, Commit]) -> Start | None:
-    """``start`` with the commits ``after`` it applied; None when protocol or metadata never appeared."""
+    """``start`` with the commits ``after`` it applied; None when protocol or metadata never
+    appeared."""
     force = InForce(start)
     for version in after:
         commit = commits.get(version) or read_commit(storage, version)
@@ -169,7 +170,8 @@ def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
 
 
 def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Start | None:
-    """The state at ``version``, or None when none of its checkpoints is complete and readable here."""
+    """The state at ``version``, or None when none of its checkpoints is complete and readable
+    here."""
     for checkpoint in complete_checkpoints({stat.path.removeprefix(LOG): stat.size for stat in files}):
         try:
             start = _state(storage, version, [f"{LOG}{name}" for name in checkpoint.names])

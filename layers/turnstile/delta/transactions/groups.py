@@ -8,7 +8,8 @@ in one write; for more ``delta.transactions.large_groups`` does steps 2 and 3.
     3  refused                    every member is decided from the row that refused it; if all can
                                   be written after all
                                   (a ticket's other form, inline bytes moved to an obj, a read of
-                                  rows that no later commit changed: ``delta.transactions.group_reads``), again
+                                  rows that no later commit changed:
+                                  ``delta.transactions.group_reads``), again
                                   from 2
 
 A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc;
@@ -59,7 +60,8 @@ class GroupRequest(msgspec.Struct, frozen=True):
 
 
 class GroupRatified(msgspec.Struct, frozen=True):
-    """All members are ratified, in the order of the request; ``replayed`` when they already were (I3)."""
+    """All members are ratified, in the order of the request; ``replayed`` when they already were
+    (I3)."""
 
     members: tuple[Ratified, ...]
     replayed: bool = False
@@ -146,7 +148,8 @@ class GroupRatifier:
             for _ in range(self._limits.attempts):
                 if not members.are_open:
                     return members.answer(lost=lost)
-                # A token of its own: another attempt, or the same group sent again, is another transaction.
+                # A token of its own: another attempt, or the same group sent again, is another
+                # transaction.
                 answer = self._world.refs.transact(members.writes(), self._world.ids.uuid())
                 if isinstance(answer, AllAccepted):
                     return members.accepted()
@@ -166,7 +169,9 @@ class GroupRatifier:
 
 class OpenGroup:
     """The members of one group while it is decided, for the sender of their writes:
-    ``GroupRatifier``, or a change of a catalog that they are part of (``catalog.changes.transactions``)."""
+    ``GroupRatifier``, or a change of a catalog that they are part of
+    (``catalog.changes.transactions``).
+    """
 
     def __init__(
         self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member], judge: Judge | None = None
@@ -299,7 +304,8 @@ class OpenGroup:
                     self._members[index] = self._ratifier.again(member, self._ratifier.learn(head))
 
     def _read(self, indexes: Sequence[int]) -> dict[int, TableHead]:
-        """The HEADs of the members at ``indexes`` that are to be written: one request, none for none."""
+        """The HEADs of the members at ``indexes`` that are to be written: one request, none for
+        none."""
         ids = {index: member.table_id for index in indexes if _is_open(member := self._members[index])}
         heads = self._heads(list(ids.values()))
         return {index: heads[id] for index, id in ids.items()}

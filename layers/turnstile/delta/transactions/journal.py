@@ -3,7 +3,8 @@ with the rights can finish or undo them.
 
     1  announce        the commits as an obj, then the entry's row: two writes, before the group is
                        sent
-    2  commit          the group's one write (``delta.transactions.groups``), which also turns the entry from
+    2  commit          the group's one write (``delta.transactions.groups``), which also turns the
+                       entry from
                        open to committed
     3  resume          the same group again, from the obj: a replay if it was ratified (I3)
     4  abort           one write that turns an open entry to aborted: a copy of 2 that arrives later

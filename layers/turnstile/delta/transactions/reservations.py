@@ -87,7 +87,8 @@ class Reservations:
         raise Throttled("others changed reservations during every attempt")
 
     def release(self, principal: str, id: str) -> bool:
-        """Gives up a reservation, or the place in line; False when there was none. Raises Throttled."""
+        """Gives up a reservation, or the place in line; False when there was none. Raises
+        Throttled."""
         return self._release(holder_of(principal, id))
 
     def release_all(self, id: str) -> int:

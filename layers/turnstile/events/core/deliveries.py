@@ -86,7 +86,8 @@ def held(delivery: EventDelivery, now: int) -> EventDelivery:
 
 
 def moved(delivery: EventDelivery, place: Place, count: int, now: int) -> EventDelivery:
-    """Returns the delivery behind ``count`` more events that the target acknowledged, still held."""
+    """Returns the delivery behind ``count`` more events that the target acknowledged, still
+    held."""
     return _with_change(
         delivery, now, log=place.log, chunk=place.chunk, index=place.index, sent=delivery.sent + count, failures=0,
         error="", held_until_ms=now + HELD_MS, pause_until_ms=0,
@@ -113,7 +114,8 @@ def pause_ms(failures: int) -> int:
 
 
 def change_delivery(before: EventDelivery | None, after: EventDelivery) -> Insert | Change:
-    """Makes ``after`` the delivery that was read, or written, as ``before`` (None: there was none)."""
+    """Makes ``after`` the delivery that was read, or written, as ``before`` (None: there was
+    none)."""
     if before is None:
         return Insert(after.to_row(), (new_row("I14"),))
     same = Clause("same delivery", "I14", "no other deliverer moved the place", Equals(("count",), before.count))

@@ -40,7 +40,8 @@ MOST: Final = 400
 """Versions, or HEADs of a catalog, that get events at once; the rest follows in the next append."""
 
 NEW_MS: Final = 24 * 3_600_000
-"""For how long a table that the log has not seen counts as new: as long as a stream keeps its records."""
+"""For how long a table that the log has not seen counts as new: as long as a stream keeps its
+records."""
 
 NEW_VERSIONS: Final = 10_000
 """Versions that a new table may have left behind: more were made by an import of a release that did

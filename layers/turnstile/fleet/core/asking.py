@@ -70,7 +70,7 @@ class Failed(Exception):
 
 
 class Send(msgspec.Struct, frozen=True):
-    """To send a word, or with ``framed`` a request or response, within so many seconds."""
+    """A step: send a word, or with ``framed`` a request or response, within so many seconds."""
 
     payload: bytes
     within_s: float
@@ -78,14 +78,14 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Receive(msgspec.Struct, frozen=True):
-    """To receive the same."""
+    """A step: receive a word, or with ``framed`` a request or response, within so many seconds."""
 
     within_s: float
     framed: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """To carry out a request, and give back its response."""
+    """A step: carry out the request, and return its response."""
 
     request: AskedRequest
 

@@ -164,7 +164,8 @@ class Granules:
         self._moves[me.id] = me.moves
 
     def took(self, source: MemberRow) -> None:
-        """Notes a transaction of one's own that took granules from ``source``, as its row is after it."""
+        """Notes a transaction of one's own that took granules from ``source``, as its row is after
+        it."""
         self._moves[source.id] = source.moves
 
     def is_noticed(self, me: MemberRow) -> bool:

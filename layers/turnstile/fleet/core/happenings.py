@@ -116,7 +116,8 @@ def merged(happenings: Iterable[Happening]) -> list[Happening]:
 
 
 def _epoch(write: Change | Insert | Erase) -> int:
-    """The epoch of a granule after its owner has changed: one more than the only clause compares."""
+    """The epoch of a granule after its owner has changed: one more than the only clause
+    compares."""
     if isinstance(write, Insert):
         return int(write.row["epoch"])
     [clause] = write.clauses

@@ -1,10 +1,10 @@
 """Owners to which a server forwards changes of a catalog, and commits of a hot table. Pure.
 
 A server forwards a change of a catalog to the owner of the catalog's granule, where all changes of
-the catalog share swaps of its HEAD (``catalog.changes.group_commit``). It forwards commits of a table that
-gets many of them, so that they share writes (``delta.shared_commits``). Forwarding is only for
-speed: a server that is unsure applies the change itself (``core.asking``), and the CAS on the HEAD
-decides in both cases.
+the catalog share swaps of its HEAD (``catalog.changes.group_commit``). It forwards commits of a
+table that gets many of them, so that they share writes (``delta.shared_commits``). Forwarding is
+only for speed: a server that is unsure applies the change itself (``core.asking``), and the CAS on
+the HEAD decides in both cases.
 """
 
 from __future__ import annotations

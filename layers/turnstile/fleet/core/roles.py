@@ -25,7 +25,8 @@ MAINTAIN: Final = "maintain"
 is due."""
 
 GRANULES: Final[Mapping[str, int]] = {PUBLISH: 64, SWEEP: 1, EVENTS: 32, MAINTAIN: 32}
-"""All roles of background work, with the number of granules of each where no member said so before."""
+"""All roles of background work, with the number of granules of each where no member said so
+before."""
 
 ALL: Final = tuple(GRANULES)
 

@@ -38,7 +38,8 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """The assignment of a member's roles, valid until ``until_ms`` by the machine's monotonic clock."""
+    """The assignment of a member's roles, valid until ``until_ms`` by the machine's monotonic
+    clock."""
 
     until_ms: int = 0
     roles: Mapping[str, Share] = {}

@@ -1,4 +1,5 @@
-"""The remains of dropped tables, dropped catalogs and deleted references after their grace periods."""
+"""The remains of dropped tables, dropped catalogs and deleted references after their grace
+periods."""
 
 from __future__ import annotations
 

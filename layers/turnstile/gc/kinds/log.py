@@ -171,7 +171,8 @@ class ExpiredLogScanner(Scanner):
             raise NotNow(f"{catalog}: {error.message}") from error
 
     def _remove(self, head: TableHead, boundary: int, items: tuple[Item, ...]) -> None:
-        """Removes a batch. An error ends the table's turn: the next batch must not go before this one."""
+        """Removes a batch. An error ends the table's turn: the next batch must not go before this
+        one."""
         self._holds.announce_cleanup(head.table_id, head.location, boundary)
         self._delete(head, ids_in(items, head.table_id))
 

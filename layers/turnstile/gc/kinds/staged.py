@@ -106,7 +106,8 @@ def _carried_names(head: TableHead) -> frozenset[str]:
 
 
 def _published_times(storage: LogStorage, first: int) -> dict[int, int]:
-    """version -> modification time (ms) of the log's files from ``first`` on, in ascending order."""
+    """version -> modification time (ms) of the log's files from ``first`` on, in ascending
+    order."""
     return {
         int(match[1]): stat.modified_ms
         for stat in storage.list(LOG, after=published_path(first - 1) if first > 0 else "")

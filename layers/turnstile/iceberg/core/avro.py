@@ -41,7 +41,8 @@ Record = dict[int, Any]
 
 
 class Encoded(bytes):
-    """A member of a record that ``write`` takes as it is: bytes that are a value of its type already."""
+    """A member of a record that ``write`` takes as it is: bytes that are a value of its type
+    already."""
 
 
 class Unreadable(InvalidRequest):

@@ -118,7 +118,8 @@ def version_of(snapshot: int) -> int:
 
 
 def format_version(protocol: Mapping[str, Any]) -> int:
-    """Returns the format version that has all that the table may have: deletion vectors came with 3."""
+    """Returns the format version that has all that the table may have: deletion vectors came with
+    3."""
     return 3 if DELETION_VECTORS in (protocol.get("readerFeatures") or ()) else 2
 
 

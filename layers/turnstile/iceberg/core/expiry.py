@@ -39,7 +39,8 @@ REMOVE: Final = "turnstile.maintenance.remove-orphan-files"
 """Table property: ``true`` has the catalog remove files that no metadata file names."""
 
 GC_ENABLED: Final = "gc.enabled"
-"""Iceberg's table property: whether maintenance may remove data files that no snapshot names any more."""
+"""Iceberg's table property: whether maintenance may remove data files that no snapshot names any
+more."""
 
 MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
 MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
@@ -62,7 +63,8 @@ class Retention(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Retention:
-        """Raises InvalidRequest for a property that is no such number: nothing is expired on its word."""
+        """Raises InvalidRequest for a property that is no such number: nothing is expired on its
+        word."""
         return cls(
             number(properties, MAX_SNAPSHOT_AGE, DEFAULT_AGE_MS, least=0),
             number(properties, MIN_SNAPSHOTS, DEFAULT_SNAPSHOTS, least=1),
@@ -114,7 +116,8 @@ def _asks(properties: Mapping[str, str], name: str) -> bool:
 
 
 def expired(metadata: TableMetadata, now_ms: int) -> Expired:
-    """Returns the parts that have expired at ``now_ms``; raises InvalidRequest as ``Retention.of``."""
+    """Returns the parts that have expired at ``now_ms``; raises InvalidRequest as
+    ``Retention.of``."""
     retention = Retention.of(metadata.properties)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if _stays(name, ref, snapshots, retention, now_ms)}

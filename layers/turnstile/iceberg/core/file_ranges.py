@@ -123,7 +123,8 @@ class ScanColumns:
         return range_of
 
     def ranges_of_manifest(self, entry: Record, spec: PartitionSpec) -> Callable[[Column], Range]:
-        """The ranges of the columns in all files of a manifest, by its record in the manifest list."""
+        """The ranges of the columns in all files of a manifest, by its record in the manifest
+        list."""
         summaries = entry.get(manifests.PARTITIONS) or ()
 
         def range_of(name: Column) -> Range:
@@ -180,7 +181,8 @@ def decimal_of(type: str, raw: bytes) -> Decimal:
 
 
 def _named_columns(fields: Sequence[Field], above: Column) -> Iterator[tuple[Column, Field]]:
-    """Columns and fields of structs, by the names from the outside in; nothing inside lists and maps."""
+    """Columns and fields of structs, by the names from the outside in; nothing inside lists and
+    maps."""
     for field in fields:
         path = (*above, field.name)
         yield path, field

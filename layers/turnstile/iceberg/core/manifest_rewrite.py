@@ -58,7 +58,8 @@ class Sizes(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Sizes:
-        """Raises InvalidRequest for a property that is no number: nothing is rewritten on its word."""
+        """Raises InvalidRequest for a property that is no number: nothing is rewritten on its
+        word."""
         target_bytes = number(properties, TARGET_BYTES, DEFAULT_TARGET_BYTES, least=1)
         return cls(
             min(target_bytes, MAX_TARGET_BYTES),

@@ -276,7 +276,8 @@ def _check_snapshot(snapshot: Snapshot, metadata: TableMetadata) -> None:
 
 
 def _check_log(what: str, times_ms: Sequence[int], updated_ms: int) -> None:
-    """Checks that a log is in order and does not end after the metadata, within ``CLOCK_SKEW_MS``."""
+    """Checks that a log is in order and does not end after the metadata, within
+    ``CLOCK_SKEW_MS``."""
     for before, after in pairwise([*times_ms, updated_ms]):
         if after < before - CLOCK_SKEW_MS:
             raise _bad(f"the {what} log goes back in time, from {before} to {after}")

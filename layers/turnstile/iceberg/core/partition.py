@@ -29,7 +29,8 @@ _SOURCES: Final = {
     "bucket": ("int", "long", "decimal", "time", "string", "uuid", "fixed", "binary", *_DAYS),
     "truncate": ("int", "long", "decimal", "string", "binary"),
 }
-"""The types that a transform accepts (table specification, "Partition Transforms"); void accepts any."""
+"""The types that a transform accepts (table specification, "Partition Transforms"); void accepts
+any."""
 
 _NOT_IDENTITY: Final = ("geometry", "geography")
 """Primitive types that identity does not accept."""

@@ -92,7 +92,8 @@ class Survey:
                     each.deleted_rows += deleted_rows
 
     def add_sums(self, key: PartitionKey, sums: Sums, new_bytes: int) -> None:
-        """Counts files of one partition that were summed up already; ``new_bytes`` of them are new."""
+        """Counts files of one partition that were summed up already; ``new_bytes`` of them are
+        new."""
         self.new_bytes += new_bytes
         for each in (self._of(key, sums.files), self.table):
             for name in Sums.__struct_fields__:
@@ -207,7 +208,8 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class NotDue(msgspec.Struct, frozen=True):
-    """Work that is not due, and the reason; ``files`` and ``bytes`` that it would rewrite otherwise."""
+    """Work that is not due, and the reason; ``files`` and ``bytes`` that it would rewrite
+    otherwise."""
 
     operation: Operation
     reason: str

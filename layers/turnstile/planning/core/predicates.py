@@ -92,7 +92,8 @@ class TypedColumn(msgspec.Struct, frozen=True):
         return And((self.compare(">=", low), self.compare("<=", high)))
 
     def is_in(self, values: Iterable[Plain]) -> Predicate:
-        """Returns ``column IN (values)``. Raises as ``compare``, and for more than ``MAX_VALUES``."""
+        """Returns ``column IN (values)``. Raises as ``compare``, and for more than
+        ``MAX_VALUES``."""
         given = list(values)
         if len(given) > MAX_VALUES:
             raise _refusal(f"{self.shown} IN (...) has {len(given)} values", f"list at most {MAX_VALUES}")
@@ -124,7 +125,8 @@ class TypedColumn(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The name as text; for facts of a file (``core.files``) without the part that is no name."""
+        """The name as text; for facts of a file (``core.files``) without the part that is no
+        name."""
         return ".".join(self.name).lstrip("\0.")
 
     def _literal(self, value: Plain) -> Value | None:

@@ -20,7 +20,8 @@ _CONTAINERS: Final = (dict, list, set, frozenset, tuple)
 
 
 def clone(value: Any) -> Any:
-    """A copy of a row or of a part of it, as ``copy.deepcopy`` makes it, in a quarter of the time."""
+    """A copy of a row or of a part of it, as ``copy.deepcopy`` makes it, in a quarter of the
+    time."""
     kind = type(value)
     if kind is dict:
         return {name: clone(member) if type(member) in _CONTAINERS else member for name, member in value.items()}
@@ -43,7 +44,8 @@ def accepts(row: Row | None, write: Write) -> bool:
 
 
 def written(row: Row | None, write: Write) -> Row | None:
-    """The row after an accepted ``write``, sharing nothing with ``row``; None where no row is left."""
+    """The row after an accepted ``write``, sharing nothing with ``row``; None where no row is
+    left."""
     match write:
         case Change(actions=actions):
             if row is None:

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 # -- integers -----------------------------------------------------------------------------------------------------------
-# JSON and Python know no widths, those who read what we write do: a number beyond ``long`` would get into files that no
-# client can read again. The annotated types are for members of Structs: a number out of range is refused where it is
-# decoded, with the member's path.
+# JSON and Python know no widths, those who read what we write do: a number beyond ``long`` would
+# get into files that no client can read again. The annotated types are for members of Structs: a
+# number out of range is refused where it is decoded, with the member's path.
 
 INT_MAX: Final = 2**31 - 1
 """The largest ``int`` of Java and Iceberg, 32 bits; the smallest is one more below zero."""
@@ -43,9 +43,10 @@ NonNegativeExact = Annotated[int, Meta(ge=0, le=EXACT_MAX)]
 """A version, a time or a number of bytes in APIs whose clients read JSON numbers as doubles."""
 
 # -- responses ----------------------------------------------------------------------------------------------------------
-# A Lambda function returns JSON, which Lambda embeds as a JSON string in JSON of its own of 6 MB at most. A longer response
-# fails the caller after the operation was done. One stored byte may become seven: U+0001 is ``\u0001`` in the response, and
-# its backslash is escaped once more. So sizes are measured on the text of the response, never on what is stored.
+# A Lambda function returns JSON, which Lambda embeds as a JSON string in JSON of its own of 6 MB at
+# most. A longer response fails the caller after the operation was done. One stored byte may become
+# seven: U+0001 is ``\u0001`` in the response, and its backslash is escaped once more. So sizes are
+# measured on the text of the response, never on what is stored.
 
 RESPONSE_BYTES_MAX: Final = 6_000_000
 """Escaped bytes of a response's body; Lambda takes 6,291,556 with everything around it."""
@@ -64,7 +65,8 @@ def escaped_size(body: bytes) -> int:
 
 
 def response_size(value: Any) -> int:
-    """Returns the escaped bytes that ``value`` takes as the JSON of a response, or as a part of one."""
+    """Returns the escaped bytes that ``value`` takes as the JSON of a response, or as a part of
+    one."""
     return escaped_size(msgspec.json.encode(value))
 
 

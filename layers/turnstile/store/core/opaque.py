@@ -20,7 +20,8 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class Damaged(ValueError):
-    """The text is none that :func:`seal` returned. The message says why, as the end of a sentence."""
+    """The text is none that :func:`seal` returned. The message says why, as the end of a
+    sentence."""
 
 
 def seal(record: msgspec.Struct) -> str:

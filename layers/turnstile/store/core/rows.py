@@ -116,7 +116,8 @@ class Space:
         return f"{self.realm}/event-log/{catalog.lower()}"
 
     def event_mark(self, key: str) -> str:
-        """Up to where the changes of the HEAD under ``key``, a table's or a catalog's, have events."""
+        """Up to where the changes of the HEAD under ``key``, a table's or a catalog's, have
+        events."""
         return f"{self.realm}/event-mark/{key.removeprefix(self.realm + '/')}"
 
     def event_delivery(self, catalog: str, target: str) -> str:
@@ -484,5 +485,6 @@ def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
 
 
 def metadata_obj(table_id: str, version: int, payload: bytes) -> str:
-    """Id of table metadata: in order of the version that made it, unique by content. It is the etag."""
+    """Id of table metadata: in order of the version that made it, unique by content. It is the
+    etag."""
     return METADATA.id(f"{table_id}/{version:020d}.{hashlib.sha256(payload).hexdigest()[:24]}")

@@ -119,7 +119,8 @@ class Exclude(msgspec.Struct, frozen=True):
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """Remove an attribute, a map member or a list element. Indexes mean positions before the write."""
+    """Remove an attribute, a map member or a list element. Indexes mean positions before the
+    write."""
 
     path: Path
 
@@ -169,17 +170,22 @@ def new_row(invariant: str) -> Clause:
 
 
 # -- the format of a row ------------------------------------------------------------------------------------------------
-# A release understands every format up to ``KNOWN``. A row that needs more says so in its attribute ``format``, and the format
-# of a row never falls. Code that does not know a row's format neither reads the row nor changes it (I22):
+# A release understands every format up to ``KNOWN``. A row that needs more says so in its attribute
+# ``format``, and the format of a row never falls. Code that does not know a row's format neither
+# reads the row nor changes it (I22):
 #
-#     every conditional write     carries ``KNOWN_FORMAT``, besides its own clauses: the stores add it (``evaluate.clauses_of``)
-#     a write that it refuses     raises NewerFormat, or OutcomeUnknown after an answer that was lost (``rows.require_known``)
+#     every conditional write     carries ``KNOWN_FORMAT``, besides its own clauses: the stores add
+# it (``evaluate.clauses_of``)
+#     a write that it refuses     raises NewerFormat, or OutcomeUnknown after an answer that was
+# lost (``rows.require_known``)
 #     parsing                     raises NewerFormat (``StoredRow.from_row``)
 #
-# What old code may safely ignore needs no new format: an attribute that is not declared stays in the row, because rows are
-# changed by attribute, and a tail's entry keeps members that are not known (``delta.core.head.LaterEntry``). Everything else
-# needs one: another meaning of an attribute, a new member of any other packed struct or of an obj that the row leads to. Then
-# one release knows the format and a later one writes it, so that a rollback by one release is always possible (ADR 48).
+# What old code may safely ignore needs no new format: an attribute that is not declared stays in
+# the row, because rows are changed by attribute, and a tail's entry keeps members that are not
+# known (``delta.core.head.LaterEntry``). Everything else needs one: another meaning of an
+# attribute, a new member of any other packed struct or of an obj that the row leads to. Then one
+# release knows the format and a later one writes it, so that a rollback by one release is always
+# possible (ADR 48).
 
 FIRST: Final = 1
 """The format of a row without the attribute."""

@@ -54,7 +54,8 @@ def fixed_start(pattern: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _runs(pattern: str) -> tuple[_Run, ...]:
-    """The runs before, between and after the ``%``. Cached: one pattern is compared with many texts."""
+    """The runs before, between and after the ``%``. Cached: one pattern is compared with many
+    texts."""
     runs: list[list[str | None]] = [[]]
     for token in tokens_of(pattern):
         if isinstance(token, int):
@@ -85,7 +86,8 @@ def _first(text: str, run: _Run, at: int, end: int) -> int:
 
 
 class _Bits:
-    """The positions of letters in a text, as numbers; computed for the letters that are looked up."""
+    """The positions of letters in a text, as numbers; computed for the letters that are looked
+    up."""
 
     def __init__(self, text: str) -> None:
         self._size = len(text) // 8 + 1

@@ -43,7 +43,8 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,30}")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """The left side of a comparison: an attribute or a property. If it is ``quoted`` it is a property."""
+    """The left side of a comparison: an attribute or a property. If it is ``quoted`` it is a
+    property."""
 
     name: str
     quoted: bool = False
@@ -68,7 +69,8 @@ class In(msgspec.Struct, frozen=True):
 
 
 class Like(msgspec.Struct, frozen=True):
-    """``name like "ord%"``: ``%`` any characters, ``_`` one, a backslash takes the next one as it is."""
+    """``name like "ord%"``: ``%`` any characters, ``_`` one, a backslash takes the next one as it
+    is."""
 
     field: Field
     pattern: str
@@ -209,7 +211,8 @@ def _fold_name(left: str, right: str, *, folded: bool) -> tuple[str, str]:
 
 
 def to_text(query: Query) -> str:
-    """Returns the query as ``parser.parse`` reads it, in one spelling: equal queries have equal texts."""
+    """Returns the query as ``parser.parse`` reads it, in one spelling: equal queries have equal
+    texts."""
     levels = [query.catalog]
     for step in query.steps:
         levels.append(f"{step.name or ''}[{_predicate(step.where)}]" if step.where else step.name or "*")
