@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from benchmarks.iceberg_writers import answer, call, python
 from benchmarks.server_commits import Connection, cpu_s
@@ -36,8 +37,6 @@ from tests.support.iceberg.manifests import Lake
 from turnstile.iceberg.core.snapshots import Snapshot
 from turnstile_server import Server
 from turnstile_server.settings import ServerSettings, default_workers
-
-import msgspec
 
 NAMESPACE = "race"
 
@@ -205,7 +204,9 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def figures(kind: str, writers: int, times: list[float], seconds: float, cpu: float, used: float) -> dict[str, Any]:
+def figures(  # noqa: PLR0917 - the parts of one line
+    kind: str, writers: int, times: list[float], seconds: float, cpu: float, used: float
+) -> dict[str, Any]:
     """The result of a heat, which is printed as well."""
     result = {
         "heat": f"{kind}, {writers}",
@@ -230,7 +231,9 @@ def figures(kind: str, writers: int, times: list[float], seconds: float, cpu: fl
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--writers", type=int, nargs="+", default=[1, 8, 16])
-    parser.add_argument("--appends", type=int, default=800, help="of each heat with ready manifests, all writers together")
+    parser.add_argument(
+        "--appends", type=int, default=800, help="of each heat with ready manifests, all writers together"
+    )
     parser.add_argument("--seconds", type=float, default=15, help="of each heat of PyIceberg")
     parser.add_argument("--kinds", nargs="+", default=["ready", "pyiceberg", "floor"])
     parser.add_argument("--repeat", type=int, default=1)

@@ -24,15 +24,15 @@ from turnstile.catalog.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.reader import View
-from turnstile.iceberg.append_merger import AppendMerger
+from turnstile.iceberg.changes import ChangeJudge, TableChange
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
+from turnstile.iceberg.core.requirements import CommitFailed, creates
+from turnstile.iceberg.core.shared_appends import may_share
 from turnstile.iceberg.core.table_updates import applied, created
 from turnstile.iceberg.files import StoredFile, requested
 from turnstile.iceberg.locations import LocationClaim, check_paths
-from turnstile.iceberg.manifest_lists import ManifestLists
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
 from turnstile.iceberg.turns import POLL_MS, TURN_MS, TableTurn, begins, has_to_wait, rewrites
 from turnstile.store.core.errors import InvalidRequest, StorageFault, TurnstileError
@@ -45,14 +45,6 @@ MAX_TABLES: Final = 100
 MAX_NEW: Final = 30
 """Tables that one transaction creates: each takes two rows of the hundred that change together, or
 a row for every folder above a requested location."""
-
-
-class TableChange(msgspec.Struct, frozen=True):
-    """A commit of the table ``path``."""
-
-    path: Path
-    requirements: tuple[TableRequirement, ...]
-    updates: tuple[u.TableUpdate, ...]
 
 
 class Commits:
@@ -71,6 +63,13 @@ class Commits:
             StateConflict: ``LocationOwned``: a new table's location is another's.
             NotFound, OutcomeUnknown.
         """
+        queue = self._context.appends
+        if queue is None or len(changes) != 1 or not may_share(changes[0].requirements, changes[0].updates):
+            return self._commit(catalog, changes)
+        return [queue.commit(self._context, catalog, changes[0], lambda: self._commit(catalog, changes)[0])]
+
+    def _commit(self, catalog: str, changes: Sequence[TableChange]) -> list[LoadedTable]:
+        """Applies ``changes`` by a commit of the catalog of their own; raises as ``commit``."""
         for left in reversed(range(TURN_MS // POLL_MS + 1)):
             run = self._run(catalog, changes, check_names=True, waits=left > 0)
             try:
@@ -166,8 +165,7 @@ class _Run:
         self._changes = changes
         self._claims = claims
         self._waits = waits
-        self._merger = AppendMerger(context.world.storages, context.world.ids)
-        self._lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
+        self._judge = ChangeJudge(context)
         self._first_writes: list[int] = []
         self._results: dict[int, _Result] = {}
         self.written: list[str] = []
@@ -215,7 +213,7 @@ class _Run:
         now_ms = self._world.clock.now_ms()
         metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.spelled)
         check_paths(metadata.properties, claim.location)
-        self._lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
+        self._judge.lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
         with nullcontext() if claim.managed else requested("updates.location"):
             file = self._write(claim.location, metadata)
         name = change.path[-1]
@@ -242,7 +240,7 @@ class _Run:
             entity = msgspec.structs.replace(earlier.entity, name=before.name, access=before.access)
             return msgspec.structs.replace(earlier, entity=entity)
         base = self._files.table(before)
-        updates, files = self._updates(base, change)
+        updates, files = self._judge.updates(base, change, self.written)
         now_ms = self._world.clock.now_ms()
         metadata = applied(base, updates, now_ms, before.metadata)
         if metadata.location != base.location and normalise(metadata.location) != before.location:
@@ -258,22 +256,6 @@ class _Run:
         )
         self._results[position] = _Result(entity, metadata, before.metadata, (file.path, *files))
         return self._results[position]
-
-    def _updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
-        """The update to apply to ``base``, and the files that were written for it; raises
-        CommitFailed, and InvalidRequest for a snapshot whose files may be gone."""
-        try:
-            for requirement in change.requirements:
-                check(requirement, base)
-        except CommitFailed:
-            merged = self._merger.merge(base, change.requirements, change.updates, self._lists.judge)
-            if merged is None:
-                self._lists.require(base, change.updates)
-                raise
-            self.written.append(merged.manifest_list)
-            return merged.updates, (merged.manifest_list,)
-        self._lists.require(base, change.updates)
-        return change.updates, ()
 
     def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:
         """Writes a metadata file. A StorageFault of the first attempt says that nothing was

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
+from turnstile.iceberg.append_merger import new_list_cache
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -82,6 +83,7 @@ class MetadataFiles:
         self._ids = ids
         self._limit = max_bytes
         self._cache: Lru[tuple[str, bytes], tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
+        self.manifest_lists = new_list_cache()
 
     @property
     def max_bytes(self) -> int:
