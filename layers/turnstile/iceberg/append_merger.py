@@ -63,10 +63,13 @@ Judge = Callable[[TableMetadata, str, Stat | None], None]
 
 
 class MergedAppend(msgspec.Struct, frozen=True):
-    """The replacement of a commit, and the path of the manifest list that was written for it."""
+    """The replacement of a commit, with the manifest list that is to be written for it: its path,
+    its name below the table's location, and its bytes."""
 
     updates: tuple[u.TableUpdate, ...]
     manifest_list: str
+    name: str
+    content: bytes
 
 
 class AppendMerger:
@@ -89,8 +92,8 @@ class AppendMerger:
         judge: Judge | None = None,
     ) -> MergedAppend | None:
         """Returns the commit rebased onto ``base``, another version than the one it was made for;
-        None when it cannot be merged. Raises StorageFault if the new manifest list cannot be
-        written, and the errors of ``judge`` for the list that the commit names.
+        None when it cannot be merged. Its manifest list is not written yet. Raises the errors of
+        ``judge`` for the list that the commit names.
         """
         append = _append(base, requirements, updates)
         current = base.snapshot(base.current_snapshot_id)
@@ -112,7 +115,8 @@ class AppendMerger:
             return None
         sequence = base.last_sequence_number + 1
         renumbered = [{**entry, manifests.SEQUENCE: sequence, manifests.MIN_SEQUENCE: sequence} for entry in added]
-        path = self._write(base, snapshot, current, sequence, existing.after(renumbered))
+        name, content = self._new_list(base, snapshot, current, sequence, existing.after(renumbered))
+        path = f"{base.location}/{name}"
         rebased = msgspec.structs.replace(
             snapshot,
             parent_snapshot_id=current.snapshot_id,
@@ -122,7 +126,7 @@ class AppendMerger:
             schema_id=base.current_schema_id,
             summary=_summary(snapshot, current),
         )
-        return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
+        return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path, name, content)
 
     def _added(self, base: TableMetadata, snapshot: Snapshot, listed: bytes) -> list[avro.Record]:
         """The manifests that ``snapshot``, whose list has the bytes ``listed``, adds to its
@@ -180,9 +184,10 @@ class AppendMerger:
         _require(len(file[0]) <= MAX_BYTES)
         return file
 
-    def _write(
+    def _new_list(
         self, base: TableMetadata, snapshot: Snapshot, parent: Snapshot, sequence: int, listed: ManifestList
-    ) -> str:
+    ) -> tuple[str, bytes]:
+        """The name and the bytes of a manifest list."""
         unique = self._ids.uuid()
         header = {
             "snapshot-id": str(snapshot.snapshot_id),
@@ -192,10 +197,8 @@ class AppendMerger:
         }
         raw = listed.file(header, bytes.fromhex(unique.replace("-", "")))
         name = f"metadata/snap-{snapshot.snapshot_id}-1-{unique}.avro"
-        self._storages.open(base.location).put_if_absent(name, raw)
-        path = f"{base.location}/{name}"
-        self._keep(path, listed)
-        return path
+        self._keep(f"{base.location}/{name}", listed)
+        return name, raw
 
 
 def new_list_cache() -> Lru[str, ManifestList]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from turnstile.catalog.core.paths import Path
-from turnstile.iceberg.append_merger import AppendMerger
+from turnstile.iceberg.append_merger import AppendMerger, MergedAppend
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -30,12 +30,9 @@ class ChangeJudge:
         self._merger = AppendMerger(context.world.storages, context.world.ids, context.files.manifest_lists)
         self.lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
 
-    def updates(
-        self, base: TableMetadata, change: TableChange, written: list[str]
-    ) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
-        """Returns the updates to apply to ``base``, and the files that were written for them, which
-        are appended to ``written``. Raises CommitFailed, and InvalidRequest for a snapshot whose
-        files may be gone.
+    def updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], MergedAppend | None]:
+        """Returns the updates to apply to ``base``, and the manifest list that is to be written for
+        them. Raises CommitFailed, and InvalidRequest for a snapshot whose files may be gone.
         """
         try:
             for requirement in change.requirements:
@@ -45,7 +42,6 @@ class ChangeJudge:
             if merged is None:
                 self.lists.require(base, change.updates)
                 raise
-            written.append(merged.manifest_list)
-            return merged.updates, (merged.manifest_list,)
+            return merged.updates, merged
         self.lists.require(base, change.updates)
-        return change.updates, ()
+        return change.updates, None

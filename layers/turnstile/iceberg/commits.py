@@ -24,6 +24,7 @@ from turnstile.catalog.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.reader import View
+from turnstile.iceberg.append_merger import MergedAppend
 from turnstile.iceberg.changes import ChangeJudge, TableChange
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
@@ -81,7 +82,7 @@ class Commits:
                 self._begin_turns(catalog, changes)
                 raise
         run.forget_others()
-        return [LoadedTable(result.entity, result.metadata) for result in run.latest]
+        return [LoadedTable(result.entity, result.metadata, result.content) for result in run.latest]
 
     def prepared(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
         """As ``commit``, to be committed with others; a table may be created in a namespace that
@@ -143,13 +144,14 @@ class Commits:
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """A table after its change, the metadata file before it (empty for a new table), and the files
-    written for it."""
+    """A table after its change, the metadata file before it (empty for a new table), the files
+    written for it, and the bytes of its metadata file (empty where nothing changed)."""
 
     entity: IcebergTable
     metadata: TableMetadata
     base_file: str
     files: tuple[str, ...] = ()
+    content: bytes = b""
 
 
 class _Run:
@@ -228,7 +230,7 @@ class _Run:
             access=access,
             digest=file.digest,
         )
-        self._results[position] = _Result(entity, metadata, "", (file.path,))
+        self._results[position] = _Result(entity, metadata, "", (file.path,), file.content)
         return self._results[position]
 
     def _changed(self, view: View, change: TableChange, position: int) -> _Result:
@@ -240,7 +242,7 @@ class _Run:
             entity = msgspec.structs.replace(earlier.entity, name=before.name, access=before.access)
             return msgspec.structs.replace(earlier, entity=entity)
         base = self._files.table(before)
-        updates, files = self._judge.updates(base, change, self.written)
+        updates, merged = self._judge.updates(base, change)
         now_ms = self._world.clock.now_ms()
         metadata = applied(base, updates, now_ms, before.metadata)
         if metadata.location != base.location and normalise(metadata.location) != before.location:
@@ -249,18 +251,29 @@ class _Run:
             return _Result(before, base, before.metadata)
         if metadata.properties != base.properties:
             check_paths(metadata.properties, before.location)
-        file = self._write(before.location, metadata, before)
+        file = self._write(before.location, metadata, before, merged)
+        files = (file.path,) if merged is None else (file.path, merged.manifest_list)
         turn_until = 0 if before.turn_until and rewrites(change.updates) else before.turn_until
         entity = msgspec.structs.replace(
             before, metadata=file.path, digest=file.digest, updated=now_ms, turn_until=turn_until
         )
-        self._results[position] = _Result(entity, metadata, before.metadata, (file.path, *files))
+        self._results[position] = _Result(entity, metadata, before.metadata, files, file.content)
         return self._results[position]
 
-    def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:
-        """Writes a metadata file. A StorageFault of the first attempt says that nothing was
-        applied: no swap was sent yet."""
+    def _write(
+        self,
+        location: str,
+        metadata: TableMetadata,
+        previous: IcebergTable | None = None,
+        merged: MergedAppend | None = None,
+    ) -> StoredFile:
+        """Writes a metadata file, after the manifest list of a ``merged`` append. A StorageFault of
+        the first attempt says that nothing was applied: no swap was sent yet."""
+        if merged is not None:
+            self.written.append(merged.manifest_list)
         try:
+            if merged is not None:
+                self._world.storages.open(location).put_if_absent(merged.name, merged.content)
             file = self._files.write(location, metadata, previous)
         except StorageFault as fault:
             fault.nothing_applied = self._is_first

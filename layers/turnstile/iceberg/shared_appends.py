@@ -32,9 +32,10 @@ from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, RejectionHandler
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import dotted, key_of
 from turnstile.catalog.reader import View
+from turnstile.iceberg.append_merger import MergedAppend
 from turnstile.iceberg.changes import ChangeJudge, TableChange
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.metadata import TableMetadata, check_readable
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core.shared_appends import GROUP_APPENDS, Answer, Written, answer, fits
 from turnstile.iceberg.core.table_updates import applied
@@ -84,11 +85,14 @@ class WaitingAppend(Waiting[LoadedTable]):
         assert edit is not None
         return edit.writes
 
-    def applied(self, base: TableMetadata, now_ms: int, previous_file: str, written: list[str]) -> TableMetadata:
-        """Returns ``base`` with the append; files that were written for it are appended to
-        ``written``. Raises as ``ChangeJudge.updates`` and ``table_updates.applied``."""
-        updates, _ = self._judge.updates(base, self.change, written)
-        return applied(base, updates, now_ms, previous_file)
+    def applied(
+        self, base: TableMetadata, now_ms: int, previous_file: str
+    ) -> tuple[TableMetadata, MergedAppend | None]:
+        """Returns ``base`` with the append, which ``check_readable`` has not judged, and the
+        manifest list that is to be written for it. Raises as ``ChangeJudge.updates`` and
+        ``table_updates.applied``."""
+        updates, merged = self._judge.updates(base, self.change)
+        return applied(base, updates, now_ms, previous_file, readable=False), merged
 
     def rejected(self, rows: Mapping[int, Row | None]) -> None:
         """Handles rows that refused, by position in ``writes``. Raises the reason for refusing the
@@ -225,7 +229,7 @@ class AppendGroup:
             self._compute(before, list(members), now_ms)
         if self._result is None:
             return None
-        writes = [write for member in self._members for write in members[member]]
+        group_writes = [write for member in self._members for write in members[member]]
         ends = 0
         for member in self._members:
             self._rows[member] = range(ends, ends + len(members[member]))
@@ -235,9 +239,9 @@ class AppendGroup:
             before, metadata=self._result.entity.metadata, digest=self._result.entity.digest,
             updated=self._result.entity.updated,
         )  # fmt: skip
-        self._result = LoadedTable(entity, self._result.metadata)
+        self._result = msgspec.structs.replace(self._result, entity=entity)
         message = f"{len(self._members)} appends to {dotted(*self._path)}"
-        return Edit(message[:200], put={self._path: entity}, writes=tuple(writes))
+        return Edit(message[:200], put={self._path: entity}, writes=tuple(group_writes))
 
     def _compute(self, before: IcebergTable, appends: Sequence[WaitingAppend], now_ms: int) -> None:
         """Applies ``appends`` to the table one after the other, and writes the metadata that the
@@ -246,9 +250,10 @@ class AppendGroup:
         self._base_file = before.metadata
         metadata = self._context.files.table(before)
         members: list[WaitingAppend] = []
+        lists: list[tuple[str, bytes]] = []
         for append in appends:
             try:
-                after = append.applied(metadata, now_ms, "" if members else before.metadata, self._files)
+                after, merged = append.applied(metadata, now_ms, "" if members else before.metadata)
             except TurnstileError:  # its own commit says why
                 self._left.add(append)
                 continue
@@ -257,13 +262,17 @@ class AppendGroup:
                 continue
             metadata = after
             members.append(append)
+            if merged is not None:
+                self._files.append(merged.manifest_list)
+                lists.append((merged.name, merged.content))
         self._members = tuple(members)
         if not members:
             return
-        file = self._context.files.write(before.location, metadata, before)
+        check_readable(metadata)
+        file = self._context.files.write_after(lists, before.location, metadata, before)
         self._files.append(file.path)
         entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
-        self._result = LoadedTable(entity, metadata)
+        self._result = LoadedTable(entity, metadata, file.content)
 
     def _rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Gives each member the rows of its own that refused; one that is refused by them leaves
