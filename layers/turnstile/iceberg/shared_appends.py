@@ -55,7 +55,7 @@ PATIENCE_MS: Final = 5_000
 """How long an append waits for a line that does not move, before it is committed alone."""
 
 
-class _Alone(Exception):
+class Alone(Exception):
     """The append has no answer from a group: it is committed alone."""
 
 
@@ -128,7 +128,7 @@ class AppendQueue(WaitingQueue[WaitingAppend]):
         try:
             self.apply(f"{catalog}\n{key_of(change.path)}", own, lead, PATIENCE_MS)
             return own.outcome()
-        except (LeftLine, _Alone):
+        except (LeftLine, Alone):
             return alone()
 
 
@@ -170,7 +170,7 @@ class AppendGroup:
                     assert error is not None
                     append.settle(copy_of(error))
                 case Answer.ALONE:
-                    append.settle(_Alone())
+                    append.settle(Alone())
 
     def _commit(self) -> tuple[Written, Exception | None]:
         context = self._context
