@@ -97,7 +97,7 @@ class WaitingAppend(Waiting[LoadedTable]):
     def rejected(self, rows: Mapping[int, Row | None]) -> None:
         """Handles rows that refused, by position in ``writes``. Raises the reason for refusing the
         append."""
-        if rows and self._on_rejected is not None:
+        if self._on_rejected is not None:
             self._variables.run(self._on_rejected, rows)
 
 
@@ -225,7 +225,7 @@ class AppendGroup:
                 continue
             taken |= set(keys)
             members[append] = writes
-        if self._result is None or before.metadata != self._base_file or tuple(members) != self._members:
+        if before.metadata != self._base_file or tuple(members) != self._members:
             self._compute(before, list(members), now_ms)
         if self._result is None:
             return None
@@ -245,7 +245,7 @@ class AppendGroup:
 
     def _compute(self, before: IcebergTable, appends: Sequence[WaitingAppend], now_ms: int) -> None:
         """Applies ``appends`` to the table one after the other, and writes the metadata that the
-        last one leaves. An append that is refused, or changes nothing, leaves the group."""
+        last one leaves. An append that is refused leaves the group."""
         self._result = None
         self._base_file = before.metadata
         metadata = self._context.files.table(before)
@@ -255,9 +255,6 @@ class AppendGroup:
             try:
                 after, merged = append.applied(metadata, now_ms, "" if members else before.metadata)
             except TurnstileError:  # its own commit says why
-                self._left.add(append)
-                continue
-            if after == metadata:
                 self._left.add(append)
                 continue
             metadata = after

@@ -160,7 +160,7 @@ def _numbers_of_the_sender() -> Any:
 APPEND_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "appends: acknowledged without a place": (_answers(_acknowledged_without_a_place), "I21"),
     "appends: unknown is acknowledged": (_answers(_again_when_unknown), "I21"),
-    "appends: all from one base": (_all_from_one_base, "I2"),
+    "appends: all from one base": (_all_from_one_base, "I21"),
     "appends: an old base again": (_old_base_again, "I2"),
     "appends: files of an unknown outcome are deleted": (_forgets_when_unknown, "I9"),
     "appends: lists of the applied attempt are deleted": (_forgets_lists, "I9"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +65,22 @@ def test_a_list_of_pyiceberg_has_the_bytes_of_ours_and_its_new_entries_are_found
     assert found is not None
     assert paths(found) == [one.manifest_path for one in lake.read(second.manifest_list)[:2]]
     assert [one[manifests.ADDED_SNAPSHOT] for one in found] == [2, 2]
+
+
+def test_a_file_has_few_blocks_however_often_its_list_grew() -> None:
+    listed, most = EMPTY, 0
+    for number in range(3 * MOST_BLOCKS):
+        listed = listed.after([entry(number)])
+        most = max(most, len(listed.parts))
+    assert most == MOST_BLOCKS
+
+
+def test_names_and_comments_of_a_schema_say_nothing_about_its_bytes() -> None:
+    schema: Any = msgspec.json.decode(msgspec.json.encode(manifests.SCHEMA))
+    partitions = next(field for field in schema["fields"] if field["field-id"] == manifests.PARTITIONS)
+    partitions["type"][1]["items"] |= {"name": "summary", "doc": "of the values"}
+    file = avro.write([entry(1)], schema, HEADER, SYNC)
+    assert added(file, None) == avro.read(file)
 
 
 def test_the_first_list_of_a_table_adds_all_its_entries() -> None:

@@ -323,6 +323,16 @@ def test_i10_metadata_that_are_too_large_for_all_members_are_no_reason_to_refuse
     assert isinstance(result(partial(lake.alone, changes[0])), LoadedTable)
 
 
+def test_a_member_that_would_make_the_table_unreadable_spoils_nothing(lake: Lake) -> None:
+    lake.alone(lake.append(1))
+    changes = [lake.append(2), with_snapshot(lake.append(3), first_row_id=5), lake.append(4)]
+    before = set(lake.world.storages.files)
+    assert lake.group(*changes) == [None, None, None]
+    assert set(lake.world.storages.files) == before
+    answers = [result(partial(lake.alone, change)) for change in changes]
+    assert [isinstance(one, LoadedTable) for one in answers] == [True, False, True]
+
+
 # -- the swap ----------------------------------------------------------------------------------------------------------
 
 
@@ -345,6 +355,36 @@ def test_a_group_that_lost_to_another_table_keeps_its_files(lake: Lake) -> None:
     files = lake.metadata_files()
     lake.group(*changes)
     assert len(lake.metadata_files() - files) == 1
+
+
+def test_i8_what_else_changed_of_the_table_while_a_group_lost_is_kept(lake: Lake) -> None:
+    changes = [lake.append(id) for id in (1, 2)]
+    lake.world.clock.now += 5_000
+    now_ms = lake.world.clock.now_ms()
+    interrupt(lake, lambda: give_turn(lake, now_ms - 1))
+    answers = lake.group(*changes)
+    entity = Tables(lake.context).find(CATALOG, T)
+    assert entity.turn_until == now_ms - 1 and entity.updated >= now_ms
+    assert [each.entity for each in answers if isinstance(each, LoadedTable)] == [entity, entity]
+
+
+def test_i21_members_that_lose_to_others_until_the_deadline_are_refused_and_leave_nothing(lake: Lake) -> None:
+    changes = [lake.append(id) for id in (1, 2)]
+    before, write = set(lake.world.storages.files), lake.world.refs.write
+
+    def late(given: Write) -> Any:
+        if given.key == lake.services.reader.key(CATALOG):
+            lake.world.refs.write = write  # type: ignore[method-assign]
+            lake.services.namespaces.create(CATALOG, (f"n{lake.world.clock.now}",))
+            lake.world.clock.now += 4_000
+            lake.world.refs.write = late  # type: ignore[method-assign]
+        return write(given)
+
+    lake.world.refs.write = late  # type: ignore[method-assign]
+    answers = lake.group(*changes)
+    lake.world.refs.write = write  # type: ignore[method-assign]
+    assert [type(one) for one in answers] == [CommitFailed, CommitFailed]
+    assert set(lake.world.storages.files) == before and ids(lake.load()) == []
 
 
 def interrupt(lake: Lake, act: Callable[[], object]) -> None:
