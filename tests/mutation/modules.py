@@ -486,7 +486,7 @@ MODULES: Final = {
         ("unit/iceberg/test_shared_appends.py",), writes=False, decides=True
     ),
     "turnstile.iceberg.shared_appends": Mutated(
-        ("unit/iceberg/test_shared_appends.py", "functional/iceberg/test_shared_appends.py"),
+        ("unit/iceberg/test_shared_appends.py", "functional/iceberg/appends/test_shared_appends.py"),
         writes=False,
         decides=True,
         guards=True,

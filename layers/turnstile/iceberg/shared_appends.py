@@ -295,7 +295,7 @@ class _GroupCommitter(Committer):
 
 
 def _result(alone: Callable[[], LoadedTable]) -> LoadedTable | Exception:
-    """What ``alone`` returns or raises."""
+    """Returns the table that ``alone`` returns, or the error that it raises."""
     try:
         return alone()
     except Exception as error:
