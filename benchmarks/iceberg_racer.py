@@ -31,23 +31,27 @@ def prepare(catalog: dict[str, str], properties: dict[str, str]) -> None:
 
 
 def write(catalog: dict[str, str], writer: int, seconds: float) -> dict[str, object]:
-    """Appends for some time. Ids of rows that were acknowledged, ids whose outcome is unknown, and failures by class."""
-    table, done, unknown, failures = table_of(catalog), [], [], Counter()
+    """Appends for some time. Ids of rows that were acknowledged, ids whose outcome is unknown, failures by class, the
+    times of the acknowledged ones, and the CPU time of the process meanwhile."""
+    table, done, unknown, failures, ms = table_of(catalog), [], [], Counter(), []
     print("ready", flush=True)
     sys.stdin.readline()
-    end, number = time.monotonic() + seconds, 0
+    end, number, used = time.monotonic() + seconds, 0, time.process_time()
     while time.monotonic() < end:
         number += 1
         id = writer * 1_000_000 + number
+        began = time.perf_counter()
         try:
             table.append(rows(id))
             done.append(id)
+            ms.append((time.perf_counter() - began) * 1000)
         except Exception as error:  # every class is counted
             failures[type(error).__name__] += 1
             if isinstance(error, CommitStateUnknownException):
                 unknown.append(id)
             table = table_of(catalog)
-    return {"done": done, "unknown": unknown, "failures": failures}
+    used = time.process_time() - used
+    return {"done": done, "unknown": unknown, "failures": failures, "ms": ms, "cpu_s": used}
 
 
 def read(catalog: dict[str, str]) -> list[int]:

@@ -142,9 +142,9 @@ def heat(
     for client in clients:
         client.start()
     barrier.wait()
-    began, cpu = time.perf_counter(), _cpu_s(pids)
+    began, cpu = time.perf_counter(), cpu_s(pids)
     answers = [out.get() for _ in clients]
-    seconds, cpu = time.perf_counter() - began, _cpu_s(pids) - cpu
+    seconds, cpu = time.perf_counter() - began, cpu_s(pids) - cpu
     for client in clients:
         client.join()
     ms = sorted(value for times, _ in answers for value in times)
@@ -167,7 +167,7 @@ def heat(
     return figures
 
 
-def _cpu_s(pids: tuple[int, ...]) -> float:
+def cpu_s(pids: tuple[int, ...]) -> float:
     total = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

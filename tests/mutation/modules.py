@@ -479,6 +479,18 @@ MODULES: Final = {
     "turnstile.iceberg.append_merger": Mutated(
         ("unit/iceberg/test_append_merger.py", "functional/iceberg/test_*.py"), writes=False, guards=True
     ),
+    "turnstile.iceberg.core.manifest_lists": Mutated(
+        ("unit/iceberg/test_manifest_lists.py", "unit/iceberg/test_append_merger.py"), writes=False, decides=True
+    ),
+    "turnstile.iceberg.core.shared_appends": Mutated(
+        ("unit/iceberg/test_shared_appends.py",), writes=False, decides=True
+    ),
+    "turnstile.iceberg.shared_appends": Mutated(
+        ("unit/iceberg/test_shared_appends.py", "functional/iceberg/appends/test_shared_appends.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.iceberg.files": Mutated(
         ("unit/iceberg/test_files.py", "functional/iceberg/test_altered_files.py", "functional/iceberg/test_*.py"),
         writes=False,
@@ -634,6 +646,15 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.iceberg.append_merger: _added_manifests: check _require(file[manifests.STATUS] == manifests.ADDED)": (
         "a file that is not added has a sequence number of its own, which is refused two lines on"
+    ),
+    "turnstile.iceberg.core.manifest_lists: parse: branch _form(schema) == _FORM": (
+        "without it the entries are encoded again, to the same bytes: it saves time only"
+    ),
+    "turnstile.iceberg.core.manifest_lists: added: edge whole.count < known.count": (
+        "a list without a new entry is no append, whichever way it is read"
+    ),
+    "turnstile.iceberg.shared_appends: _change: branch self._result is None": (
+        "without it the assertion that follows fails, and that group has failed as well: all are committed alone"
     ),
     "turnstile.maintenance.compaction: _pieces: edge len(held) > _BYTES": "it says how large the pieces are, not what is in them",
     "turnstile.maintenance.compaction: write_compaction: term storage.stat(path) is None": (

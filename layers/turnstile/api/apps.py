@@ -157,7 +157,7 @@ def iceberg(services: Services | None = None, telemetry: Telemetry | None = None
         services=_opener(
             services,
             settings.iceberg,
-            *("open_catalog", "metadata_files", "vendor", "authorizers", "source_rights"),
+            *("open_catalog", "metadata_files", "append_queue", "vendor", "authorizers", "source_rights"),
         ),
         authentication=authentication(),
         telemetry=telemetry,

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from turnstile.iceberg.delta_scans import DeltaScans, PlannedPage
     from turnstile.iceberg.files import MetadataFiles
     from turnstile.iceberg.plan_runs import PlanRuns
+    from turnstile.iceberg.shared_appends import AppendQueue
     from turnstile.iceberg.table_scans import TableScans
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
@@ -436,6 +437,13 @@ class Services:
         from turnstile.iceberg.files import MetadataFiles
 
         return MetadataFiles(self.world.storages, self.world.ids, self.settings.metadata_bytes)
+
+    @cached_property
+    def append_queue(self) -> AppendQueue:
+        """Appends to Iceberg tables that wait in this process."""
+        from turnstile.iceberg.shared_appends import AppendQueue
+
+        return AppendQueue()
 
     @cached_property
     def delta_scans(self) -> DeltaScans:

@@ -96,6 +96,10 @@ class CatalogReader:
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogReader:
         return CatalogReader(self._world, self.store, authorizer=authorizer, caches=self.caches)
 
+    def unauthorized(self) -> CatalogReader:
+        """Returns a reader for a caller that authorizes each of several requests itself."""
+        return CatalogReader(self._world, self.store, caches=self.caches)
+
     def last_head(self, catalog: str) -> LastHead | None:
         return self.caches.heads.get(fold(catalog))
 

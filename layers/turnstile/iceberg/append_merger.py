@@ -26,11 +26,13 @@ from typing import Final
 
 import msgspec
 
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core import avro, manifest_lists, manifests
 from turnstile.iceberg.core import updates as u
+from turnstile.iceberg.core.manifest_lists import ManifestList
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid, TableRequirement
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot
+from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Ids, Stat, Storages
@@ -50,6 +52,8 @@ MAX_MANIFESTS: Final = 16
 MAX_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a manifest or manifest list that is read."""
 
+_CACHE_BYTES: Final = 32 * 1024 * 1024
+
 _TOTALS: Final = ("records", "data-files", "files-size")
 
 
@@ -59,18 +63,26 @@ Judge = Callable[[TableMetadata, str, Stat | None], None]
 
 
 class MergedAppend(msgspec.Struct, frozen=True):
-    """The replacement of a commit, and the path of the manifest list that was written for it."""
+    """The replacement of a commit, with the manifest list that is to be written for it: its path,
+    its name below the table's location, and its bytes."""
 
     updates: tuple[u.TableUpdate, ...]
     manifest_list: str
+    name: str
+    content: bytes
 
 
 class AppendMerger:
-    """Merges an append into a table that moved on."""
+    """Merges an append into a table that moved on.
 
-    def __init__(self, storages: Storages, ids: Ids) -> None:
+    Args:
+        lists: manifest lists that the process has read or written, by path: a file never changes.
+    """
+
+    def __init__(self, storages: Storages, ids: Ids, lists: Lru[str, ManifestList] | None = None) -> None:
         self._storages = storages
         self._ids = ids
+        self._lists = new_list_cache() if lists is None else lists
 
     def merge(
         self,
@@ -80,8 +92,8 @@ class AppendMerger:
         judge: Judge | None = None,
     ) -> MergedAppend | None:
         """Returns the commit rebased onto ``base``, another version than the one it was made for;
-        None when it cannot be merged. Raises StorageFault if the new manifest list cannot be
-        written, and the errors of ``judge`` for the list that the commit names.
+        None when it cannot be merged. Its manifest list is not written yet. Raises the errors of
+        ``judge`` for the list that the commit names.
         """
         append = _append(base, requirements, updates)
         current = base.snapshot(base.current_snapshot_id)
@@ -97,13 +109,14 @@ class AppendMerger:
         if file is None:
             return None
         try:
-            added = self._added_manifests(base, snapshot, self._parse_manifest(listed))
-            existing = self._entries(base, current.manifest_list)
+            added = self._added(base, snapshot, listed)
+            existing = self._list(base, current)
         except (TurnstileError, _NotMergeable):
             return None
         sequence = base.last_sequence_number + 1
         renumbered = [{**entry, manifests.SEQUENCE: sequence, manifests.MIN_SEQUENCE: sequence} for entry in added]
-        path = self._write(base, snapshot, current, sequence, [*renumbered, *existing])
+        name, content = self._new_list(base, snapshot, current, sequence, existing.after(renumbered))
+        path = f"{base.location}/{name}"
         rebased = msgspec.structs.replace(
             snapshot,
             parent_snapshot_id=current.snapshot_id,
@@ -113,21 +126,23 @@ class AppendMerger:
             schema_id=base.current_schema_id,
             summary=_summary(snapshot, current),
         )
-        return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
+        return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path, name, content)
 
-    def _added_manifests(
-        self, base: TableMetadata, snapshot: Snapshot, entries: list[avro.Record]
-    ) -> list[avro.Record]:
-        """The manifests that ``snapshot``, with ``entries`` in its list, adds to its parent's;
-        raises _NotMergeable unless all are as required above."""
+    def _added(self, base: TableMetadata, snapshot: Snapshot, listed: bytes) -> list[avro.Record]:
+        """The manifests that ``snapshot``, whose list has the bytes ``listed``, adds to its
+        parent's; raises _NotMergeable unless all are as required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
-        before = self._entries(base, parent.manifest_list) if parent is not None else []
-        added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]
-        others = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] != snapshot.snapshot_id]
+        before = self._list(base, parent) if parent is not None else None
+        added = manifest_lists.added(listed, before)
+        if added is None:  # its writer encodes or orders the parent's entries otherwise
+            entries = manifest_lists.parse(listed).entries()
+            added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]
+            others = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] != snapshot.snapshot_id]
+            _require(_paths(others) == _paths(before.entries() if before is not None else []))
         _require(1 <= len(added) <= MAX_MANIFESTS)
-        _require(_paths(others) == _paths(before))
         specs = {spec.spec_id for spec in base.partition_specs}
         for entry in added:
+            _require(entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id)
             _require(entry[manifests.CONTENT] == 0)
             _require(entry[manifests.EXISTING_FILES] == 0 and entry[manifests.DELETED_FILES] == 0)
             _require(entry[manifests.SEQUENCE] == entry[manifests.MIN_SEQUENCE] == snapshot.sequence_number)
@@ -139,17 +154,18 @@ class AppendMerger:
                 _require(file.get(manifests.ENTRY_FILE_SEQUENCE) is None)
         return added
 
-    def _entries(self, base: TableMetadata, path: str) -> list[avro.Record]:
-        """The entries of a manifest list; raises _NotMergeable if one has fields that
-        ``manifests.SCHEMA`` lacks."""
-        return self._parse_manifest(self._read(base, path))
+    def _list(self, base: TableMetadata, snapshot: Snapshot) -> ManifestList:
+        """The manifest list of a snapshot of the table: one read, none when cached. Raises
+        _NotMergeable and Unreadable."""
+        path = snapshot.manifest_list
+        known = self._lists.get(path)
+        if known is None:
+            known = manifest_lists.parse(self._read(base, path))
+            self._keep(path, known)
+        return known
 
-    def _parse_manifest(self, raw: bytes) -> list[avro.Record]:
-        entries = avro.read(raw)
-        for entry in entries:
-            _require(set(entry) <= manifests.KNOWN)
-            _require(all(entry.get(id) is not None for id in manifests.REQUIRED))
-        return entries
+    def _keep(self, path: str, content: ManifestList) -> None:
+        self._lists.put(path, content, 2 * len(content.block.content) + 256)
 
     def _read(self, base: TableMetadata, path: str) -> bytes:
         raw, file = self._file(base, path)
@@ -168,9 +184,10 @@ class AppendMerger:
         _require(len(file[0]) <= MAX_BYTES)
         return file
 
-    def _write(
-        self, base: TableMetadata, snapshot: Snapshot, parent: Snapshot, sequence: int, entries: list[avro.Record]
-    ) -> str:
+    def _new_list(
+        self, base: TableMetadata, snapshot: Snapshot, parent: Snapshot, sequence: int, listed: ManifestList
+    ) -> tuple[str, bytes]:
+        """The name and the bytes of a manifest list."""
         unique = self._ids.uuid()
         header = {
             "snapshot-id": str(snapshot.snapshot_id),
@@ -178,10 +195,15 @@ class AppendMerger:
             "sequence-number": str(sequence),
             "format-version": "2",
         }
-        raw = avro.write(entries, manifests.SCHEMA, header, bytes.fromhex(unique.replace("-", "")))
+        raw = listed.file(header, bytes.fromhex(unique.replace("-", "")))
         name = f"metadata/snap-{snapshot.snapshot_id}-1-{unique}.avro"
-        self._storages.open(base.location).put_if_absent(name, raw)
-        return f"{base.location}/{name}"
+        self._keep(f"{base.location}/{name}", listed)
+        return name, raw
+
+
+def new_list_cache() -> Lru[str, ManifestList]:
+    """Returns a cache without manifest lists."""
+    return Lru(_CACHE_BYTES)
 
 
 class _NotMergeable(Exception):

@@ -24,15 +24,16 @@ from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.reader import View
-from turnstile.iceberg.append_merger import AppendMerger
+from turnstile.iceberg.append_merger import MergedAppend
+from turnstile.iceberg.changes import ChangeJudge, TableChange
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
+from turnstile.iceberg.core.requirements import CommitFailed, creates
+from turnstile.iceberg.core.shared_appends import may_share
 from turnstile.iceberg.core.table_updates import applied, created
 from turnstile.iceberg.files import StoredFile, requested
 from turnstile.iceberg.locations import LocationClaim, check_paths
-from turnstile.iceberg.manifest_lists import ManifestLists
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
 from turnstile.iceberg.turns import POLL_MS, TURN_MS, TableTurn, begins, has_to_wait, rewrites
 from turnstile.store.core.errors import InvalidRequest, StorageFault, TurnstileError
@@ -45,14 +46,6 @@ MAX_TABLES: Final = 100
 MAX_NEW: Final = 30
 """Tables that one transaction creates: each takes two rows of the hundred that change together, or
 a row for every folder above a requested location."""
-
-
-class TableChange(msgspec.Struct, frozen=True):
-    """A commit of the table ``path``."""
-
-    path: Path
-    requirements: tuple[TableRequirement, ...]
-    updates: tuple[u.TableUpdate, ...]
 
 
 class Commits:
@@ -71,6 +64,13 @@ class Commits:
             StateConflict: ``LocationOwned``: a new table's location is another's.
             NotFound, OutcomeUnknown.
         """
+        queue = self._context.appends
+        if queue is None or len(changes) != 1 or not may_share(changes[0].requirements, changes[0].updates):
+            return self._commit(catalog, changes)
+        return [queue.commit(self._context, catalog, changes[0], lambda: self._commit(catalog, changes)[0])]
+
+    def _commit(self, catalog: str, changes: Sequence[TableChange]) -> list[LoadedTable]:
+        """Applies ``changes`` by a commit of the catalog of their own; raises as ``commit``."""
         for left in reversed(range(TURN_MS // POLL_MS + 1)):
             run = self._run(catalog, changes, check_names=True, waits=left > 0)
             try:
@@ -82,7 +82,7 @@ class Commits:
                 self._begin_turns(catalog, changes)
                 raise
         run.forget_others()
-        return [LoadedTable(result.entity, result.metadata) for result in run.latest]
+        return [LoadedTable(result.entity, result.metadata, result.content) for result in run.latest]
 
     def prepared(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
         """As ``commit``, to be committed with others; a table may be created in a namespace that
@@ -144,13 +144,14 @@ class Commits:
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """A table after its change, the metadata file before it (empty for a new table), and the files
-    written for it."""
+    """A table after its change, the metadata file before it (empty for a new table), the files
+    written for it, and the bytes of its metadata file (empty where nothing changed)."""
 
     entity: IcebergTable
     metadata: TableMetadata
     base_file: str
     files: tuple[str, ...] = ()
+    content: bytes = b""
 
 
 class _Run:
@@ -166,8 +167,7 @@ class _Run:
         self._changes = changes
         self._claims = claims
         self._waits = waits
-        self._merger = AppendMerger(context.world.storages, context.world.ids)
-        self._lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
+        self._judge = ChangeJudge(context)
         self._first_writes: list[int] = []
         self._results: dict[int, _Result] = {}
         self.written: list[str] = []
@@ -216,7 +216,7 @@ class _Run:
         now_ms = self._world.clock.now_ms()
         metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.spelled)
         check_paths(metadata.properties, claim.location)
-        self._lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
+        self._judge.lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
         with nullcontext() if claim.managed else requested("updates.location"):
             file = self._write(claim.location, metadata)
         name = change.path[-1]
@@ -231,7 +231,7 @@ class _Run:
             access=access,
             digest=file.digest,
         )
-        self._results[position] = _Result(entity, metadata, "", (file.path,))
+        self._results[position] = _Result(entity, metadata, "", (file.path,), file.content)
         return self._results[position]
 
     def _change(self, view: View, change: TableChange, position: int) -> _Result:
@@ -243,7 +243,7 @@ class _Run:
             entity = msgspec.structs.replace(earlier.entity, name=before.name, access=before.access)
             return msgspec.structs.replace(earlier, entity=entity)
         base = self._files.table(before)
-        updates, files = self._updates(base, change)
+        updates, merged = self._judge.updates(base, change)
         now_ms = self._world.clock.now_ms()
         metadata = applied(base, updates, now_ms, before.metadata)
         if metadata.location != base.location and normalise(metadata.location) != before.location:
@@ -252,34 +252,29 @@ class _Run:
             return _Result(before, base, before.metadata)
         if metadata.properties != base.properties:
             check_paths(metadata.properties, before.location)
-        file = self._write(before.location, metadata, before)
+        file = self._write(before.location, metadata, before, merged)
+        files = (file.path,) if merged is None else (file.path, merged.manifest_list)
         turn_until = 0 if before.turn_until and rewrites(change.updates) else before.turn_until
         entity = msgspec.structs.replace(
             before, metadata=file.path, digest=file.digest, updated=now_ms, turn_until=turn_until
         )
-        self._results[position] = _Result(entity, metadata, before.metadata, (file.path, *files))
+        self._results[position] = _Result(entity, metadata, before.metadata, files, file.content)
         return self._results[position]
 
-    def _updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
-        """The update to apply to ``base``, and the files that were written for it; raises
-        CommitFailed, and InvalidRequest for a snapshot if its files may be gone."""
-        try:
-            for requirement in change.requirements:
-                check(requirement, base)
-        except CommitFailed:
-            merged = self._merger.merge(base, change.requirements, change.updates, self._lists.judge)
-            if merged is None:
-                self._lists.require(base, change.updates)
-                raise
+    def _write(
+        self,
+        location: str,
+        metadata: TableMetadata,
+        previous: IcebergTable | None = None,
+        merged: MergedAppend | None = None,
+    ) -> StoredFile:
+        """Writes a metadata file, after the manifest list of a ``merged`` append. A StorageFault of
+        the first attempt says that nothing was applied: no swap was sent yet."""
+        if merged is not None:
             self.written.append(merged.manifest_list)
-            return merged.updates, (merged.manifest_list,)
-        self._lists.require(base, change.updates)
-        return change.updates, ()
-
-    def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:
-        """Writes a metadata file. A StorageFault of the first attempt says that nothing was
-        applied: no swap was sent yet."""
         try:
+            if merged is not None:
+                self._world.storages.open(location).put_if_absent(merged.name, merged.content)
             file = self._files.write(location, metadata, previous)
         except StorageFault as fault:
             fault.nothing_applied = self._is_first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from turnstile.catalog.changes.commit import ChangeFunction, Committer, RejectionHandler
 from turnstile.catalog.core.entities import IcebergEntity
@@ -21,13 +22,17 @@ from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, Sta
 from turnstile.store.ports import World
 from turnstile.store.retry import Pause, no_pause
 
+if TYPE_CHECKING:
+    from turnstile.iceberg.shared_appends import AppendQueue
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """The common state of one request's operations: services with its rights, and a committer (with
     an idempotency key, of one change). ``elsewhere`` raises PermissionDenied when it may not use
     locations that the catalog did not choose; ``as_of`` is the moment that it reads, None for the
-    present, the only state that can be changed; ``pause`` waits for other work (s).
+    present, the only state that can be changed; ``pause`` waits for other work (s); in ``appends``
+    wait the appends of other requests of the process.
     """
 
     catalog: CatalogServices
@@ -37,6 +42,7 @@ class Context:
     elsewhere: Callable[[], None]
     as_of: AsOf | None = None
     pause: Pause = no_pause
+    appends: AppendQueue | None = None
 
     @property
     def world(self) -> World:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
 from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
+from turnstile.iceberg.append_merger import new_list_cache
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -52,10 +53,11 @@ class FileAltered(StorageFault):
 
 class StoredFile(msgspec.Struct, frozen=True):
     """A metadata file that was judged: its full path, and the digest of its bytes for the entity
-    that will name it."""
+    that will name it. ``content``: the bytes, of a file that was written here."""
 
     path: str
     digest: bytes
+    content: bytes = b""
 
 
 @contextmanager
@@ -82,6 +84,7 @@ class MetadataFiles:
         self._ids = ids
         self._limit = max_bytes
         self._cache: Lru[tuple[str, bytes], tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
+        self.manifest_lists = new_list_cache()
 
     @property
     def max_bytes(self) -> int:
@@ -156,21 +159,30 @@ class MetadataFiles:
     def write(
         self, location: str, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None
     ) -> StoredFile:
-        """Writes ``content`` below ``location``. Nothing names the file yet.
+        """Writes ``content`` below ``location``. Nothing names the file yet. Raises as
+        ``write_after``."""
+        return self.write_after((), location, content, previous)
+
+    def write_after(
+        self,
+        others: Sequence[tuple[str, bytes]],
+        location: str,
+        content: TableMetadata | ViewMetadata,
+        previous: IcebergEntity | None = None,
+    ) -> StoredFile:
+        """As ``write``; ``others``, paths below ``location`` with their bytes, are there before.
 
         A file of this name that has these bytes is the same one: the answer to an earlier attempt
         of this very write was lost. Raises TooLarge over ``max_bytes``, unless it is smaller than
         the file of ``previous`` that it replaces; StorageFault when storage did not respond:
-        perhaps there is a file now that nothing names.
+        perhaps there are files now that nothing names.
         """
-        raw = self.encode(content, previous)
+        raw, size = self._encoded(content, previous)
         number = _number(previous.metadata) + 1 if previous is not None else 0
         name = f"metadata/{number:05d}-{self._ids.uuid()}.metadata.json"
-        storage = self._storages.open(location)
-        if not storage.put_if_absent(name, raw) and (storage.read(name, len(raw) + 1) or (b"",))[0] != raw:
-            raise StorageFault(f"{name} exists", remedy="send the same request again")
-        file = StoredFile(f"{location}/{name}", _digest(raw))
-        self._cache.put((file.path, file.digest), (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
+        _put(self._storages.open(location), [*others, (name, raw)])
+        file = StoredFile(f"{location}/{name}", _digest(raw), raw)
+        self._cache.put((file.path, file.digest), (content, size), len(raw) * _DECODED_FACTOR)
         return file
 
     def make_folder(self, location: str) -> None:
@@ -181,13 +193,19 @@ class MetadataFiles:
 
     def encode(self, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None) -> bytes:
         """Returns the bytes of a file; raises TooLarge as ``write``."""
+        return self._encoded(content, previous)[0]
+
+    def _encoded(
+        self, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None
+    ) -> tuple[bytes, int]:
+        """The bytes of a file, and how many of an answer they take."""
         raw = metadata.encode(content) if isinstance(content, TableMetadata) else msgspec.json.encode(content)
         size = escaped_size(raw)
         if size > self.max_bytes:
             replaced = self._cache.get((previous.metadata, previous.digest)) if previous is not None else None
             if replaced is None or size >= replaced[1]:
                 raise _too_large(size, self.max_bytes)
-        return raw
+        return raw, size
 
     def delete(self, path: str) -> None:
         """Deletes a file that nothing names and nothing will."""
@@ -229,6 +247,18 @@ class MetadataFiles:
     def _at(self, path: str) -> tuple[LogStorage, str]:
         folder, _, name = path.rpartition("/")
         return self._storages.open(folder), name
+
+
+def _put(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> None:
+    """Creates ``files`` in their order. Raises StorageFault where there is another one of a name."""
+    done = 0
+    while done < len(files):
+        done += storage.put_in_order(files[done:]) if len(files) > 1 else storage.put_if_absent(*files[0])
+        if done < len(files):
+            name, raw = files[done]
+            if (storage.read(name, len(raw) + 1) or (b"",))[0] != raw:
+                raise StorageFault(f"{name} exists", remedy="send the same request again")
+            done += 1
 
 
 def _number(path: str) -> int:

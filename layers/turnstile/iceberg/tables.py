@@ -50,10 +50,12 @@ class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
-    """A table: its entity (None as long as it is only staged), and its metadata."""
+    """A table: its entity (None as long as it is only staged), and its metadata. ``content``: the
+    bytes of its metadata file, where they are at hand."""
 
     entity: IcebergTable | None
     metadata: TableMetadata
+    content: bytes = b""
 
 
 E = TypeVar("E", bound=IcebergEntity)

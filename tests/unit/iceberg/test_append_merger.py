@@ -14,7 +14,7 @@ from tests.support.fakes.storage import FakeIds
 from tests.support.iceberg.client import SCHEMA
 from tests.support.iceberg.manifests import Lake
 from turnstile.adapters.opening import FileStorages
-from turnstile.iceberg.append_merger import MAX_MANIFESTS, MERGE, AppendMerger
+from turnstile.iceberg.append_merger import MAX_MANIFESTS, MERGE, AppendMerger, MergedAppend
 from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.draft import new_table
@@ -52,8 +52,19 @@ def requires(snapshot: Snapshot) -> tuple[Any, ...]:
     return AssertTableUuid(UUID), AssertRefSnapshotId("main", snapshot.parent_snapshot_id)
 
 
+class Merger(AppendMerger):
+    """Writes the manifest list of what it merges, as a commit does."""
+
+    def merge(self, base: TableMetadata, *change: Any) -> MergedAppend | None:
+        merged = super().merge(base, *change)
+        if merged is not None:
+            assert merged.manifest_list == f"{base.location}/{merged.name}"
+            Path(merged.manifest_list.removeprefix("file://")).write_bytes(merged.content)
+        return merged
+
+
 def merger() -> AppendMerger:
-    return AppendMerger(FileStorages(), FakeIds())
+    return Merger(FileStorages(), FakeIds())
 
 
 def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:

@@ -61,7 +61,9 @@ def context_of(guard: Guard) -> Context:
     catalog = here.catalog_for(guard)
     files = here.metadata_files
     principal = guard.principal
-    return Context(catalog, catalog.committer, files, principal, _require_create_external, pause=pause)
+    return Context(
+        catalog, catalog.committer, files, principal, _require_create_external, pause=pause, appends=here.append_queue
+    )
 
 
 def reading(prefix: str) -> Context:

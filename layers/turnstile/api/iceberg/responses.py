@@ -164,7 +164,8 @@ def fetched(page: PlannedPage, vended: Credentials | None) -> dict[str, Any]:
 def committed(loaded: LoadedTable) -> dict[str, Any]:
     """A table after a commit."""
     assert loaded.entity is not None
-    return {"metadata-location": loaded.entity.metadata, "metadata": metadata.document(loaded.metadata)}
+    shown = msgspec.Raw(loaded.content) if loaded.content else metadata.document(loaded.metadata)
+    return {"metadata-location": loaded.entity.metadata, "metadata": shown}
 
 
 def view(loaded: LoadedView) -> dict[str, Any]:

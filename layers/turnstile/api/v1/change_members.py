@@ -201,7 +201,8 @@ def _iceberg_commit(catalog: str, change: CommitIcebergTable) -> PreparedMember:
     from turnstile.api.iceberg.context import context_of
     from turnstile.api.iceberg.requests import CommitTable, without_null_members
     from turnstile.api.iceberg.tables import need_of
-    from turnstile.iceberg.commits import Commits, TableChange
+    from turnstile.iceberg.changes import TableChange
+    from turnstile.iceberg.commits import Commits
 
     try:
         sent = decode(without_null_members(bytes(change.commit)), CommitTable)

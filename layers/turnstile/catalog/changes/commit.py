@@ -182,7 +182,7 @@ class Committer:
                 self._reader.authorizer.authorize(tree)
             return change(View(tree, self._reader.store))
 
-        return WaitingChange(judge, on_rejected, row, self._since())
+        return WaitingChange(judge, on_rejected, row, self.since())
 
     def lead(self, queue: ChangeQueue, catalog: str, own: WaitingChange, line: Line[WaitingChange]) -> None:
         """Applies the changes of a line until ``own``, its first, has an outcome."""
@@ -200,7 +200,7 @@ class Committer:
         world = self._world
         key = self._reader.key(catalog)
         backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms, starving=self._starving)
-        attempts = CommitAttempts(world, self._reader.store, backoff, self._since())
+        attempts = CommitAttempts(world, self._reader.store, backoff, self.since())
         priority = PriorityClaim(world)
         row = row or world.refs.read(key)
         losses = 0
@@ -233,7 +233,14 @@ class Committer:
         finally:
             attempts.tidy()
 
-    def _since(self) -> int:
+    def completed(
+        self, change: ChangeFunction, on_rejected: RejectionHandler | None = None
+    ) -> tuple[ChangeFunction, RejectionHandler | None]:
+        """Returns ``change`` and ``on_rejected`` as they are committed: with what this committer
+        adds to each of its changes."""
+        return change, on_rejected
+
+    def since(self) -> int:
         """Returns when the first thing that a change depends on was read or written (ms), for a
         change that begins now."""
         return self._world.clock.now_ms()

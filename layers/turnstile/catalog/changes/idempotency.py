@@ -90,6 +90,14 @@ class IdempotentCommitter(Committer):
     ) -> Tree:
         """As ``Committer.commit``; raises the exceptions that ``run`` handles if another request
         was faster."""
+        remembering, key_first = self.completed(change, on_rejected)
+        return super().commit(catalog, remembering, row=row, on_rejected=key_first)
+
+    def completed(
+        self, change: ChangeFunction, on_rejected: RejectionHandler | None = None
+    ) -> tuple[ChangeFunction, RejectionHandler | None]:
+        """Returns ``change`` with the write of the row that remembers the request, and a handler
+        that looks at that row first."""
         position = -1  # of the remembering row among the writes of the edit
 
         def remembering(view: View) -> Edit | None:
@@ -111,7 +119,7 @@ class IdempotentCommitter(Committer):
             if on_rejected is not None and failed:
                 on_rejected(failed)
 
-        return super().commit(catalog, remembering, row=row, on_rejected=key_first)
+        return remembering, key_first
 
     def run(self, operation: Callable[[], T], again: Callable[[int | None], T]) -> T:
         """Returns the result of ``operation``. If the request was made before, returns that of
@@ -137,7 +145,7 @@ class IdempotentCommitter(Committer):
             self._remember(DONE)
         return result
 
-    def _since(self) -> int:
+    def since(self) -> int:
         """When the key was read: the swap notices a row that was written since, for as long as that
         row is kept. A request that was frozen for longer would be applied twice (I3)."""
         return self._key_read_at

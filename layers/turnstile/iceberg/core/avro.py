@@ -70,6 +70,44 @@ def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
             yield from records
 
 
+class Block(msgspec.Struct, frozen=True):
+    """Records of a file, encoded: how many, and their bytes without compression."""
+
+    count: int
+    content: bytes
+
+
+def blocks(raw: bytes) -> tuple[Any, list[Block]]:
+    """Returns the schema of a file, and its blocks, no record decoded; raises Unreadable as
+    ``read``."""
+    found: list[Block] = []
+    with _raise_unreadable():
+        source = _Source(raw)
+        if source.take(4) != MAGIC:
+            raise Unreadable("no magic number")
+        members = _header(source)
+        sync = source.take(16)
+        bytes_left = MAX_CONTENT
+        while not source.done:
+            count = source.long()
+            content = _unpack(source.take(source.long()), members.get("avro.codec", b"null"), bytes_left)
+            bytes_left -= len(content)
+            if not 0 <= count <= len(content) or source.take(16) != sync:
+                raise Unreadable("a block does not end where it says")
+            found.append(Block(count, content))
+        return msgspec.json.decode(members["avro.schema"]), found
+
+
+def decode(block: Block, schema: Any) -> list[Record]:
+    """Returns the records of ``block``, all of its bytes; raises Unreadable as ``read``."""
+    with _raise_unreadable():
+        source = _Source(block.content, MAX_VALUES)
+        records = [_value(source, schema) for _ in range(block.count)]
+        if not source.done:
+            raise Unreadable("a block does not end where it says")
+        return records
+
+
 def header(raw: bytes) -> dict[str, bytes]:
     """Returns the metadata of a file, its schema among them (``avro.schema``). Raises Unreadable as
     ``read``."""
@@ -272,15 +310,31 @@ def _selected_with_content(source: _Source, schema: Any, wanted: Container[int],
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
     """Returns a file of ``records`` in one deflated block, ended by the 16 bytes ``sync``.
     Members that a record lacks are null; ``header`` has further members of the file's metadata."""
-    members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
-    file = bytearray(MAGIC + _long(len(members)))
-    for name, value in members.items():
-        file += _bytes(name.encode()) + _bytes(value.encode())
-    file += _long(0) + sync
+    return file([packed(encode(records, schema))], schema, header, sync)
+
+
+def encode(records: Sequence[Record], schema: Mapping[str, Any]) -> Block:
+    """Returns ``records`` as a block; members that a record lacks are null."""
+    return Block(len(records), b"".join(_encode(record, schema) for record in records))
+
+
+def packed(block: Block) -> bytes:
+    """Returns ``block`` as it is in a file, deflated, without the mark of its end."""
     packer = zlib.compressobj(wbits=-15)
-    block = packer.compress(b"".join(_encode(record, schema) for record in records)) + packer.flush()
-    file += _long(len(records)) + _bytes(block) + sync
-    return bytes(file)
+    content = packer.compress(block.content) + packer.flush()
+    return _long(block.count) + _bytes(content)
+
+
+def file(blocks: Sequence[bytes], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
+    """Returns the file of ``blocks``, each as ``packed`` returns it; the others as in ``write``."""
+    members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
+    content = bytearray(MAGIC + _long(len(members)))
+    for name, value in members.items():
+        content += _bytes(name.encode()) + _bytes(value.encode())
+    content += _long(0) + sync
+    for block in blocks:
+        content += block + sync
+    return bytes(content)
 
 
 def _encode(value: Any, schema: Any) -> bytes:

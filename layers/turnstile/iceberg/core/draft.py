@@ -114,10 +114,10 @@ class Draft:
             next_row_id=base.next_row_id,
         )
 
-    def done(self, previous_file: str = "") -> TableMetadata:
+    def done(self, previous_file: str = "", *, readable: bool = True) -> TableMetadata:
         """Returns the finished metadata, with ``previous_file`` (of ``base``) in its log; ``base``
-        itself when nothing was changed. Raises InvalidRequest if a part is missing, or not every
-        reader can read it.
+        itself when nothing was changed. Raises InvalidRequest if a part is missing, or, with
+        ``readable``, not every reader can read it.
         """
         if self.base is not None and self._finish(self.base.last_updated_ms, self.base.metadata_log) == self.base:
             return self.base
@@ -130,7 +130,8 @@ class Draft:
         ends_ms = [*(entry.timestamp_ms for entry in log[-1:]), *(entry.timestamp_ms for entry in files[-1:])]
         updated_ms = max(self.now_ms, self.base.last_updated_ms if self.base else 0, *ends_ms)
         metadata = msgspec.structs.replace(self._finish(updated_ms, files), snapshot_log=log)
-        check_readable(metadata)
+        if readable:
+            check_readable(metadata)
         return metadata
 
     def _finish(self, updated_ms: int, files: tuple[MetadataLogEntry, ...]) -> TableMetadata:

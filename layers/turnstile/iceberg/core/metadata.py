@@ -108,9 +108,18 @@ class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
         return msgspec.structs.replace(self, snapshots=kept)
 
 
+_MEMBERS: Final = tuple((field.name, field.encode_name) for field in msgspec.structs.fields(TableMetadata))
+
+
 def document(metadata: TableMetadata) -> dict[str, Any]:
     """The JSON object of a metadata file, and in responses."""
-    members: dict[str, Any] = msgspec.to_builtins(metadata)
+    members: dict[str, Any] = msgspec.to_builtins(_document(metadata))
+    return members
+
+
+def _document(metadata: TableMetadata) -> dict[str, Any]:
+    """As ``document``; members are structs still, which an encoder takes in a third of the time."""
+    members = {name: getattr(metadata, attribute) for attribute, name in _MEMBERS}
     version = metadata.format_version
     if version < 3:
         del members["next-row-id"]
@@ -120,14 +129,14 @@ def document(metadata: TableMetadata) -> dict[str, Any]:
         del members["encryption-keys"]
     if version == 1:  # old readers need these members
         del members["last-sequence-number"]
-        members["schema"] = msgspec.to_builtins(metadata.schema)
-        members["partition-spec"] = msgspec.to_builtins(metadata.spec.fields)
+        members["schema"] = metadata.schema
+        members["partition-spec"] = metadata.spec.fields
     return members
 
 
 def encode(metadata: TableMetadata) -> bytes:
     """The bytes of a metadata file."""
-    return msgspec.json.encode(document(metadata))
+    return msgspec.json.encode(_document(metadata))
 
 
 def parse(raw: bytes) -> TableMetadata:

@@ -26,16 +26,22 @@ from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
 
 
 def applied(
-    base: TableMetadata, updates: Sequence[u.TableUpdate], now_ms: int, previous_file: str = ""
+    base: TableMetadata,
+    updates: Sequence[u.TableUpdate],
+    now_ms: int,
+    previous_file: str = "",
+    *,
+    readable: bool = True,
 ) -> TableMetadata:
     """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
     Raises InvalidRequest for an update that cannot be applied, CommitFailed for one computed from
-    an older state.
+    an older state. Without ``readable`` the caller judges the result by ``check_readable``, before it
+    becomes a file.
     """
     draft = Draft.of(base, now_ms)
     for update in updates:
         _apply(update, draft)
-    return draft.done(previous_file)
+    return draft.done(previous_file, readable=readable)
 
 
 def created(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
