@@ -132,8 +132,9 @@ def named(port: int, table_id: str, count: int) -> tuple[list[float], Counter[st
     return ms, refused
 
 
-def commits(target: Target, title: str, tables: int, clients: int, count: int, figures: Figures) -> None:
+def commits(target: Target, tables: int, clients: int, count: int, figures: Figures) -> None:
     """One heat of single commits; CPU of publishing until everything is published."""
+    title = f"{clients} on {tables}"
     new = [create(target.url, "", f"t{uuid.uuid4().hex[:10]}") for _ in range(tables)]
     ids = [table.table_id for table in new] * (clients // tables)
     before = [cpu_s(pids) for pids in target.processes]
@@ -193,7 +194,9 @@ def report(figures: Figures) -> None:
     """Prints the medians."""
     names = dict.fromkeys(name for server, name in figures.values if server != "floor")
     servers = list(dict.fromkeys(server for server, _ in figures.values if server != "floor"))
-    print(f"\nload {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of rounds, ms where nothing else is said")
+    print(
+        f"\nload {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of rounds, ms where nothing else is said"
+    )
     for clients in (1, 8):
         if ("floor", f"{clients}: p50") not in figures.values:
             continue
@@ -230,19 +233,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCHMARK_DIR")) as folder, ExitStack() as stack:
         bare_port, bare_pids = stack.enter_context(bare_server("wsgi", folder))
         bare_target = Target("floor", bare_port, "", Processes(bare_pids))
-        targets = [
-            stack.enter_context(checkout(name, place, f"{folder}/{name}")) for name, place in places.items()
-        ]
+        targets = [stack.enter_context(checkout(name, place, f"{folder}/{name}")) for name, place in places.items()]
         time.sleep(1)
         for target in targets:
-            commits(target, "warm-up", 1, 1, 400, Figures())
+            commits(target, 1, 1, 400, Figures())
         for _ in range(options.rounds):
             for target in targets:
-                commits(target, "1 on 1", 1, 1, options.commits, figures)
+                commits(target, 1, 1, options.commits, figures)
                 floor(bare_target, 1, options.commits // len(targets), figures)
             for target in targets if options.only == "all" else ():
-                commits(target, "8 on 8", 8, 8, options.commits, figures)
-                commits(target, "8 on 1", 1, 8, options.commits // 2, figures)
+                commits(target, 8, 8, options.commits, figures)
+                commits(target, 1, 8, options.commits // 2, figures)
                 floor(bare_target, 8, options.commits // len(targets), figures)
         if sizes:
             writers = {}

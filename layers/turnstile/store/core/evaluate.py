@@ -111,11 +111,14 @@ def applied(row: Row, actions: Sequence[Action]) -> Row:
     for action in actions:
         match action:
             case writes.Set(path, value):
-                _at(new, path[:-1])[path[-1]] = clone(value)
+                parent: Any = new if len(path) == 1 else _at(new, path[:-1])
+                parent[path[-1]] = clone(value) if type(value) in _CONTAINERS else value
             case writes.SetSum(path, source, plus):
-                _at(new, path[:-1])[path[-1]] = _at(row, source) + plus
+                parent = new if len(path) == 1 else _at(new, path[:-1])
+                parent[path[-1]] = _at(row, source) + plus
             case writes.Append(path, values):
-                _at(new, path[:-1])[path[-1]] = [*_at(row, path), *values]
+                parent = new if len(path) == 1 else _at(new, path[:-1])
+                parent[path[-1]] = [*_at(row, path), *values]
             case writes.Include(path, values):
                 new[str(path[0])] = set(row.get(str(path[0]), ())) | values
             case writes.Exclude(path, values):
