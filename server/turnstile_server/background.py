@@ -52,7 +52,7 @@ CONSUMER: Final = "publish"
 ADVANCE_S: Final = 5.0
 """How often the cursor is kept, which costs a sync; after a crash the hints of so many seconds come
 again."""
-LOOK_S: Final = 0.01
+LOOK_S: Final = 0.02
 """How long after a look at the feed the next one comes at the earliest."""
 FEED_AGAIN_S: Final = 1.0
 """How long after a feed that could not be read it is read again."""
