@@ -69,4 +69,4 @@ def test_it_keeps_what_a_list_in_order_of_use_keeps(steps: list[tuple[str, str, 
             model = [*(entry for entry in model if entry is not found), (key, number, size)]
             while sum(entry[2] for entry in model) > limit:
                 model.pop(0)
-    assert [lru.get(key) for key in "abcd"] == [dict((k, v) for k, v, _ in model).get(key) for key in "abcd"]
+    assert [lru.get(key) for key in "abcd"] == [{name: value for name, value, _ in model}.get(key) for key in "abcd"]

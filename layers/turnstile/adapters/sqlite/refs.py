@@ -78,7 +78,7 @@ class SqliteRefs:
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))
-        return require_readable(decode(key, stored[0][0])) if stored else None
+        return self._decoded(key, stored[0][0]) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = ((key, self._database.rows(_SELECT, (key,))) for key in dict.fromkeys(keys))
@@ -109,13 +109,15 @@ class SqliteRefs:
         return self._database.write(run)
 
     def _read(self, connection: apsw.Connection, key: str) -> Row | None:
-        """The row under ``key`` in the transaction of ``connection``: not decoded again where it is
-        the one that was written last. Rows are never changed in place."""
+        """The row under ``key`` in the transaction of ``connection``."""
         stored: Any = connection.execute(_SELECT, (key,)).fetchone()
-        if stored is None:
-            return None
+        return None if stored is None else self._decoded(key, stored[0])
+
+    def _decoded(self, key: str, data: bytes) -> Row:
+        """The row of ``data``, not decoded again where it is the one that this process wrote last.
+        Rows are never changed in place. Raises UnreadableRow."""
         last = self._written.get(key)
-        return last[1] if last is not None and last[0] == stored[0] else require_readable(decode(key, stored[0]))
+        return last[1] if last is not None and last[0] == data else require_readable(decode(key, data))
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         if len({write.key for write in writes}) < len(writes):
