@@ -49,7 +49,8 @@ def accepts(row: Row | None, write: Write) -> bool:
 
 
 def written(row: Row | None, write: Write) -> Row | None:
-    """The row after an accepted ``write``, sharing nothing with ``row``; None where no row is left."""
+    """The row after an accepted ``write``; None where no row is left. ``row`` stays as it is, and
+    members that the write does not name are in both: rows are never changed in place."""
     match write:
         case Change(actions=actions):
             if row is None:
@@ -88,7 +89,10 @@ def _lacks(row: Row, test: writes.Lacks) -> bool:
 
 
 def _either(row: Row, test: writes.Either) -> bool:
-    return any(_HOLDS[type(alternative)](row, alternative) for alternative in test.tests)
+    for alternative in test.tests:  # noqa: SIM110 - as in ``accepts``
+        if _HOLDS[type(alternative)](row, alternative):
+            return True
+    return False
 
 
 _HOLDS: Final[dict[type[Any], Callable[[Row, Any], bool]]] = {
@@ -105,20 +109,18 @@ _HOLDS: Final[dict[type[Any], Callable[[Row, Any], bool]]] = {
 
 
 def applied(row: Row, actions: Sequence[Action]) -> Row:
-    """A copy of ``row`` after ``actions``, each of which sees the values from before the write."""
-    new: Row = clone(row)
+    """The row after ``actions``, each of which sees the values from before the write. Members that
+    no action names are those of ``row``, which itself stays as it is."""
+    new: Row = dict(row)
     drops: list[Path] = []
     for action in actions:
         match action:
             case writes.Set(path, value):
-                parent: Any = new if len(path) == 1 else _at(new, path[:-1])
-                parent[path[-1]] = clone(value) if type(value) in _CONTAINERS else value
+                _place(new, row, path)[path[-1]] = clone(value) if type(value) in _CONTAINERS else value
             case writes.SetSum(path, source, plus):
-                parent = new if len(path) == 1 else _at(new, path[:-1])
-                parent[path[-1]] = _at(row, source) + plus
+                _place(new, row, path)[path[-1]] = _at(row, source) + plus
             case writes.Append(path, values):
-                parent = new if len(path) == 1 else _at(new, path[:-1])
-                parent[path[-1]] = [*_at(row, path), *values]
+                _place(new, row, path)[path[-1]] = [*_at(row, path), *values]
             case writes.Include(path, values):
                 new[str(path[0])] = set(row.get(str(path[0]), ())) | values
             case writes.Exclude(path, values):
@@ -131,12 +133,23 @@ def applied(row: Row, actions: Sequence[Action]) -> Row:
                 drops.append(path)
     # Indexes mean positions before the write, so the greatest goes first.
     for path in sorted(drops, key=lambda path: path[-1] if isinstance(path[-1], int) else 0, reverse=True):
-        parent = _at(new, path[:-1])
+        parent = _place(new, row, path)
         if isinstance(parent, list):
             parent.pop(int(path[-1]))
         elif parent is not _MISSING:
             parent.pop(path[-1], None)
     return new
+
+
+def _place(new: Row, row: Row, path: Path) -> Any:
+    """The container in ``new`` that the end of ``path`` is in. It is not one of ``row``: a member
+    is copied before the first change in it."""
+    if len(path) == 1:
+        return new
+    first = str(path[0])
+    if first in row and new.get(first) is row[first]:
+        new[first] = clone(row[first])
+    return _at(new, path[:-1])
 
 
 def _at(row: Any, path: Path) -> Any:
