@@ -157,7 +157,7 @@ def waker(path: str) -> Wake:
     return wake
 
 
-HINT_S: Final = 0.01
+HINT_S: Final = 0.02
 """How long after a hint at the feed no other one is sent. The background looks at the feed again
 ``background.LOOK_S`` after a look that found a change, so it finds what comes within this time."""
 
