@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import gc
 import ipaddress
+import itertools
 import json
 import logging
 import os
@@ -114,6 +115,8 @@ class Application:
         self._admission.watch()
         self._door = Door(Home.at(settings.home).closed if settings.closed else None)
         self._guard = Guard(settings)
+        self._correlation = uuid4().hex[:24]
+        self._requests = itertools.count()
         self._site = Site(SITE, console_settings(required=auth_settings.read() is not None))
         self._own = {
             "/healthz": self._healthz,
@@ -134,7 +137,8 @@ class Application:
         headers = _headers(environ)
         if self._site.serves(path):
             return self._file(start, method, path, headers)
-        headers.setdefault("x-correlation-id", uuid4().hex)
+        if "x-correlation-id" not in headers:
+            headers["x-correlation-id"] = f"{self._correlation}{next(self._requests):08x}"
         response = self._response(environ, method, path, headers)
         body = b"" if method == "HEAD" else response.body
         sent = [(name.lower(), value) for name, value in response.headers.items()]
@@ -381,7 +385,9 @@ def _send(start: StartResponse, status: int, media: str, body: bytes, *, head: b
 
 
 def _path(environ: Environ) -> str:
-    path = str(environ["PATH_INFO"]).encode("latin-1", "replace").decode("utf-8", "replace")
+    path = str(environ["PATH_INFO"])
+    if not path.isascii():
+        path = path.encode("latin-1", "replace").decode("utf-8", "replace")
     return "/" + path.replace("%", "%25").lstrip("/")
 
 

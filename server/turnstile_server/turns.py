@@ -14,7 +14,7 @@ IDLE_S: Final = 0.5
 REST_S: Final = 0.1
 """The pause of a table after a turn, unless it changes often. Commits that follow each other
 closely are published together, which costs a third of publishing each alone."""
-REST_CHANGES: Final = 16
+REST_CHANGES: Final = 32
 """Changes that end the rest: far fewer than a HEAD can carry unpublished."""
 
 log = logging.getLogger("turnstile.background")

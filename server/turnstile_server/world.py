@@ -4,6 +4,7 @@ write."""
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ def _open_sqlite(settings: ServerSettings, wake: Wake | None, *, create: bool) -
     path = Path(settings.store_place)
     if create:
         path.parent.mkdir(parents=True, exist_ok=True)
-    database = Database(path, on_commit=None if wake is None else lambda _: wake(""), create=create)
+    database = Database(path, on_commit=None if wake is None else sparing(wake), create=create)
     clock = SystemClock()
     refs = SqliteRefs(database, realm=settings.realm, clock=clock)
     objs = SqliteObjs(database, clock=clock)
@@ -156,6 +157,26 @@ def waker(path: str) -> Wake:
             sender.sendto(key.encode()[:_KEY_BYTES], path)
 
     return wake
+
+
+HINT_S: Final = 0.02
+"""How long after a hint at the feed no other one is sent. The background looks at the feed again
+``background.LOOK_S`` after a look that found a change, so it finds what comes within this time."""
+
+
+def sparing(wake: Wake, clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """Returns a function that hints at the feed after a commit, at most once in ``HINT_S``: a hint
+    takes longer than the rest of a small commit's system calls."""
+    due_s = float("-inf")
+
+    def committed(_jobs: int) -> None:
+        nonlocal due_s
+        now_s = clock_s()
+        if now_s >= due_s:
+            due_s = now_s + HINT_S
+            wake("")
+
+    return committed
 
 
 class WakeListener:

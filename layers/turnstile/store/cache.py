@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from operator import itemgetter
+from collections import OrderedDict
 from typing import Final, Generic, TypeVar
-
-from cachetools import LRUCache
 
 from turnstile.store.core.rows import Caching, of_id
 from turnstile.store.ports import Clock, Obj
@@ -21,23 +19,33 @@ class Lru(Generic[K, V]):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._values: LRUCache[K, tuple[V, int]] = LRUCache(limit, getsizeof=itemgetter(1))
+        self._values = OrderedDict[K, tuple[V, int]]()
+        self._size = 0
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
         """Returns the value, which counts as used now."""
         with self._lock:
             entry = self._values.get(key)
-            return None if entry is None else entry[0]
+            if entry is None:
+                return None
+            self._values.move_to_end(key)
+            return entry[0]
 
     def put(self, key: K, value: V, size: int = 1) -> None:
         """Keeps ``value``, which takes about ``size``."""
+        size = min(size, self.limit)
         with self._lock:
-            self._values[key] = value, min(size, self.limit)
+            before = self._values.pop(key, None)
+            self._values[key] = value, size
+            self._size += size - (0 if before is None else before[1])
+            while self._size > self.limit:
+                self._size -= self._values.popitem(last=False)[1][1]
 
     def drop(self, key: K) -> None:
         with self._lock:
-            self._values.pop(key, None)
+            before = self._values.pop(key, None)
+            self._size -= 0 if before is None else before[1]
 
 
 _OVERHEAD: Final = 300

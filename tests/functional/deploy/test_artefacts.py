@@ -25,7 +25,7 @@ TEMPLATE: Final = read_template(ROOT / "template.yaml")
 FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 
 EVERYWHERE: Final = {"aws_lambda_powertools", "botocore", "jmespath", "msgspec", "turnstile", "typing_extensions"}
-STORES: Final = EVERYWHERE | {"cachetools", "dateutil", "pynamodb", "six", "urllib3"}
+STORES: Final = EVERYWHERE | {"dateutil", "pynamodb", "six", "urllib3"}
 HTTP: Final = STORES | {"chalice"}
 PACKAGES: Final = {
     "authorizer": EVERYWHERE,

@@ -33,7 +33,7 @@ from turnstile.store.core.errors import (
     TooLarge,
 )
 from turnstile.store.core.writes import Row
-from turnstile.store.queue import LeftLine, Line
+from turnstile.store.queue import LeftLine, Line, Turn
 
 PATIENCE_S = 20.0
 
@@ -544,6 +544,6 @@ def test_only_requests_with_an_outcome_are_woken_and_the_next_leader_does_not_le
     assert told.turn.is_set() and not leader.turn.is_set() and not other.turn.is_set()
     other.turn.set()
     assert not queue._leave(line, other)
-    other.turn.clear()
+    other.turn = Turn()
     assert queue._leave(line, other) and line.waiting == []
     assert not queue._leave(line, other)

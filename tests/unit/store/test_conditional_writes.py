@@ -57,7 +57,7 @@ from turnstile.delta.core.undecided import (
 from turnstile.store.core.evaluate import applied, clone, holds
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.rows import Space
-from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
+from turnstile.store.core.writes import Change, Drop, Erase, Include, Insert, Row, Set, Write
 
 SPACE = Space("test")
 MINE: dict[str, Any] = {"table_id": "t", "catalog": "main", "now": 1}
@@ -356,3 +356,34 @@ def test_i9_i10_whole_rows_are_written_once_and_erased_with_their_key() -> None:
         (lambda: FRESH, Insert), (lambda: LAST, Erase), (lambda: use_staging("k"), Erase),
     ]  # fmt: skip
     assert all(isinstance(make(), kind) for make, kind in kinds)
+
+
+def test_a_row_stays_as_it_was_before_the_actions_on_it() -> None:
+    row: Row = {
+        "key": "k",
+        "n": 1,
+        "tail": [b"a", b"b", b"c"],
+        "apps": {"one": {"deep": 1}},
+        "ids": {"x"},
+        "other": ["y"],
+    }
+    before = clone(row)
+    actions = (
+        Set(("n",), 2),
+        Set(("tail", 1), b"B"),
+        Drop(("tail", 0)),
+        Include(("ids",), frozenset({"z"})),
+        Set(("apps", "one", "deep"), 2),
+        Set(("apps", "two"), 3),
+        Drop(("absent",)),
+    )
+    after = applied(row, actions)
+    assert row == before
+    assert after == {
+        "key": "k",
+        "n": 2,
+        "tail": [b"B", b"c"],
+        "apps": {"one": {"deep": 2}, "two": 3},
+        "ids": {"x", "z"},
+        "other": ["y"],
+    }

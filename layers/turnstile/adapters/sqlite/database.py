@@ -39,6 +39,7 @@ import apsw
 from turnstile.adapters.sqlite.checkpoints import CHECKPOINT_PAGES, Checkpoints
 from turnstile.adapters.sqlite.file import IN_USE, RESTORE, StoreFile, problem_of
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, StoreCause, StoreUnavailable, TurnstileError
+from turnstile.store.queue import Turn
 
 T = TypeVar("T")
 
@@ -59,7 +60,7 @@ class _Job(Generic[T]):
 
     def __init__(self, run: Callable[[apsw.Connection], T]) -> None:
         self.run = run
-        self.turn = threading.Event()
+        self.turn = Turn()
         self.leads = self.settled = False
         self.result: T | None = None
         self.error: Exception | None = None
@@ -106,6 +107,7 @@ class Database:
         self._leading = self._closed = False
         self._changed = threading.Condition()
         self._groups = 0
+        self._watchers = 0
         self._writer: apsw.Connection | None = None
         self.damage: str | None = None
         """Where the file was found damaged since it was opened. From then on it takes no writes."""
@@ -249,7 +251,7 @@ class Database:
                     self._pass_lead()
 
     def _write_group(self, group: list[_Job[Any]]) -> None:
-        error: Exception = OutcomeUnknown("the thread that wrote the group was interrupted")
+        error: Exception | None = None
         committed = False
         try:
             with self._file.exclusively():
@@ -265,11 +267,13 @@ class Database:
             error = self._note_damage(self._file.fault(other, "written"))
         finally:
             for job in group:
-                job.settle(error)
+                if not job.settled:
+                    job.settle(error or OutcomeUnknown("the thread that wrote the group was interrupted"))
         if committed:
-            with self._changed:
-                self._groups += 1
-                self._changed.notify_all()
+            self._groups += 1
+            if self._watchers:
+                with self._changed:
+                    self._changed.notify_all()
             if self._on_commit is not None:
                 self._on_commit(len(group))
 
@@ -376,7 +380,11 @@ class Database:
         last, or after the time: other processes are not heard."""
         with self._changed:
             groups = getattr(self._local, "groups", self._groups)
-            self._changed.wait_for(lambda: self._groups != groups, timeout_s)
+            self._watchers += 1  # before the look at the groups, so that no leader misses it
+            try:
+                self._changed.wait_for(lambda: self._groups != groups, timeout_s)
+            finally:
+                self._watchers -= 1
 
 
 def note_change(connection: apsw.Connection, key: str) -> None:

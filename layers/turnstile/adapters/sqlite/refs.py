@@ -10,6 +10,7 @@ import apsw
 import msgspec
 
 from turnstile.adapters.sqlite.database import Database, note_change
+from turnstile.store.cache import Lru
 from turnstile.store.core.evaluate import accepts, written
 from turnstile.store.core.rows import damaged_row, is_damaged, require_known, require_readable
 from turnstile.store.core.writes import Check, Row, Write
@@ -18,6 +19,10 @@ from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Re
 _PAGE: Final = 500
 _SELECT: Final = "SELECT row FROM refs WHERE key = ?"
 _TOKEN_MS: Final = 10 * 60 * 1000
+_WRITTEN_BYTES: Final = 32 * 1024 * 1024
+_ROW_SIZE: Final = 3
+"""About how many bytes a row takes in memory for each in the file, with these."""
+
 _SET: Final = 1
 """Code of the MessagePack extension that holds a set of strings."""
 
@@ -67,10 +72,13 @@ class SqliteRefs:
         self._database = database
         self._realm = realm
         self._clock = clock
+        self._written = Lru[str, tuple[bytes, Row]](_WRITTEN_BYTES)
+        """The rows that this process wrote last, with their bytes in the file. The transaction that
+        uses one has read the same bytes, so another process's write is never missed."""
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))
-        return require_readable(decode(key, stored[0][0])) if stored else None
+        return self._decoded(key, stored[0][0]) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = ((key, self._database.rows(_SELECT, (key,))) for key in dict.fromkeys(keys))
@@ -87,15 +95,29 @@ class SqliteRefs:
 
     def write(self, write: Write) -> Accepted | Rejected:
         def run(connection: apsw.Connection) -> Accepted | Rejected:
-            row = _read(connection, write.key)
+            row = self._read(connection, write.key)
             if not accepts(row, write):
                 require_known((row,))
                 return Rejected(row)
             after = written(row, write)
-            _store(connection, write, after)
+            data = None if after is None else encode(after)
+            _store_encoded(connection, write, data)
+            if after is not None and data is not None:
+                self._written.put(write.key, (data, after), _ROW_SIZE * len(data))
             return Accepted(after)
 
         return self._database.write(run)
+
+    def _read(self, connection: apsw.Connection, key: str) -> Row | None:
+        """The row under ``key`` in the transaction of ``connection``."""
+        stored: Any = connection.execute(_SELECT, (key,)).fetchone()
+        return None if stored is None else self._decoded(key, stored[0])
+
+    def _decoded(self, key: str, data: bytes) -> Row:
+        """The row of ``data``, not decoded again where it is the one that this process wrote last.
+        Rows are never changed in place. Raises UnreadableRow."""
+        last = self._written.get(key)
+        return last[1] if last is not None and last[0] == data else require_readable(decode(key, data))
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         if len({write.key for write in writes}) < len(writes):
@@ -113,7 +135,7 @@ class SqliteRefs:
                 if used[0] != digest:
                     raise ValueError("IdempotentParameterMismatch: the token was used for other writes")
                 return AllAccepted()
-            rows = [_read(connection, write.key) for write in writes]
+            rows = [self._read(connection, write.key) for write in writes]
             failed = {
                 position: row
                 for position, (row, write) in enumerate(zip(rows, writes, strict=True))
@@ -123,9 +145,14 @@ class SqliteRefs:
                 require_known(failed.values())
                 return SomeRejected(failed)
             after = [written(row, write) for row, write in zip(rows, writes, strict=True)]
-            encoded = [None if row is None else encode(row) for row in after]
-            for write, data in zip(writes, encoded, strict=True):
+            encoded = [
+                None if row is None or isinstance(write, Check) else encode(row)
+                for row, write in zip(after, writes, strict=True)
+            ]
+            for write, row, data in zip(writes, after, encoded, strict=True):
                 _store_encoded(connection, write, data)
+                if row is not None and data is not None:
+                    self._written.put(write.key, (data, row), _ROW_SIZE * len(data))
             connection.execute("DELETE FROM tokens WHERE at_ms <= ?", (now_ms - _TOKEN_MS,))
             connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (token, digest, now_ms))
             return AllAccepted()
@@ -167,22 +194,13 @@ class SqliteRefs:
 
     def _remove_expired(self, keys: Sequence[str], now_s: int) -> int:
         def run(connection: apsw.Connection) -> int:
-            rows = ((key, _read(connection, key)) for key in keys)
+            rows = ((key, self._read(connection, key)) for key in keys)
             ended = [key for key, row in rows if row is not None and row.get("expires", now_s) < now_s]
             for key in ended:
                 connection.execute("DELETE FROM refs WHERE key = ?", (key,))
             return len(ended)
 
         return self._database.write(run)
-
-
-def _read(connection: apsw.Connection, key: str) -> Row | None:
-    stored: Any = connection.execute(_SELECT, (key,)).fetchone()
-    return None if stored is None else require_readable(decode(key, stored[0]))
-
-
-def _store(connection: apsw.Connection, write: Write, row: Row | None) -> None:
-    _store_encoded(connection, write, None if row is None else encode(row))
 
 
 def _store_encoded(connection: apsw.Connection, write: Write, data: bytes | None) -> None:

@@ -173,7 +173,7 @@ class App:
             self._later = tuple(part for part in self._later if part not in parts)
 
     def _match(self, path: str) -> tuple[str, dict[str, str]] | None:
-        if parts := [part for part in self._later if part.covers(path)]:
+        if self._later and (parts := [part for part in self._later if part.covers(path)]):
             self._import_later(*parts)
         return self._router.match(path)
 

@@ -297,7 +297,7 @@ def read_action(line: bytes, number: int) -> tuple[str, Any]:
         raise InvalidCommit(f"line {number}: a commit cannot hold a {name} action", field=name)
     if not isinstance(parsed[name], dict):
         raise InvalidCommit(f"line {number}: {name} must be an object", field=name)
-    if depth_of(parsed) > MAX_DEPTH:
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and depth_of(parsed) > MAX_DEPTH:
         raise InvalidCommit(f"line {number} is nested more than {MAX_DEPTH} levels deep", field=name)
     decoder = _DECODERS.get(name)
     if decoder is None:

@@ -161,8 +161,9 @@ class Content(msgspec.Struct, frozen=True):
     def changes_metadata(self) -> bool:
         """Whether catalog-visible metadata changes: protocol, metadata, or a domain other than row
         tracking."""
-        others = (domain for domain in self.domains if domain["domain"] != ROW_TRACKING_DOMAIN)
-        return self.protocol is not None or self.metadata is not None or any(others)
+        if self.protocol is not None or self.metadata is not None:
+            return True
+        return bool(self.domains) and any(domain["domain"] != ROW_TRACKING_DOMAIN for domain in self.domains)
 
     @property
     def changed(self) -> str:
@@ -226,8 +227,9 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
     appends = may_be_blind
     rows = 0
     untracked = None
-    features = _features(removes, cdcs, domains)
+    features = _features(removes, cdcs, domains) if removes or cdcs or domains else set[str]()
     counted = True
+    partitioned = bool(cdcs)
     for add in adds:  # no calls but one: this is what a commit of many files waits for
         records = records_of(add)
         if records is None:
@@ -243,18 +245,24 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
                 raise InvalidCommit(problem, field="add.stats", remedy=remedy)
         elif not add.dataChange:
             appends = False
+        if add.partitionValues:
+            partitioned = True
         if add.baseRowId is not None:
             features.add("rowTracking")
         if untracked is None and (add.baseRowId is None or add.defaultRowCommitVersion is None):
             untracked = add.path
-    uses = Uses(_partitions(adds, cdcs), frozenset(features), untracked, _values(adds, cdcs))
+    if partitioned:
+        uses = Uses(_partitions(adds, cdcs), frozenset(features), untracked, _values(adds, cdcs))
+    else:
+        uses = Uses(_UNPARTITIONED if adds else frozenset(), frozenset(features), untracked)
     if protocol is not None and metadata is not None:
         check_definition(protocol, metadata)
         check_uses(uses, rules_of(protocol, metadata))
     _check_files(adds, removes, cdcs)
-    _check_once("transactionGroup", groups)
-    _check_once("txn.appId", [txn.appId for txn in txns])
-    _check_once("domainMetadata.domain", [domain.domain for domain in domains])
+    if groups or txns or domains:
+        _check_once("transactionGroup", groups)
+        _check_once("txn.appId", [txn.appId for txn in txns])
+        _check_once("domainMetadata.domain", [domain.domain for domain in domains])
     marks = [_hwm(domain) for domain in domains if domain.domain == ROW_TRACKING_DOMAIN]
     version = info.readVersion
     return Content(
@@ -277,6 +285,7 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
     )
 
 
+_UNPARTITIONED: Final = frozenset({frozenset[str]()})
 _PLAIN: Final = (string.ascii_letters + string.digits + "-._~/=").encode()
 _OPAQUE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!/)")
 """Texts that Java's URI takes as a scheme and no path."""
@@ -288,11 +297,15 @@ def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> Non
     added = [add.path for add in adds]
     removed = [remove.path for remove in removes]
     for name, paths in (("add", added), ("remove", removed), ("cdc", [cdc.path for cdc in cdcs])):
+        if not paths:
+            continue
         if "//" in paths or "".join(paths).encode().translate(None, _PLAIN):
             _check_paths(name, paths)
         _check_once(f"{name}.path", paths)
+    if not removes:
+        return
     vectors = {remove.path: remove.deletionVector for remove in removes}
-    for add in adds if vectors else ():
+    for add in adds:
         if add.path in vectors and vectors[add.path] == add.deletionVector:
             problem = f"{add.path[:200]!r} is added and removed, with the same deletion vector"
             raise InvalidCommit(problem, field="add.path", remedy="keep one of the two actions")

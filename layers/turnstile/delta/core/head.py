@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
@@ -61,6 +62,9 @@ enough that every floor write forgets at least as many as the commits it covers 
 APP_BYTES: Final = 32
 """Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and
 DynamoDB's overhead."""
+
+_UNPACKED: Final = 2_048
+"""How many entries are remembered as they were unpacked."""
 
 _DIGEST_BYTES: Final = 8
 """Long enough that no other content has the same digest by mistake or by design; short, because
@@ -139,9 +143,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         """The entry after publication: its content is in ``_delta_log``."""
         return msgspec.structs.replace(self, data=b"", obj="", digest=0)
 
-    @classmethod
-    def unpack(cls, packed: bytes) -> Entry:
-        """The entry of ``pack``, of this release, an older or a newer one."""
+    @staticmethod
+    @functools.lru_cache(_UNPACKED)
+    def unpack(packed: bytes) -> Entry:
+        """The entry of ``pack``, of this release, an older or a newer one. The entries used last
+        are remembered: each row has those of the row before it."""
         if packed[:1] == _ARRAY and int.from_bytes(packed[1:3]) > _MEMBERS:
             return LaterEntry.of(packed)
         return _DECODER.decode(packed)
@@ -178,12 +184,13 @@ class LaterEntry(Entry, frozen=True, array_like=True):
         return cls(**members, later=tuple(parts[_MEMBERS:]))
 
 
-def cost(entry: Entry) -> int:
-    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, DynamoDB's
-    overhead, and the streaming applications it names, which the row may forget when the entry
-    leaves the tail.
+def cost(entry: Entry, packed: bytes | None = None) -> int:
+    """Bytes that ``entry`` adds to the row: the ``packed`` entry (by default as it packs itself),
+    its identity in ``ids``, DynamoDB's overhead, and the streaming applications it names, which the
+    row may forget when the entry leaves the tail.
     """
-    return len(entry.pack()) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
+    packed = entry.pack() if packed is None else packed
+    return len(packed) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
 
 
 Packed = bytes

@@ -93,13 +93,13 @@ def own_application(app: str, base: int) -> Clause:
     return Clause("own application", "I3", says, Either((Absent(("apps", app)), AtMost(("apps", app), base))))
 
 
-def _common(proposal: Proposal) -> tuple[Clause, ...]:
+def _common(proposal: Proposal, size_bytes: int) -> tuple[Clause, ...]:
     return (
         *((same_metadata(proposal.asserts),) if proposal.asserts is not None else ()),
         active(),
         new_identity(proposal.entry.txn),
         remembered(proposal.oldest_needed),
-        room(proposal.room - cost(proposal.entry)),
+        room(proposal.room - size_bytes),
         settled(),
     )
 
@@ -128,18 +128,20 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
     entry = proposal.entry
     if version is None:
         raise ValueError("a ticket has no version")
+    packed = entry.pack()
+    size_bytes = cost(entry, packed)
     clauses = [
         Clause("next", "I1", "the version before this one is the latest", Equals(("latest",), version - 1)),
         Clause("later", "I7", "the in-commit timestamp increases", Below(("last_ict",), entry.ict)),
         unreserved(proposal),
-        *_common(proposal),
+        *_common(proposal, size_bytes),
     ]
     actions: list[Action] = [
         Set(("latest",), version),
         Set(("last_ict",), entry.ict),
-        Append(("tail",), (entry.pack(),)),
+        Append(("tail",), (packed,)),
         Include(("ids",), frozenset({entry.txn})),
-        SetSum(("bytes",), ("bytes",), cost(entry)),
+        SetSum(("bytes",), ("bytes",), size_bytes),
         Set(("pending",), version),
         Set(("changed_at",), now),
     ]
@@ -166,18 +168,20 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
     makes the second one certain to fit.
     """
     entry = proposal.entry
+    packed = entry.pack()
+    size_bytes = cost(entry, packed)
     clauses = [
         Clause("based", "I6", "the proposer's base exists", AtLeast(("latest",), proposal.base)),
         same_epoch(proposal.base),
         *(own_application(app, proposal.base) for app in proposal.apps),
-        *_common(proposal),
+        *_common(proposal, size_bytes),
     ]
     actions: list[Action] = [
         SetSum(("latest",), ("latest",), 1),
         SetSum(("pending",), ("latest",), 1),
-        Append(("tail",), (entry.pack(),)),
+        Append(("tail",), (packed,)),
         Include(("ids",), frozenset({entry.txn})),
-        SetSum(("bytes",), ("bytes",), cost(entry)),
+        SetSum(("bytes",), ("bytes",), size_bytes),
         Set(("changed_at",), now),
         *(SetSum(("apps", app), ("latest",), 1) for app in proposal.apps),
     ]

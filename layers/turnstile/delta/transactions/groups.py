@@ -23,8 +23,7 @@ Sources: Delta's proposal of multi-table transactions (delta-io/delta 7437), Lak
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 import msgspec
@@ -350,14 +349,21 @@ def check_members(group: GroupRequest) -> None:
     check_reads(group.reads)
 
 
-@contextmanager
-def _naming(index: int) -> Iterator[None]:
+class _naming:  # noqa: N801 - a context manager, entered several times for each member
     """An error about a member says which."""
-    try:
-        yield
-    except TurnstileError as error:
-        error.field = f"commits[{index}].{error.field}" if error.field else f"commits[{index}]"
-        raise
+
+    __slots__ = ("_index",)
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, TurnstileError):
+            member = f"commits[{self._index}]"
+            error.field = f"{member}.{error.field}" if error.field else member
 
 
 def _table_of(group: GroupRequest, position: int) -> str:

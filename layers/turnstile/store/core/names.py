@@ -6,6 +6,7 @@ Source: Delta protocol, "Delta Log Entries" (20-digit names,
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 import uuid
@@ -28,6 +29,7 @@ as several segments, and these must not be taken for parts of the path."""
 _COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
 _STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
 _INLINE_UNIQUE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_CANONICAL_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _INLINE_NAMESPACE: Final = uuid.UUID("6f0f3f2e-7d53-5c6c-9b1c-2f6a9a1f54aa")
 
 
@@ -50,7 +52,9 @@ def parse_staged_file(name: str) -> tuple[int, str] | None:
 def inline_unique(txn: str) -> str:
     """The unique part of an inline commit's pre-assigned staged name: a function of its identity
     alone."""
-    return str(uuid.uuid5(_INLINE_NAMESPACE, txn))
+    digest = hashlib.sha1(_INLINE_NAMESPACE.bytes + txn.encode(), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digest[16], 16) & 3]  # ``uuid.uuid5`` in a third of its time
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def is_inline_unique(unique: str) -> bool:
@@ -110,6 +114,8 @@ def check_namespace(value: str, field: str = "namespace") -> tuple[str, ...]:
 def check_uuid(value: str, field: str = "table_id") -> str:
     """Returns ``value`` as a canonical uuid; raises InvalidRequest otherwise."""
     try:
+        if _CANONICAL_UUID.fullmatch(value):  # most by far
+            return value
         parsed = uuid.UUID(value)
     except (ValueError, AttributeError, TypeError):
         parsed = None

@@ -312,7 +312,7 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
     decode = getattr(first, "unpack", None) or msgspec.msgpack.Decoder(first).decode
     return (
         StoredAs.BINARY_LIST,
-        lambda packed: tuple(decode(one) for one in packed),
+        lambda packed: tuple(map(decode, packed)),
         lambda members: [member.pack() for member in members],
     )
 
