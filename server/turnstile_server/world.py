@@ -169,14 +169,14 @@ def sparing(wake: Wake, clock_s: Callable[[], float] = time.monotonic) -> Callab
     takes longer than the rest of a small commit's system calls."""
     due_s = float("-inf")
 
-    def committed(_jobs: int) -> None:
+    def hint(_jobs: int) -> None:
         nonlocal due_s
         now_s = clock_s()
         if now_s >= due_s:
             due_s = now_s + HINT_S
             wake("")
 
-    return committed
+    return hint
 
 
 class WakeListener:

@@ -650,7 +650,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.iceberg.core.manifest_lists: parse: branch _form(schema) == _FORM": (
         "without it the entries are encoded again, to the same bytes: it saves time only"
     ),
-    "turnstile.iceberg.core.manifest_lists: added: edge whole.count < known.count": (
+    "turnstile.iceberg.core.manifest_lists: new_entries: edge whole.count < known.count": (
         "a list without a new entry is no append, whichever way it is read"
     ),
     "turnstile.iceberg.shared_appends: _change: branch self._result is None": (

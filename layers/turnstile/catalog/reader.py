@@ -96,7 +96,7 @@ class CatalogReader:
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogReader:
         return CatalogReader(self._world, self.store, authorizer=authorizer, caches=self.caches)
 
-    def unauthorized(self) -> CatalogReader:
+    def without_authorizer(self) -> CatalogReader:
         """Returns a reader for a caller that authorizes each of several requests itself."""
         return CatalogReader(self._world, self.store, caches=self.caches)
 

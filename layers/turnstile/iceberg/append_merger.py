@@ -109,7 +109,7 @@ class AppendMerger:
         if file is None:
             return None
         try:
-            added = self._added(base, snapshot, listed)
+            added = self._new_manifests(base, snapshot, listed)
             existing = self._list(base, current)
         except (TurnstileError, _NotMergeable):
             return None
@@ -128,12 +128,12 @@ class AppendMerger:
         )
         return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path, name, content)
 
-    def _added(self, base: TableMetadata, snapshot: Snapshot, listed: bytes) -> list[avro.Record]:
+    def _new_manifests(self, base: TableMetadata, snapshot: Snapshot, listed: bytes) -> list[avro.Record]:
         """The manifests that ``snapshot``, whose list has the bytes ``listed``, adds to its
         parent's; raises _NotMergeable unless all are as required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
         before = self._list(base, parent) if parent is not None else None
-        added = manifest_lists.added(listed, before)
+        added = manifest_lists.new_entries(listed, before)
         if added is None:  # its writer encodes or orders the parent's entries otherwise
             entries = manifest_lists.parse(listed).entries()
             added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]

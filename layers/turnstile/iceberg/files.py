@@ -177,7 +177,7 @@ class MetadataFiles:
         the file of ``previous`` that it replaces; StorageFault when storage did not respond:
         perhaps there are files now that nothing names.
         """
-        raw, size = self._encoded(content, previous)
+        raw, size = self._encode(content, previous)
         number = _number(previous.metadata) + 1 if previous is not None else 0
         name = f"metadata/{number:05d}-{self._ids.uuid()}.metadata.json"
         _put(self._storages.open(location), [*others, (name, raw)])
@@ -193,9 +193,9 @@ class MetadataFiles:
 
     def encode(self, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None) -> bytes:
         """Returns the bytes of a file; raises TooLarge as ``write``."""
-        return self._encoded(content, previous)[0]
+        return self._encode(content, previous)[0]
 
-    def _encoded(
+    def _encode(
         self, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None
     ) -> tuple[bytes, int]:
         """The bytes of a file, and how many of an answer they take."""
@@ -250,7 +250,7 @@ class MetadataFiles:
 
 
 def _put(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> None:
-    """Creates ``files`` in their order. Raises StorageFault where there is another one of a name."""
+    """Creates ``files`` in their order. Raises StorageFault where another one has the name."""
     done = 0
     while done < len(files):
         done += storage.put_in_order(files[done:]) if len(files) > 1 else storage.put_if_absent(*files[0])

@@ -1,5 +1,5 @@
-"""Appends to one Iceberg table that wait in a process share a metadata file, a commit of the catalog
-and its swap (ADR 75).
+"""Appends to one Iceberg table that wait in a process share a metadata file, a commit of the
+catalog and its swap (ADR 75).
 
     an append comes    1  it joins the line of its table
                        2  the first of the line leads; the others wait, and find their answers there
@@ -16,8 +16,8 @@ afterwards, by the thread of its own request. So a refusal never comes from a st
 if the swap is accepted (I21).
 
 The answer names the group's metadata file, and has exactly that file: a client that had earlier
-metadata under this name (Java's ``RESTTableOperations`` compares nothing but names) would not notice
-the other members when it refreshes.
+metadata under this name (Java's ``RESTTableOperations`` compares nothing but names) would not
+notice the other members when it refreshes.
 """
 
 from __future__ import annotations
@@ -80,21 +80,19 @@ class WaitingAppend(Waiting[LoadedTable]):
         authorizer = self._context.catalog.reader.authorizer
         if authorizer is not None:
             authorizer.authorize(view.tree)
-        own, self._on_rejected = self._context.committer.completed(lambda _: Edit("append"))
+        own, self._on_rejected = self._context.committer.extend(lambda _: Edit("append"))
         edit = own(view)
         assert edit is not None
         return edit.writes
 
-    def applied(
-        self, base: TableMetadata, now_ms: int, previous_file: str
-    ) -> tuple[TableMetadata, MergedAppend | None]:
+    def apply(self, base: TableMetadata, now_ms: int, previous_file: str) -> tuple[TableMetadata, MergedAppend | None]:
         """Returns ``base`` with the append, which ``check_readable`` has not judged, and the
         manifest list that is to be written for it. Raises as ``ChangeJudge.updates`` and
         ``table_updates.applied``."""
         updates, merged = self._judge.updates(base, self.change)
         return applied(base, updates, now_ms, previous_file, readable=False), merged
 
-    def rejected(self, rows: Mapping[int, Row | None]) -> None:
+    def handle_rejection(self, rows: Mapping[int, Row | None]) -> None:
         """Handles rows that refused, by position in ``writes``. Raises the reason for refusing the
         append."""
         if self._on_rejected is not None:
@@ -176,7 +174,7 @@ class AppendGroup:
         context = self._context
         committer = _GroupCommitter(context, min(append.since for append in self._group))
         try:
-            committer.commit(self._catalog, self._change, on_rejected=self._rejected)
+            committer.commit(self._catalog, self._change, on_rejected=self._on_rejection)
         except OutcomeUnknown as error:
             return Written.UNKNOWN, error
         except StateConflict as error:
@@ -253,7 +251,7 @@ class AppendGroup:
         lists: list[tuple[str, bytes]] = []
         for append in appends:
             try:
-                after, merged = append.applied(metadata, now_ms, "" if members else before.metadata)
+                after, merged = append.apply(metadata, now_ms, "" if members else before.metadata)
             except TurnstileError:  # its own commit says why
                 self._left.add(append)
                 continue
@@ -271,13 +269,13 @@ class AppendGroup:
         entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
         self._result = LoadedTable(entity, metadata, file.content)
 
-    def _rejected(self, failed: Mapping[int, Row | None]) -> None:
+    def _on_rejection(self, failed: Mapping[int, Row | None]) -> None:
         """Gives each member the rows of its own that refused; one that is refused by them leaves
         the group."""
         for member, rows in self._rows.items():
             own = {position - rows.start: row for position, row in failed.items() if position in rows}
             try:
-                member.rejected(own)
+                member.handle_rejection(own)
             except Exception:  # its own commit says why
                 self._left.add(member)
 
@@ -286,7 +284,7 @@ class _GroupCommitter(Committer):
     """Commits a group, whose members are authorized one by one."""
 
     def __init__(self, context: Context, since: int) -> None:
-        super().__init__(context.world, context.catalog.reader.unauthorized(), pause=context.catalog.pause)
+        super().__init__(context.world, context.catalog.reader.without_authorizer(), pause=context.catalog.pause)
         self._first = since
 
     def since(self) -> int:

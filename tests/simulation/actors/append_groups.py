@@ -12,7 +12,6 @@ from tests.simulation.engine.processes import CATALOG, LAKE, TIGHT
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
 from tests.support.iceberg.appends import append, change_of
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.services import build
 from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.commits import Commits
@@ -23,6 +22,7 @@ from turnstile.iceberg.core.schema import Field, Schema
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.shared_appends import Alone, AppendGroup, WaitingAppend
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, StateConflict, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World

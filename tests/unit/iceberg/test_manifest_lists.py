@@ -15,7 +15,7 @@ from pyiceberg.manifest import read_manifest_list
 from tests.support.examples import examples
 from tests.support.iceberg.manifests import Lake
 from turnstile.iceberg.core import avro, manifest_lists, manifests
-from turnstile.iceberg.core.manifest_lists import MOST_BLOCKS, ManifestList, added, of_block, parse
+from turnstile.iceberg.core.manifest_lists import MOST_BLOCKS, ManifestList, new_entries, of_block, parse
 
 SYNC = b"s" * 16
 HEADER = {"format-version": "2"}
@@ -43,7 +43,7 @@ def test_i9_a_list_that_grew_append_by_append_has_all_entries_the_newest_first(s
         assert len(listed.parts) <= MOST_BLOCKS
         file = listed.file(HEADER, SYNC)
         assert paths(avro.read(file)) == paths(expected) == paths(listed.entries())
-        assert added(file, before) == avro.read(file)[:size]
+        assert new_entries(file, before) == avro.read(file)[:size]
         assert parse(file).block == listed.block
 
 
@@ -61,7 +61,7 @@ def test_a_list_of_pyiceberg_has_the_bytes_of_ours_and_its_new_entries_are_found
     lake = Lake(tmp_path)
     first = lake.append(1, None, 1, manifests=[lake.manifest(1), lake.manifest(1)])
     second = lake.append(2, first, 2, manifests=[lake.manifest(2), lake.manifest(2)])
-    found = added(lake.bytes(second.manifest_list), parse(lake.bytes(first.manifest_list)))
+    found = new_entries(lake.bytes(second.manifest_list), parse(lake.bytes(first.manifest_list)))
     assert found is not None
     assert paths(found) == [one.manifest_path for one in lake.read(second.manifest_list)[:2]]
     assert [one[manifests.ADDED_SNAPSHOT] for one in found] == [2, 2]
@@ -80,12 +80,12 @@ def test_names_and_comments_of_a_schema_say_nothing_about_its_bytes() -> None:
     partitions = next(field for field in schema["fields"] if field["field-id"] == manifests.PARTITIONS)
     partitions["type"][1]["items"] |= {"name": "summary", "doc": "of the values"}
     file = avro.write([entry(1)], schema, HEADER, SYNC)
-    assert added(file, None) == avro.read(file)
+    assert new_entries(file, None) == avro.read(file)
 
 
 def test_the_first_list_of_a_table_adds_all_its_entries() -> None:
     file = EMPTY.after([entry(1), entry(2)]).file(HEADER, SYNC)
-    assert added(file, None) == avro.read(file)
+    assert new_entries(file, None) == avro.read(file)
 
 
 @pytest.mark.parametrize("change", ["another order", "one is missing", "one is another", "behind them"])
@@ -97,20 +97,20 @@ def test_i9_a_list_without_the_bytes_of_its_parent_is_not_recognised(change: str
         "one is another": [entry(3), entry(1), entry(9)],
         "behind them": [entry(1), entry(2), entry(3)],
     }[change]
-    assert added(EMPTY.after(others).file(HEADER, SYNC), before) is None
+    assert new_entries(EMPTY.after(others).file(HEADER, SYNC), before) is None
 
 
 def test_i9_bytes_of_the_parent_that_are_no_entries_are_not_recognised() -> None:
     """The count of a file is its writer's: fewer entries than the parent has cannot contain them."""
     before = EMPTY.after([entry(1), entry(2)])
     claimed = ManifestList(avro.Block(1, before.block.content), (avro.packed(avro.Block(1, before.block.content)),))
-    assert added(claimed.file(HEADER, SYNC), before) is None
+    assert new_entries(claimed.file(HEADER, SYNC), before) is None
 
 
 def test_a_list_whose_schema_has_another_order_is_read_and_encoded_by_ours() -> None:
     turned = {**manifests.SCHEMA, "fields": [*manifests.SCHEMA["fields"][::-1]]}
     file = avro.write([entry(1), entry(2)], turned, HEADER, SYNC)
-    assert added(file, None) is None
+    assert new_entries(file, None) is None
     assert parse(file).block == EMPTY.after([entry(1), entry(2)]).block
 
 
@@ -130,7 +130,7 @@ def test_a_file_that_is_cut_off_is_unreadable(cut: int) -> None:
     with pytest.raises(avro.Unreadable):
         parse(file)
     with pytest.raises(avro.Unreadable):
-        added(file, None)
+        new_entries(file, None)
 
 
 def test_a_block_that_claims_more_entries_than_it_has_is_unreadable() -> None:

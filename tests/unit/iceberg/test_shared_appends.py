@@ -17,7 +17,6 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.iceberg.appends import append, change_of, rows_of
-from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.services import CatalogServices, build
@@ -34,6 +33,7 @@ from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.shared_appends import Alone, AppendGroup, AppendQueue, WaitingAppend
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
 from turnstile.iceberg.turns import TURN_MS
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, PermissionDenied, TurnstileError
 from turnstile.store.core.writes import Write
 

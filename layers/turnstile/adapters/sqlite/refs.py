@@ -78,7 +78,7 @@ class SqliteRefs:
 
     def read(self, key: str) -> Row | None:
         stored = self._database.rows(_SELECT, (key,))
-        return self._decoded(key, stored[0][0]) if stored else None
+        return self._decode(key, stored[0][0]) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         rows = ((key, self._database.rows(_SELECT, (key,))) for key in dict.fromkeys(keys))
@@ -111,9 +111,9 @@ class SqliteRefs:
     def _read(self, connection: apsw.Connection, key: str) -> Row | None:
         """The row under ``key`` in the transaction of ``connection``."""
         stored: Any = connection.execute(_SELECT, (key,)).fetchone()
-        return None if stored is None else self._decoded(key, stored[0])
+        return None if stored is None else self._decode(key, stored[0])
 
-    def _decoded(self, key: str, data: bytes) -> Row:
+    def _decode(self, key: str, data: bytes) -> Row:
         """The row of ``data``, not decoded again where it is the one that this process wrote last.
         Rows are never changed in place. Raises UnreadableRow."""
         last = self._written.get(key)

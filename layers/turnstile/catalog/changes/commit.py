@@ -233,7 +233,7 @@ class Committer:
         finally:
             attempts.tidy()
 
-    def completed(
+    def extend(
         self, change: ChangeFunction, on_rejected: RejectionHandler | None = None
     ) -> tuple[ChangeFunction, RejectionHandler | None]:
         """Returns ``change`` and ``on_rejected`` as they are committed: with what this committer

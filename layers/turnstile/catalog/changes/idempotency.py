@@ -90,10 +90,10 @@ class IdempotentCommitter(Committer):
     ) -> Tree:
         """As ``Committer.commit``; raises the exceptions that ``run`` handles if another request
         was faster."""
-        remembering, key_first = self.completed(change, on_rejected)
+        remembering, key_first = self.extend(change, on_rejected)
         return super().commit(catalog, remembering, row=row, on_rejected=key_first)
 
-    def completed(
+    def extend(
         self, change: ChangeFunction, on_rejected: RejectionHandler | None = None
     ) -> tuple[ChangeFunction, RejectionHandler | None]:
         """Returns ``change`` with the write of the row that remembers the request, and a handler

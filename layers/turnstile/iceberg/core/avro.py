@@ -310,7 +310,7 @@ def _selected_with_content(source: _Source, schema: Any, wanted: Container[int],
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
     """Returns a file of ``records`` in one deflated block, ended by the 16 bytes ``sync``.
     Members that a record lacks are null; ``header`` has further members of the file's metadata."""
-    return file([packed(encode(records, schema))], schema, header, sync)
+    return file([pack(encode(records, schema))], schema, header, sync)
 
 
 def encode(records: Sequence[Record], schema: Mapping[str, Any]) -> Block:
@@ -318,7 +318,7 @@ def encode(records: Sequence[Record], schema: Mapping[str, Any]) -> Block:
     return Block(len(records), b"".join(_encode(record, schema) for record in records))
 
 
-def packed(block: Block) -> bytes:
+def pack(block: Block) -> bytes:
     """Returns ``block`` as it is in a file, deflated, without the mark of its end."""
     packer = zlib.compressobj(wbits=-15)
     content = packer.compress(block.content) + packer.flush()
@@ -326,7 +326,7 @@ def packed(block: Block) -> bytes:
 
 
 def file(blocks: Sequence[bytes], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
-    """Returns the file of ``blocks``, each as ``packed`` returns it; the others as in ``write``."""
+    """Returns the file of ``blocks``, each as ``pack`` returns it; the others as in ``write``."""
     members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
     content = bytearray(MAGIC + _long(len(members)))
     for name, value in members.items():

@@ -1,5 +1,5 @@
-"""Manifest lists of format version 2 as encoded records, so that an append adds its own to those that
-are there without decoding or encoding them again. Pure.
+"""Manifest lists of format version 2 as encoded records, so that an append adds its own to those
+that are there without decoding or encoding them again. Pure.
 
 A list of another writer has the same bytes for the same entries where its Avro schema has the same
 members in the same order: those of the parent are compared as bytes then, which is all that is said
@@ -41,7 +41,7 @@ class ManifestList(msgspec.Struct, frozen=True):
         block = avro.Block(added.count + self.block.count, added.content + self.block.content)
         if len(self.parts) >= MOST_BLOCKS:
             return of_block(block)
-        return ManifestList(block, (avro.packed(added), *self.parts))
+        return ManifestList(block, (avro.pack(added), *self.parts))
 
     def file(self, header: Mapping[str, str], sync: bytes) -> bytes:
         """Returns the bytes of the file; arguments as of ``avro.file``."""
@@ -50,7 +50,7 @@ class ManifestList(msgspec.Struct, frozen=True):
 
 def of_block(block: avro.Block) -> ManifestList:
     """Returns the list of entries that are encoded by ``manifests.SCHEMA``."""
-    return ManifestList(block, (avro.packed(block),) if block.count else ())
+    return ManifestList(block, (avro.pack(block),) if block.count else ())
 
 
 def parse(raw: bytes) -> ManifestList:
@@ -59,19 +59,19 @@ def parse(raw: bytes) -> ManifestList:
     entries = [entry for block in blocks for entry in avro.decode(block, schema)]
     check(entries)
     if _form(schema) == _FORM:
-        return of_block(_joined(blocks))
+        return of_block(_join(blocks))
     return of_block(avro.encode(entries, manifests.SCHEMA))
 
 
-def added(raw: bytes, before: ManifestList | None) -> list[avro.Record] | None:
-    """Returns the entries in front of those of ``before`` in a file which has them all, as bytes, in
-    the same order; None where it has not, perhaps because its writer encodes them otherwise. Raises
-    Unreadable.
+def new_entries(raw: bytes, before: ManifestList | None) -> list[avro.Record] | None:
+    """Returns the entries in front of those of ``before`` in a file which has them all, as bytes,
+    in the same order; None where it has not, perhaps because its writer encodes them otherwise.
+    Raises Unreadable.
     """
     schema, blocks = avro.blocks(raw)
     if _form(schema) != _FORM:
         return None
-    whole = _joined(blocks)
+    whole = _join(blocks)
     known = avro.Block(0, b"") if before is None else before.block
     if not whole.content.endswith(known.content) or whole.count < known.count:
         return None
@@ -88,7 +88,7 @@ def check(entries: Iterable[avro.Record]) -> None:
             raise Unlisted("a manifest list has entries with other members than those of format 2")
 
 
-def _joined(blocks: Sequence[avro.Block]) -> avro.Block:
+def _join(blocks: Sequence[avro.Block]) -> avro.Block:
     return avro.Block(sum(block.count for block in blocks), b"".join(block.content for block in blocks))
 
 

@@ -1,5 +1,5 @@
-"""Which commits of an Iceberg table share one metadata file and one swap, and what their writers are
-answered (I21, I23). Pure.
+"""Which commits of an Iceberg table share one metadata file and one swap, and what their writers
+are answered (I21, I23). Pure.
 
 A group is a chain of appends: each is computed from the metadata that those before it leave, and
 only the last metadata become a file. A commit that cannot take its place in the chain is no member:
@@ -69,6 +69,6 @@ def answer(written: Written, *, member: bool) -> Answer:
 
 
 def fits(keys: Collection[str], taken: AbstractSet[str], most: int) -> bool:
-    """Returns whether a member with the rows ``keys`` of its own fits beside members that change the
-    rows ``taken``: a row takes part in a transaction once, which has ``most`` of them."""
+    """Returns whether a member with the rows ``keys`` of its own fits beside members that change
+    the rows ``taken``: a row takes part in a transaction once, which has ``most`` of them."""
     return len(taken) + len(keys) <= most and taken.isdisjoint(keys)

@@ -35,8 +35,8 @@ def applied(
 ) -> TableMetadata:
     """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
     Raises InvalidRequest for an update that cannot be applied, CommitFailed for one computed from
-    an older state. Without ``readable`` the caller judges the result by ``check_readable``, before it
-    becomes a file.
+    an older state. Without ``readable`` the caller judges the result by ``check_readable``, before
+    it becomes a file.
     """
     draft = Draft.of(base, now_ms)
     for update in updates:
