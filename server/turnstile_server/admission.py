@@ -208,8 +208,8 @@ class Admission:
         return visit.name
 
     def _forget(self, visit: Visit) -> bool:
-        """Whether it was this call that ended the reading: of its thread and the one that watches,
-        one does."""
+        """Whether this call ended the reading. Its thread and the watching thread both try; only
+        the first of them does."""
         try:
             del self._reading[visit]
         except KeyError:

@@ -111,7 +111,7 @@ class LightWork:
             self._maintain(done)
 
     def _maintain_left(self) -> None:
-        """Tries the tables again that were left; one that is left again is noted again."""
+        """Tries the left tables again; a table that is left once more is noted once more."""
         with self._leaves:
             left = self._left
             self._left = {}

@@ -52,8 +52,7 @@ class ManifestLists:
                     self.judge(base, path, self._storages.open(folder).stat(name))
 
     def judge(self, base: TableMetadata, path: str, file: Stat | None) -> None:
-        """As ``require``, of one list that was read: ``file`` as storage knows it, None where it is
-        gone."""
+        """As ``require``, for one list; ``file`` is its entry in storage, None if it is gone."""
         if file is None:
             raise InvalidRequest(f"the manifest list {path} is not there", field="updates", remedy=REMEDY)
         age_ms = self._clock.now_ms() - file.modified_ms

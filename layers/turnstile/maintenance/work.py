@@ -321,8 +321,8 @@ def _upkept(task: Task | None) -> Upkept:
 
 
 def _may_be_due(head: TableHead, last: Upkept) -> bool:
-    """Whether the floor is one at which something is due, or the table may ask for other things
-    than it did."""
+    """Whether work may be due: the floor has reached the next due version, or the table's metadata
+    has changed."""
     return head.floor >= last.next or head.epoch != last.epoch
 
 

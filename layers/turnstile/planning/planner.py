@@ -57,8 +57,8 @@ ROUND: Final = 128
 LISTED: Final = 16
 """The same, where every file is asked for and a page ends soon."""
 NEAR: Final = 16
-"""Versions that a remembered root may be behind before the newest one is asked for: more than
-upkeep lets it fall behind (``Sizes.every``), few enough that their commits are read at once."""
+"""The most versions between a cached root and the table; beyond it the newest root is read. More
+than the distance of two roots (``Sizes.every``), few enough to read their commits at once."""
 _LOG: Final = "log"
 _LOG_SOURCE: Final = re.compile(rf"{_LOG}:(\d{{1,18}}):[0-9a-f]+")
 

@@ -49,7 +49,7 @@ class IndexedSurvey:
         self._planner = planner
 
     def __call__(self, head: TableHead, version: int) -> IndexedFiles | None:
-        """Returns them; None where no index serves."""
+        """Returns the indexed files of a version; None if no index serves."""
         indexed = self._planner.leaves_of(head, version)
         return None if indexed is None else IndexedFiles(indexed)
 

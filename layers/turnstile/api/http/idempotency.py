@@ -38,10 +38,10 @@ def once(
     guard: Guard,
     status_of: Callable[[TurnstileError], int],
 ) -> T:
-    """Returns the answer to the request with ``key``. If it is new, that is the answer of
-    ``operation``, which applies its one change of ``catalog`` by the committer that it gets;
-    otherwise of ``again``. Raises as ``operation``, KeyReused when the key belongs to another
-    request, and Repeated with the refusal of the first attempt.
+    """Returns the answer to the request with ``key``. A new request is answered by ``operation``,
+    which applies its one change of ``catalog`` by the given committer; a repetition is answered by
+    ``again``. Raises as ``operation``, KeyReused when the key belongs to another request, and
+    Repeated with the refusal of the first attempt.
 
     Args:
         again: its argument is the number of the commit that shows the change; None: it changed no

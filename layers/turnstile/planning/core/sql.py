@@ -35,7 +35,7 @@ from turnstile.store.core.errors import InvalidRequest
 
 MAX_CHARACTERS: Final = 20_000
 MAX_DEPTH: Final = 50
-"""Of nested expressions; AND and OR of any number of parts are flat."""
+"""The most levels of nested expressions; AND and OR of any number of parts are one level."""
 
 _SPARK: Final = Spark()
 _STEPS_A_TOKEN: Final = 8
