@@ -165,8 +165,8 @@ HINT_S: Final = 0.02
 
 
 def sparing(wake: Wake, clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
-    """Returns a function that hints at the feed after a commit, at most once in ``HINT_S``: a hint
-    takes longer than the rest of a small commit's system calls."""
+    """Returns a function that hints at the feed after a commit, at most once in ``HINT_S``: each
+    hint wakes a process that competes with requests for the cores."""
     due_s = float("-inf")
 
     def hint(_jobs: int) -> None:

@@ -42,7 +42,7 @@ def copy_of(error: Exception) -> Exception:
 
 
 class Turn:
-    """An event that is set once, and that one thread waits for: ``threading.Event`` takes five
+    """An event that is set once, and that one thread waits for: ``threading.Event`` takes ten
     times as long to make, and most are never waited for."""
 
     __slots__ = ("_closed", "_is_set")

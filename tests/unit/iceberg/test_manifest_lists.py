@@ -103,7 +103,7 @@ def test_i9_a_list_without_the_bytes_of_its_parent_is_not_recognised(change: str
 def test_i9_bytes_of_the_parent_that_are_no_entries_are_not_recognised() -> None:
     """The count of a file is its writer's: fewer entries than the parent has cannot contain them."""
     before = EMPTY.after([entry(1), entry(2)])
-    claimed = ManifestList(avro.Block(1, before.block.content), (avro.packed(avro.Block(1, before.block.content)),))
+    claimed = ManifestList(avro.Block(1, before.block.content), (avro.pack(avro.Block(1, before.block.content)),))
     assert new_entries(claimed.file(HEADER, SYNC), before) is None
 
 
@@ -136,6 +136,6 @@ def test_a_file_that_is_cut_off_is_unreadable(cut: int) -> None:
 def test_a_block_that_claims_more_entries_than_it_has_is_unreadable() -> None:
     block = EMPTY.after([entry(1)]).block
     for count in (0, 2, -1, len(block.content) + 1):
-        file = avro.file([avro.packed(avro.Block(count, block.content))], manifests.SCHEMA, HEADER, SYNC)
+        file = avro.file([avro.pack(avro.Block(count, block.content))], manifests.SCHEMA, HEADER, SYNC)
         with pytest.raises(avro.Unreadable):
             parse(file)

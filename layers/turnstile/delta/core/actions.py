@@ -297,7 +297,7 @@ def read_action(line: bytes, number: int) -> tuple[str, Any]:
         raise InvalidCommit(f"line {number}: a commit cannot hold a {name} action", field=name)
     if not isinstance(parsed[name], dict):
         raise InvalidCommit(f"line {number}: {name} must be an object", field=name)
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and depth_of(parsed) > MAX_DEPTH:
+    if depth_of(parsed) > MAX_DEPTH:
         raise InvalidCommit(f"line {number} is nested more than {MAX_DEPTH} levels deep", field=name)
     decoder = _DECODERS.get(name)
     if decoder is None:
@@ -311,10 +311,15 @@ def read_action(line: bytes, number: int) -> tuple[str, Any]:
 def depth_of(value: Any) -> int:
     """Levels of lists and objects in ``value``; without recursion, which fails on deep nesting."""
     depth = 0
-    level = [value]
-    while level := [node for node in level if isinstance(node, dict | list)]:
+    level = [value] if isinstance(value, dict | list) else []
+    while level:
         depth += 1
-        level = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
+        below: list[Any] = []
+        for node in level:  # loops, as every commit waits for them
+            for child in node.values() if isinstance(node, dict) else node:
+                if isinstance(child, dict | list):
+                    below.append(child)
+        level = below
     return depth
 
 

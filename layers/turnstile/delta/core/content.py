@@ -297,15 +297,11 @@ def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> Non
     added = [add.path for add in adds]
     removed = [remove.path for remove in removes]
     for name, paths in (("add", added), ("remove", removed), ("cdc", [cdc.path for cdc in cdcs])):
-        if not paths:
-            continue
         if "//" in paths or "".join(paths).encode().translate(None, _PLAIN):
             _check_paths(name, paths)
         _check_once(f"{name}.path", paths)
-    if not removes:
-        return
     vectors = {remove.path: remove.deletionVector for remove in removes}
-    for add in adds:
+    for add in adds if vectors else ():
         if add.path in vectors and vectors[add.path] == add.deletionVector:
             problem = f"{add.path[:200]!r} is added and removed, with the same deletion vector"
             raise InvalidCommit(problem, field="add.path", remedy="keep one of the two actions")
