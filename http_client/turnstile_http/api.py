@@ -8,6 +8,7 @@ catalog, under a key by which the server makes them once.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 from collections.abc import Iterator
@@ -19,6 +20,16 @@ from turnstile_http.http import Http, path
 from turnstile_http.names import checked, dotted, is_uuid
 
 _UNITY = ("api", "2.1", "unity-catalog")
+
+
+def moment_body(at: int | dt.datetime) -> dict[str, int]:
+    """Returns a moment of a catalog as bodies of requests have it: a time with its zone, or a number
+    of the catalog's log. Raises ValueError for a time without a zone."""
+    if isinstance(at, int):
+        return {"seq": at}
+    if at.tzinfo is None:
+        raise ValueError(f"{at} has no zone: write datetime(..., tzinfo=datetime.UTC)")
+    return {"time": int(at.timestamp() * 1000)}
 
 
 class Api:

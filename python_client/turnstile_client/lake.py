@@ -19,7 +19,7 @@ from turnstile_client.core.schemas import delta_schema
 from turnstile_client.errors import ApiError, DataMismatch
 from turnstile_client.storage import Storage, Vended, checked_options
 from turnstile_client.table import Table, stream_of
-from turnstile_http.api import Api
+from turnstile_http.api import Api, moment_body
 from turnstile_http.http import Http, now_ms, path
 from turnstile_http.names import checked, dotted
 
@@ -125,7 +125,7 @@ class Lake:
         """
         namespace, _, table = _full_name(name).rpartition(".")
         parent, _, other = (None, "", None) if to is None else _full_name(to).rpartition(".")
-        entry = self._api.undrop(namespace, table, name=other, to=parent, at=None if at is None else _moment(at))
+        entry = self._api.undrop(namespace, table, name=other, to=parent, at=None if at is None else moment_body(at))
         return self.table(str(entry["name"]).partition(".")[2])
 
     def create(
@@ -232,13 +232,3 @@ def _full_name(name: str) -> str:
     if not levels:
         raise DataMismatch(f"{name[:200]!r} is no table: write namespace.table")
     return f"{dotted(levels)}.{checked(table, 'table')}"
-
-
-def _moment(at: int | dt.datetime) -> dict[str, int]:
-    """A moment of a catalog as bodies of requests have it. Raises ValueError for a time without a
-    zone."""
-    if isinstance(at, int):
-        return {"seq": at}
-    if at.tzinfo is None:
-        raise ValueError(f"{at} has no zone: write datetime(..., tzinfo=datetime.UTC)")
-    return {"time": int(at.timestamp() * 1000)}

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from pyspark.errors.exceptions import captured
 from pyspark.java_gateway import ensure_callback_server_started
 
-from turnstile_http.api import Api, Commit, Head, Outcome
+from turnstile_http.api import Api, Commit, Head, Outcome, moment_body
 from turnstile_http.errors import ApiError
 from turnstile_spark import coordinator, delta_table_methods
 from turnstile_spark.context import LakeContext
@@ -95,6 +95,29 @@ class Lake:
             return list(self.api.find(query))
         except ApiError as e:
             raise as_turnstile_error(e) from None
+
+    def undrop(self, name: str, *, to: str | None = None, at: int | datetime | None = None) -> Table:
+        """Brings back the table or view that was dropped last under ``namespace.table``, with its
+        rows and rights, and returns it. Possible until the server has begun to remove its files.
+
+        ``to``: another full name, as when the old one is taken meanwhile. ``at``: a time with its
+        zone, or a number of the catalog's log, at which the table was there: needed where more than
+        1,000 changes of the catalog followed the drop. Raises ``TURNSTILE_REFUSED`` inside of a
+        transaction or snapshot, ``ValueError`` for a time without a zone, and
+        :class:`TurnstileError` when the server refuses, such as by ``CannotUndrop`` and
+        ``AlreadyExists``.
+        """
+        if self.context.scopes.current() is not None:
+            text = f"undrop of {name} inside of a transaction or snapshot: run it before or after it"
+            raise turnstile_error("TURNSTILE_REFUSED", text)
+        old = self.table(name)
+        new = old if to is None else self.table(to)
+        moment = None if at is None else moment_body(at)
+        try:
+            self.api.undrop(old.namespace, old.name, name=new.name, to=new.namespace, at=moment)
+        except ApiError as e:
+            raise as_turnstile_error(e) from None
+        return new
 
     def create(self, name: str) -> TableBuilder:
         """A builder for the new table ``namespace.table``, in the style of

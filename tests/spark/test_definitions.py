@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from turnstile_spark import TurnstileError
+
 #: What a table of a lake has unless its maker asks for more. Anything else here would cost every writer.
 LEAN = {"appendOnly", "catalogManaged", "deletionVectors", "inCommitTimestamp", "invariants", "vacuumProtocolCheck"}
 
@@ -197,3 +199,34 @@ def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: s
     sql(f"INSERT INTO {source} (id) VALUES (1)")
     assert sql.ids(source) == [1]
     sql(f"DROP TABLE {first}")
+
+
+def test_a_dropped_table_comes_back_with_its_rows_and_id_also_under_another_name(
+    lake: Any, sql: Any, name: str
+) -> None:
+    sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
+    known = lake.table(name).id
+    sql(f"DROP TABLE lake.{name}")
+    assert lake.undrop(name).id == known
+    sql(f"INSERT INTO lake.{name} VALUES (2)")
+    sql(f"DROP TABLE lake.{name}")
+    sql(f"CREATE TABLE lake.{name} (other STRING)")
+    with pytest.raises(TurnstileError, match="exists"):
+        lake.undrop(name)
+    back = lake.undrop(name, to=f"{name}_back")
+    assert back.id == known
+    assert sql.ids(f"lake.{name}_back") == [1, 2]
+
+
+def test_an_undrop_is_refused_inside_of_a_transaction_and_where_nothing_was_dropped(
+    lake: Any, sql: Any, name: str
+) -> None:
+    sql(f"CREATE TABLE lake.{name} (id BIGINT)")
+    sql(f"DROP TABLE lake.{name}")
+    with lake.transaction(), pytest.raises(TurnstileError, match="before or after it"):
+        lake.undrop(name)
+    with pytest.raises(ValueError, match="no zone"):
+        lake.undrop(name, at=dt.datetime(2026, 1, 1))
+    with pytest.raises(TurnstileError):
+        lake.undrop(f"{name}_never")
+    assert lake.undrop(name).head().latest == 0
