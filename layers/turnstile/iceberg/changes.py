@@ -27,7 +27,7 @@ class ChangeJudge:
     """Checks the commits of one request against the table that they change."""
 
     def __init__(self, context: Context) -> None:
-        self._merger = AppendMerger(context.world.storages, context.world.ids, context.files.manifest_lists)
+        self._context = context
         self.lists = ManifestLists(context.world.storages, context.world.clock, context.catalog.limits.unnamed_ms)
 
     def updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], MergedAppend | None]:
@@ -38,7 +38,9 @@ class ChangeJudge:
             for requirement in change.requirements:
                 check(requirement, base)
         except CommitFailed:
-            merged = self._merger.merge(base, change.requirements, change.updates, self.lists.judge)
+            context = self._context
+            merger = AppendMerger(context.world.storages, context.world.ids, context.files.manifest_lists)
+            merged = merger.merge(base, change.requirements, change.updates, self.lists.judge)
             if merged is None:
                 self.lists.require(base, change.updates)
                 raise

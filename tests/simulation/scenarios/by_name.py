@@ -11,6 +11,7 @@ from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
 from tests.simulation.scenarios.ahead import AHEAD_MISTAKES, ClocksAhead
+from tests.simulation.scenarios.append_groups import APPEND_GROUP_MISTAKES, AppendGroups
 from tests.simulation.scenarios.change_groups import CHANGE_GROUP_MISTAKES, ChangeGroups
 from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
@@ -66,6 +67,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         CleanedUp(),
         Reserved(),
         Fleet(),
+        AppendGroups(),
         ChangeGroups(),
         Forwarded(),
         Upgrades(),
@@ -95,6 +97,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     CleanedUp.name: CLEANUP_MISTAKES,
     Reserved.name: RESERVATION_MISTAKES,
     Fleet.name: FLEET_MISTAKES,
+    AppendGroups.name: APPEND_GROUP_MISTAKES,
     ChangeGroups.name: CHANGE_GROUP_MISTAKES,
     Forwarded.name: FORWARDING_MISTAKES,
     Upgrades.name: UPGRADE_MISTAKES,
