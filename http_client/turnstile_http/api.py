@@ -23,8 +23,8 @@ _UNITY = ("api", "2.1", "unity-catalog")
 
 
 def moment_body(at: int | dt.datetime) -> dict[str, int]:
-    """Returns a moment of a catalog as bodies of requests have it: a time with its zone, or a number
-    of the catalog's log. Raises ValueError for a time without a zone."""
+    """Returns a moment of a catalog as bodies of requests have it: a time with its zone, or a
+    number of the catalog's log. Raises ValueError for a time without a zone."""
     if isinstance(at, int):
         return {"seq": at}
     if at.tzinfo is None:
