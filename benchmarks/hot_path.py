@@ -178,6 +178,7 @@ def floor(target: Target, clients: int, count: int, figures: Figures) -> None:
 
 def groups(target: Target, writer: Writer, sizes: tuple[int, ...], figures: Figures) -> None:
     """Groups of each size in turns with single commits, p50 of a round."""
+    writer.connection = Connection(target.port)  # the server may have closed one that was idle
     for size in sizes:
         singles = []
         together = []

@@ -59,13 +59,13 @@ def test_a_warm_update_takes_at_most_850_calls(commit: WarmCommit, record_proper
     assert calls <= 850
 
 
-def test_a_warm_inline_commit_takes_at_most_1600_calls(commit: WarmCommit, record_property: Record) -> None:
+def test_a_warm_inline_commit_takes_at_most_1450_calls(commit: WarmCommit, record_property: Record) -> None:
     calls = commit_calls(commit, answer({"Attributes": commit.item}), commit.event, 200)
     record_property("calls", calls)
-    assert calls <= 1_600
+    assert calls <= 1_450
 
 
-def test_a_warm_commit_that_is_refused_takes_at_most_1750_calls(commit: WarmCommit, record_property: Record) -> None:
+def test_a_warm_commit_that_is_refused_takes_at_most_1580_calls(commit: WarmCommit, record_property: Record) -> None:
     calls = commit_calls(commit, refusal(commit.item), commit.rival, 409)
     record_property("calls", calls)
-    assert calls <= 1_750
+    assert calls <= 1_580
