@@ -27,15 +27,15 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODULES: Final = {
     "authorizer": 36,
-    "catalog": 227,
-    "commit": 117,
-    "events": 130,
-    "gc": 206,
-    "iceberg": 199,
-    "maintain": 151,
-    "plans": 192,
-    "publish": 119,
-    "tokens": 109,
+    "catalog": 230,
+    "commit": 119,
+    "events": 132,
+    "gc": 208,
+    "iceberg": 201,
+    "maintain": 153,
+    "plans": 194,
+    "publish": 121,
+    "tokens": 111,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to make."""
 
