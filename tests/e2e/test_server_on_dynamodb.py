@@ -67,7 +67,8 @@ def start(local: Backend, tmp_path: Path, realm: str) -> Callable[..., Server]:
 
 
 def published_by_hints(server: Server) -> float:
-    """Versions that this server published because somebody named their table, not because a sweep found it."""
+    """Versions that this server published because of a hint, not because a sweep found the
+    table."""
     with server.client() as api:
         families = text_string_to_metric_families(api.get("/metrics").text)
     samples = (sample for family in families for sample in family.samples)
@@ -103,7 +104,8 @@ def test_i11_what_one_server_ratified_another_publishes_by_the_stream(start: Cal
         table, versions = Table(ratifies), itertools.count(1)
 
         def is_named_to_the_other() -> bool:
-            """The stream is followed from some moment after the start on; a sweep, which finds what was before, is no hint."""
+            """The stream is followed from some moment after the start on; a sweep finds earlier
+            commits, so it is no hint."""
             table.append(next(versions))
             return published_by_hints(publishes) >= 1
 
@@ -119,7 +121,7 @@ def test_i1_i2_i4_two_servers_on_one_table_ratify_each_version_once_and_publish_
         clients = [one.client(), other.client()]
 
         def append(number: int) -> tuple[int, str]:
-            """By ticket, so that nobody loses to the other server."""
+            """By ticket, so that no writer loses to the other server."""
             with_other = Table.__new__(Table)
             with_other.api, with_other.id = clients[number % 2], table.id
             answer = with_other.propose(None, txn=f"t{number}", base=0)
@@ -176,7 +178,8 @@ def test_i11_i19_a_worker_publishes_by_the_stream_what_a_server_leaves_to_it(
             table, versions = Table(server), itertools.count(1)
 
             def is_published() -> bool:
-                """The stream is followed from some moment after the start on, and nobody sweeps."""
+                """The stream is followed from some moment after the start on, and there is no
+                sweep."""
                 table.append(next(versions))
                 return int(table.get("head")["floor"]) > 0
 

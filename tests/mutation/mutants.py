@@ -1,7 +1,8 @@
 """The list of mutants: every clause and action of every conditional write, every branch of the pure decisions.
 
-A mutant is a change of one module's syntax tree, applied when the module is imported (``runner.install``). Its name says the
-function, the kind of change and what is changed, so that it stays the same while lines move.
+A mutant is a change of one module's syntax tree, applied when the module is imported
+(``runner.install``). Its name has the function, the kind of change and the changed text, so that it
+stays the same while lines move.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _gives_a_default(condition: ast.BoolOp) -> bool:
 
 
 def _called(call: ast.Call) -> str:
-    """The last part of the name of what is called."""
+    """The last part of the name of the called function."""
     function = call.func
     return (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
@@ -139,7 +140,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:
-    """What decides in ``node``; an ``or`` elsewhere gives a value."""
+    """The deciding part of ``node``; an ``or`` elsewhere gives a value."""
     if isinstance(node, ast.If | ast.IfExp):
         return [node.test]
     return node.ifs if isinstance(node, ast.comprehension) else []

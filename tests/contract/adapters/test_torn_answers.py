@@ -1,4 +1,5 @@
-"""Requests that arrived whole and whose answers broke on the way, over real sockets: lost, whatever botocore calls it (I3)."""
+"""Requests that arrived whole, with answers that broke on the way, over real sockets: lost, under
+any name of botocore's (I3)."""
 
 from __future__ import annotations
 
@@ -135,8 +136,8 @@ def test_i3_an_answer_that_breaks_tls_is_lost_for_the_request_was_received(tls: 
 
 
 def test_i3_an_answer_that_a_proxy_cuts_off_is_lost_for_the_request_was_received() -> None:
-    """urllib3 forgets, while it closes a connection, that this was connected to its proxy: what broke is then said to
-    have been the way to the proxy."""
+    """urllib3 forgets, while it closes a connection, that this was connected to its proxy: the
+    error then names the way to the proxy."""
     with _service(_resets) as (port, got):
         client = _client("http://localhost:1", proxies={"http": f"http://localhost:{port}"})
         _require_lost(client, got, ProxyConnectionError)

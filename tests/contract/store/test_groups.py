@@ -85,7 +85,8 @@ class Tables:
         return Journal(self.world, self.groups())
 
     def append(self, id: str, version: int | None, txn: str, base: int | None = None, after: int = 0) -> CommitRequest:
-        """A commit whose in-commit timestamp is now, or the first that may follow ``after``, as engines propose it."""
+        """A commit with the in-commit timestamp now, or the first that may follow ``after``, as
+        engines propose it."""
         ict = max(self.world.clock.now_ms(), after + 1)
         return CommitRequest(id, version, base=base, content=delta.append(txn, ict))
 
@@ -123,7 +124,7 @@ def test_i8_racing_groups_are_in_all_of_their_tables_or_in_none(backend: Backend
 
 
 def test_i8_of_groups_that_read_what_the_other_writes_one_is_refused(backend: Backend) -> None:
-    """Write skew: each is right on what it read, both together are not."""
+    """Write skew: each is right on its reads, both together are not."""
     for _ in range(5):
         tables = Tables(backend, 2)
 
@@ -260,7 +261,8 @@ def test_i8_a_group_of_a_hundred_tables_is_ratified_and_a_replay_of_itself(backe
 
 
 def test_i3_i8_an_announced_group_is_finished_or_undone_and_never_both(backend: Backend) -> None:
-    """Its client, others who resume it, and others who abort it, all at once: all are told of one outcome."""
+    """Its client, others that resume it, and others that abort it, all at once: all are told of one
+    outcome."""
     for _ in range(5):
         tables = Tables(backend, 3)
         commits = tuple(tables.append(id, 1, f"t-{id}") for id in tables.ids[:2])

@@ -1,4 +1,5 @@
-"""Objs larger than a row: stored in parts, there entirely or not at all, whatever happens in between (I9, I10)."""
+"""Objs larger than a row: stored in parts, there entirely or not at all, with any fault in between
+(I9, I10)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Died(Exception):
 
 @pytest.fixture(autouse=True)
 def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of 5 kB: what happens does not depend on how large they are."""
+    """Rows of 5 kB: the result does not depend on how large they are."""
     monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", PART)
 
 
@@ -49,7 +50,7 @@ def small(space: str, id: str) -> Obj:
 
 
 def dying(backend: Backend, at: int) -> Objs:
-    """An adapter whose process ends after its ``at``-th request."""
+    """An adapter in a process that ends after its ``at``-th request."""
     left = iter(range(at - 1, -1, -1))
 
     def count(operation: str, capacity: float | None) -> None:
@@ -235,7 +236,7 @@ def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
 
 @pytest.mark.usefixtures("_real_rows")
 def test_i9_a_tables_metadata_may_be_larger_than_a_row(backend: Backend, space: str) -> None:
-    """As of a table with some thousand columns, whose comments say something."""
+    """As of a table with some thousand columns with different comments."""
     wide = {"schemaString": json.dumps({"type": "struct", "fields": [], "notes": ["column"] * 60_000})}
     snapshot = DeltaMetadata(7, {"minReaderVersion": 3}, wide, {})
     keys = Space(space)

@@ -1,4 +1,5 @@
-"""The write-once table: what is written stays as it is (I2, I9), and absence is never believed for long."""
+"""The write-once table: written objs stay as they are (I2, I9), and absence is never cached for
+long."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def test_i9_writing_the_same_again_is_no_error_and_changes_nothing(backend: Back
     "id", ["", "commit/" + "x" * 1018, "commit/" + "é" * 509], ids=["empty", "long", "long in bytes"]
 )
 def test_i9_an_id_that_can_be_no_key_is_refused_in_reads_too(backend: Backend, space: str, id: str) -> None:
-    """Whoever hands on an id that a client made up has to look at it first."""
+    """A caller that passes on an id from a client has to check it first."""
     objs, longest = backend.objs(), "metadata/" + "x" * 1015
     for ask in (
         lambda: objs.get(space, id),
@@ -68,7 +69,8 @@ def test_i3_i6_absence_is_not_remembered_where_it_may_end(backend: Backend, spac
 
 
 def test_i9_absence_of_what_has_a_random_id_is_remembered_for_half_a_minute(service: Backend, space: str) -> None:
-    """Who knows such an id and finds nothing asks for what gc has taken: of a page token, or a HEAD of the past."""
+    """A caller that knows such an id and finds nothing asks for an obj that gc has taken: of a page
+    token, or a HEAD of the past."""
     clock, sent = FakeClock(step_ms=0), Counter()
     objs, gone = service.objs(sent, clock=clock), Obj(space, "commit/a", "commit", b"payload", 1)
     for _ in range(3):

@@ -1,7 +1,8 @@
-"""What a commit costs through the real adapters: requests counted on the wire, write units as charged, bytes of a row.
+"""The cost of a commit through the real adapters: requests counted on the wire, write units as
+charged, bytes of a row.
 
-One request, accepted or refused, is what the whole design is about (I1, I2, I3); what is cheap can also be swept,
-published and retried within bounds (I11).
+One request, accepted or refused, is the aim of the whole design (I1, I2, I3); cheap work can also
+be swept, published and retried within bounds (I11).
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Table:
             return self.ratifier.commit(proposal)
 
     def published(self) -> None:
-        """What the publisher leaves: the last few entries without bytes."""
+        """The rows that the publisher leaves: the last few entries without bytes."""
         head = self.head
         assert self.world.refs.write(raise_floor(head, head.latest, idle=True)).row is not None
 

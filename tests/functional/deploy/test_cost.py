@@ -1,4 +1,5 @@
-"""The cost model says what the real services ask of the stores, and what the goals are (docs/deploy.md)."""
+"""The cost model agrees with the requests of the real services to the stores, and with the goals
+(docs/deploy.md)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ ROUNDS = 32
 
 
 class Counted:
-    """A table on fakes whose requests are counted by DynamoDB's rules."""
+    """A table on fakes that count requests by DynamoDB's rules."""
 
     def __init__(self, kind: str) -> None:
         self.kind, self.world, self.meter = kind, fake_world(), Meter()
@@ -146,7 +147,8 @@ SCHEDULES = {
 
 
 def idle_world(tables: int) -> FakeWorld:
-    """Tables of which all is published, in the log of events and maintained, and which nobody changes any more."""
+    """Tables with all commits published, in the log of events and maintained, and without further
+    changes."""
     world = fake_world()
     for number in range(tables):
         table = Table(world, table_id(number))

@@ -1,6 +1,6 @@
-"""How many of our files a warm request passes through: who reads one to understand it has to open that many.
+"""How many of our files a warm request passes through: a reader of one has to open that many.
 
-The bounds are what there is; one who needs more has split a thought that others read in one piece.
+The bounds are the present numbers; a change that needs more has split a thought that was one piece.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.unity import T1
 
 OURS = (str(ROOT / "layers"), str(ROOT / "functions"))
 STORE_OF_THE_TEST = "layers/turnstile/store/core/evaluate.py"
-"""What the store in memory does where DynamoDB evaluates the expressions of a write."""
+"""Files of the store in memory that do the work of DynamoDB's evaluation."""
 
 
 def files_of(request: Callable[[], Answer]) -> set[str]:

@@ -37,7 +37,7 @@ from turnstile.transfer.imports import Importer
 
 
 def held_up(services: CatalogServices, *, before: Callable[[], object], after: Callable[[], object]) -> Exporter:
-    """An exporter in another sandbox, while whose publication other things happen."""
+    """An exporter in another sandbox; other things happen during its publication."""
     sandbox = fresh(services.world)
     publish = sandbox.publisher.publish
 
@@ -52,7 +52,7 @@ def held_up(services: CatalogServices, *, before: Callable[[], object], after: C
 
 
 def stays(services: CatalogServices, id: str) -> Callable[[], object]:
-    """What another export of the table does that could not publish it."""
+    """The actions of another export of the table that could not publish it."""
 
     def write() -> object:
         head = head_of(services.world, id)
@@ -135,7 +135,7 @@ def test_i10_a_table_that_goes_another_way_meanwhile_is_not_released_by_a_slow_e
 
 
 def test_i10_a_neighbour_that_comes_while_a_table_is_exported_delays_it_and_keeps_its_location() -> None:
-    """Both lie below a folder outside the lake root, whose marker counts them."""
+    """Both lie below a folder outside the lake root, and its marker counts them."""
     services, _ = with_legacy()
     world, neighbour = fakes(services), "s3://old/tables/u"
     Legacy(services, neighbour).created()
@@ -160,7 +160,8 @@ def test_i10_a_neighbour_that_comes_while_a_table_is_exported_delays_it_and_keep
 
 
 def test_i2_i10_a_leaving_table_that_is_published_can_only_be_exported() -> None:
-    """What lets an export that is frozen before its release go on: no write makes the table active again, or drops it."""
+    """States in which an export that is frozen before its release goes on: no write makes the table
+    active again, or drops it."""
     services, id = managed()
     world = services.world
     active = head_of(world, id)

@@ -1,4 +1,4 @@
-"""Import and export killed at every write, without an answer to it, and raced: what is in the log decides."""
+"""Import and export killed at every write, without an answer to it, and raced: the log decides."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_i2_doctor_names_an_import_that_was_cut_off_and_how_to_go_on(how: How) -
 
 
 def seen(world: FakeWorld) -> Check | None:
-    """What the checks of a deployment say of imports."""
+    """The results of a deployment's checks about imports."""
     return {check.name: check for check in checks.run(world, "s3://lake").checks}.get("imports")
 
 
@@ -164,7 +164,8 @@ def test_a_catalog_that_takes_the_table_first_keeps_it_and_the_claim_is_given_ba
 
 
 def test_a_table_is_not_created_where_the_claim_is_gone() -> None:
-    """I10: an operator who released the location by hand, say, or a claim that another import took over."""
+    """I10: an operator that released the location by hand, say, or a claim that another import took
+    over."""
     services, _ = with_legacy()
     world = fakes(services)
     original = world.objs.put_many
@@ -262,7 +263,7 @@ def test_exports_at_once_release_once() -> None:
 
 
 def test_commits_while_a_table_leaves_are_published_or_refused_never_lost() -> None:
-    """I11: what was acknowledged is in the log before the release."""
+    """I11: acknowledged commits are in the log before the release."""
     services, legacy = with_legacy()
     id = run_import(services)
     stop = threading.Event()

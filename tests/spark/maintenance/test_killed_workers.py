@@ -1,5 +1,5 @@
-"""A worker process that is killed in the middle of an OPTIMIZE is replaced when its lease ends: rows stay whole, and what it had committed
-is not done again."""
+"""A worker process that is killed in the middle of an OPTIMIZE is replaced when its lease ends:
+rows stay whole, and its committed work is not done again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 class Worker:
-    """A process that does what is due on one table once."""
+    """A process that does the due work of one table once."""
 
     def __init__(self, url: str, table: str, token: str | None) -> None:
         environment = {**os.environ, "TURNSTILE_TOKEN": token or ""}
@@ -37,12 +37,12 @@ class Worker:
         )  # fmt: skip
 
     def kill(self) -> None:
-        """Python and its JVM die at once, and tell nobody."""
+        """Python and its JVM die at once, without a message."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def outcome(self) -> tuple[str, int]:
-        """What it said of the table at its end, and how many files it rewrote."""
+        """Its result for the table, and how many files it rewrote."""
         said, _ = self._process.communicate(timeout=500)
         match = LINE.search(said)
         assert match is not None, said

@@ -1,4 +1,5 @@
-"""Transactions over several tables: all of one or nothing, seen by nobody else before, and nothing left of one that is given up."""
+"""Transactions over several tables: all of one or nothing, seen by no other session before, and
+nothing left of one that is given up."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from turnstile_spark import TransactionConflict, TransactionOutcomeUnknown, Turn
 
 
 class Stop(Exception):
-    """What ends a transaction from within."""
+    """Errors that end a transaction from within."""
 
 
 def held_logs(lake: Any) -> list[str]:
@@ -85,7 +86,8 @@ def test_i8_nothing_remains_of_a_transaction_that_is_given_up(
 
 
 def test_i8_commits_of_others_are_not_seen_also_when_they_are_published(lake: Any, sql: Any, name: str) -> None:
-    """I6: Delta lists what is in ``_delta_log``; a transaction's versions come after its cut, not after what is there."""
+    """I6: Delta lists the files in ``_delta_log``; a transaction's versions come after its cut, not
+    after the newest file."""
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")
     sql(f"INSERT INTO lake.{name} VALUES (0)")
 

@@ -1,8 +1,9 @@
 """Two releases of the product on one store: this one, and a newer one that knows one format more.
 
 ``NewerRelease`` is a process on a copy of ``layers`` in which ``KNOWN`` is raised by one and entries have a member more, which
-every commit of it fills. ``python -m tests.support.store.releases <file>`` is what it runs: commands as lines of JSON, and an
-answer to each. ``act`` carries out the same commands in this process, as the older release.
+every commit of it fills. ``python -m tests.support.store.releases <file>`` runs it: commands as
+lines of JSON, and an answer to each. ``act`` carries out the same commands in this process, as the
+older release.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ NEWER: Final = (
     ),
     ("delta/proposals.py", "        entry=Entry(\n", '        entry=Entry(\n            origin="newer",\n'),
 )
-"""What the newer release differs in: file, text, and what stands there instead."""
+"""The differences of the newer release: file, text, and its replacement."""
 
 
 class NewerRelease:
@@ -91,7 +92,7 @@ class NewerRelease:
         self._process.stdout.close()
 
     def __call__(self, do: str, table: str = "", **more: Any) -> dict[str, Any]:
-        """What the newer release answers to a command."""
+        """The answer of the newer release to a command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, "table": table, **more}) + "\n")

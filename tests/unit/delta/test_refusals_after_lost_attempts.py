@@ -1,7 +1,7 @@
 """Named traps that other coordinators fell into: a refusal that was believed although an attempt before it was lost (I3).
 
-The adapter sends a write whose answer was lost again by itself. When that one is refused, the first may still be on its
-way: whatever is told now must be true when it lands.
+The adapter repeats a write after its answer was lost. When that one is refused, the first may still
+be on its way: the answer must still be true when the write lands.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def table() -> Table:
 
 
 class Late:
-    """refs whose first write is held up on its way while ``happens``; it is sent again at once, as the adapter does, and
-    lands when the test says so. ``then`` is what becomes of every further write."""
+    """refs with a first write that is delayed while ``happens``; it is sent again at once, as the
+    adapter does, and lands when the test says so. ``then`` is the fate of every further write.
+    """
 
     def __init__(self, table: Table, happens: Happens, then: Exception | None = None) -> None:
         self._table, self._happens, self._then = table, happens, then

@@ -1,4 +1,5 @@
-"""The log of events: appended once, in order, whatever fails; read without a hole, or the reader is told (I13)."""
+"""The log of events: appended once, in order, with any fault; read without a hole, or the reader is
+told (I13)."""
 
 from __future__ import annotations
 
@@ -194,7 +195,7 @@ def test_i13_an_append_whose_answer_is_lost_is_looked_for_and_not_made_twice(how
 
 
 def test_i13_marks_are_read_before_heads(world: FakeWorld, table: Table) -> None:
-    """Otherwise a HEAD that is older than its mark would undo what the log says."""
+    """Otherwise a HEAD that is older than its mark would undo the log's state."""
     commit(table, 1)
 
     def faults(point: str) -> None:
@@ -302,7 +303,7 @@ def test_i13_a_log_that_was_restored_behind_its_chunks_is_begun_anew(world: Fake
 
 
 def test_a_hundred_commits_in_one_batch_cost_one_write_and_singly_a_bounded_number() -> None:
-    """ADR 26: what following costs that nobody reads."""
+    """ADR 26: the cost of a log without readers."""
     world = fake_world()
     table = Table(world)
     append(world, table)

@@ -1,4 +1,5 @@
-"""A run of gc whose clock was ahead: what it leaves in the store holds nobody up once the clock is right (I9, I10, ADR 64)."""
+"""A run of gc with a clock ahead of time: its rows in the store delay no process once the clock is
+right (I9, I10, ADR 64)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ AHEAD = 40 * DAY
 
 @pytest.fixture
 def swept() -> FakeWorld:
-    """A catalog that gc has swept with a clock that was 40 days ahead, and whose clock is right again."""
+    """A catalog that gc has swept with a clock that was 40 days ahead, and has the right clock
+    again."""
     world = fakes(fresh())
     services = fresh(world)
     put_namespaces(services, "old")

@@ -1,4 +1,5 @@
-"""gc and what brings the past back: whoever is held up between looking and doing is refused, on both sides (I9, I10)."""
+"""gc and operations that bring the past back: an operation that is delayed between its read and its
+write is refused, on both sides (I9, I10)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def bring_back(services: CatalogServices, what: str, to: AsOf) -> None:
 
 
 def all_is_whole(world: FakeWorld) -> None:
-    """What the present HEAD leads to is there, and gc can look at all that has a name."""
+    """The tree of the present HEAD is there, and gc can look at all named HEADs."""
     assert names_at(world, world.refs.rows[KEY]["head"])
     days(world, 5)
     assert collect_history(world).problems == ()
@@ -46,8 +47,8 @@ def all_is_whole(world: FakeWorld) -> None:
 @pytest.mark.parametrize("what", ["reset", "name"])
 @pytest.mark.parametrize("how", ["head", "seq", "time", "snapshot"])
 def test_i9_what_only_a_name_kept_does_not_come_back_after_it(what: str, how: str) -> None:
-    """However it was asked for: a snapshot names what is so old that nothing else keeps it; between the look and the swap
-    the name is dropped and gc runs."""
+    """However it was asked for: a snapshot names a HEAD so old that nothing else keeps it; between
+    the look and the swap the name is dropped and gc runs."""
     world = fakes(fresh())
     services, other = server(world), server(world)
     put_namespaces(services, "old")

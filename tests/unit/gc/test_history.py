@@ -1,4 +1,4 @@
-"""A catalog's past goes when nobody can want it any more, and never in part (I9, I10)."""
+"""A catalog's past goes when no reader can need it any more, and never in part (I9, I10)."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_dropped_catalogs_objs_go_after_its_grace_and_those_of_its_tables_with
 
 
 def test_i10_a_dropped_catalogs_objs_stay_while_a_write_of_its_time_may_still_come() -> None:
-    """Until then what is in its partition may change, and a moment of its past may be asked for."""
+    """Until then objs in its partition may change, and a moment of its past may be read."""
     services = fresh()
     world = fakes(services)
     services.catalogs.create("other")
@@ -317,7 +317,7 @@ def test_i10_the_grace_of_a_catalog_dropped_twice_counts_from_the_second_time() 
 
 
 def test_i10_a_catalog_dropped_again_since_its_note_was_found_keeps_its_grace() -> None:
-    """The collector is slow: what it has found is the note of the first drop."""
+    """The collector is slow: it has found the note of the first drop."""
     services = fresh()
     world = fakes(services)
     heads: list[str] = []
@@ -351,7 +351,8 @@ def test_a_bloom_filter_denies_no_member_and_claims_few_others() -> None:
 
 
 class HistoryMachine(RuleBasedStateMachine):
-    """Changes, time and collections at random. What was the HEAD within the kept history can be read as it was."""
+    """Changes, time and collections at random. Every HEAD of the kept history can be read as it
+    was."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """HEAD and log hold different commits as one version: both may have been acknowledged, so nothing happens unchosen (I2, I4).
 
-It comes about when a coordinator loses state and takes commits before its tables have recovered: the log has what was
-acknowledged before, the HEAD what was acknowledged since.
+It comes about when a coordinator loses state and takes commits before its tables have recovered:
+the log has commits acknowledged before, the HEAD commits acknowledged since.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def table() -> Table:
 
 
 def commit(table: Table, txn: str, *actions: dict[str, Any]) -> bytes:
-    """A commit that is ratified, whatever is in the log under its version."""
+    """A commit that is ratified, with any content of the log under its version."""
     version, stamp = table.head.latest + 1, max(table.world.clock.now_ms(), table.head.last_ict + 1)
     content = delta.lines(delta.info(txn, stamp), *actions, delta.add(f"{txn}.parquet"))
     assert isinstance(table.ratifier.commit(CommitRequest(TABLE, version, content=content)), Ratified)
@@ -75,7 +75,7 @@ def as_before_the_loss(table: Table, lost: dict[str, Any]) -> None:
 
 
 def aside(table: Table) -> list[bytes]:
-    """What was set aside, in the order of versions."""
+    """The copies that were set aside, in the order of versions."""
     files = sorted(table.storage.list("_delta_log/_set_aside/"), key=lambda stat: stat.path)
     return [file[0] for stat in files if (file := table.storage.read(stat.path)) is not None]
 

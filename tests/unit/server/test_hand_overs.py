@@ -1,4 +1,5 @@
-"""What a server of a fleet works on: no change is left to nobody, whatever changes hands and whoever falls silent (I11, I19)."""
+"""The work of a server of a fleet: every change has a server, whichever granules change hands and
+whichever member falls silent (I11, I19)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Figures:
 
 
 class Part:
-    """A server's part in a fleet, whose thread is the test."""
+    """A server's part in a fleet, with the test as its thread."""
 
     all: ClassVar[list[Part]] = []
 

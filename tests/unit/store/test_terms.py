@@ -56,10 +56,11 @@ PAST: Final = [
     "began",
     "ended",
 ]
-"""Times at which something happened. What is older than it should be, or younger, is kept for longer, and holds nothing up."""
+"""Times at which something happened. A row that is older than it should be, or younger, is kept for
+longer, and delays nothing."""
 
 LOGICAL: Final = ["ict", "last_ict", "tail_ict"]
-"""In-commit timestamps: they increase whatever the clock says (I7)."""
+"""In-commit timestamps: they increase with any clock (I7)."""
 
 KEPT: Final = ["request expires", "fleet-moves expires"]
 """When a row is removed: one that stays for longer holds nothing up."""
@@ -132,13 +133,14 @@ def packed_in(row: type[StoredRow]) -> list[type[msgspec.Struct]]:
 
 
 IN_TASKS: Final = (Task, Upkept, RunHistory, ActionState, FollowUpState, Place)
-"""What is packed into updateable objects."""
+"""Rows that are packed into updateable objects."""
 
 OTHERS: Final = {"RunHistory": {"day", "spent_bytes", "spent_dpu_ms"}}
 
 
 def test_every_number_that_a_row_keeps_is_an_end_with_a_longest_term_or_is_none() -> None:
-    """Whoever adds one says which: an end goes into ``turnstile.api.clocks``, and gets a case below."""
+    """A change that adds one says which: an end goes into ``turnstile.api.clocks``, and gets a case
+    below."""
     rows = [row for row in StoredRow.__subclasses__() if row.__module__.startswith("turnstile.") and row.kind in KINDS]
     members = [
         (row.kind, name) for row in rows for name, each in attributes(row).items() if each.stored_as is StoredAs.NUMBER

@@ -1,4 +1,5 @@
-"""Sequences of what engines do, against a model of a few lines: every answer, and what every table looks like after."""
+"""Sequences of engines' requests, against a model of a few lines: every answer, and the state of
+every table after."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ NAMES = st.sampled_from(["a", "b", "c"])
 
 
 class Table(msgspec.Struct):
-    """What is known of a table: commits as they were proposed, newest last; own properties; every etag it ever had."""
+    """The model's state of a table: commits as they were proposed, newest last; own properties;
+    every etag it ever had."""
 
     uuid: str
     location: str
@@ -108,7 +110,8 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: any(table.commits for table in self.tables.values()))
     @rule(data=st.data())
     def send_again(self, data: Any) -> None:
-        """Whatever else the request says, and however stale its etag: nothing changes (I3)."""
+        """For any other members of the request, and however stale its etag: nothing changes
+        (I3)."""
         name = data.draw(st.sampled_from(sorted(name for name, table in self.tables.items() if table.commits)))
         table = self.tables[name]
         proposed = data.draw(st.sampled_from(table.commits))
