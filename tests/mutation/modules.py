@@ -653,9 +653,6 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.iceberg.core.manifest_lists: new_entries: edge whole.count < known.count": (
         "a list without a new entry is no append, whichever way it is read"
     ),
-    "turnstile.iceberg.shared_appends: _change: branch self._result is None": (
-        "without it the assertion that follows fails, and that group has failed as well: all are committed alone"
-    ),
     "turnstile.maintenance.compaction: _pieces: edge len(held) > _BYTES": "it says how large the pieces are, not what is in them",
     "turnstile.maintenance.compaction: write_compaction: term storage.stat(path) is None": (
         "without it the commits are read, and the file is put if it is absent: it saves requests only"

@@ -155,9 +155,9 @@ class AppendGroup:
         an unknown outcome, or to be committed alone."""
         try:
             written, error = self._commit()
-        except BaseException:
+        except BaseException:  # a defect, or the end of the process: the swap may have been sent
             for append in self._group:
-                append.settle(OutcomeUnknown("the process that applies the change is ending"))
+                append.settle(OutcomeUnknown("the group of appends ended before its swap had an answer"))
             raise
         for append in self._group:
             match answer(written, member=append in self._members):
@@ -184,7 +184,7 @@ class AppendGroup:
         except Throttled as error:
             context.forget(self._files)
             return Written.BUSY, error
-        except Exception as error:  # each member is told its own reason
+        except TurnstileError as error:  # the commit of each member alone says its own reason
             context.forget(self._files)
             return Written.FAILED, error
         if not self._members:

@@ -19,6 +19,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.iceberg.appends import append, change_of, rows_of
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.commits import Commits
@@ -433,6 +434,23 @@ def test_i21_a_process_that_ends_leaves_the_outcome_unknown(lake: Lake) -> None:
 
 
 # -- idempotency keys --------------------------------------------------------------------------------------------------
+
+
+def test_i9_a_defect_after_the_swap_leaves_the_files_that_the_head_names_and_an_unknown_outcome(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(CatalogReader, "adopt", fail)
+    waiting = [WaitingAppend(lake.context, lake.append(id)) for id in (1, 2)]
+    with pytest.raises(RuntimeError, match="a defect"):
+        AppendGroup(lake.context, CATALOG, waiting).run()
+    assert all(isinstance(outcome_of(each), OutcomeUnknown) for each in waiting)
+    monkeypatch.undo()
+    after = Lake.load(lake)
+    assert ids(after) == [1, 2]
+    assert all(lake.get(snapshot.manifest_list) for snapshot in after.snapshots)
 
 
 def keyed(lake: Lake, key: str) -> IdempotentCommitter:
