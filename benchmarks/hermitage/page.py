@@ -1,4 +1,4 @@
-"""What is expected of every system, and the tables of docs/hermitage.md. Pure but for :func:`write`."""
+"""What is expected of every system, and the tables of docs/isolation.md. Pure but for :func:`write`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.hermitage.cases import CASES, Form
 
-PAGE = Path(__file__).parents[2] / "docs" / "hermitage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "isolation.md"
 #: What is run, by the heading of its column.
 SYSTEMS = {
     "spark-snapshot": "Spark, `snapshot`",
@@ -34,11 +34,6 @@ EXPECTED: Results = {
     for case, verdict in _COARSE.get((f"{way}-{level}", form), verdicts).items()
 } | {("delta", form, case): "allowed" for form in HEADINGS for case in _CASES}
 
-#: Quoted: Table 3 of the LakeVilla paper, for Delta Lake in Spark and for all of LakeVilla (LV[R,CT,I]).
-_PAPER: dict[Form, dict[str, tuple[str, str]]] = {
-    "single": dict.fromkeys(("G1a", "G1b", "OTV", "P4"), ("allowed", "prevented")),
-    "multi": {"G0": ("prevented†", "prevented"), "G1c": ("allowed†", "prevented")},
-}
 #: What the documentation of Databricks says of transactions, read as an answer for each case.
 _DATABRICKS: dict[Form, dict[str, str]] = {
     "single": dict.fromkeys(_CASES, "prevented"),
@@ -50,12 +45,11 @@ _DATABRICKS: dict[Form, dict[str, str]] = {
 
 def table(form: Form, results: Results) -> str:
     """The table of one form in Markdown. What has no result was not run."""
-    heads = ["anomaly", *SYSTEMS.values(), "*paper: Delta*", "*paper: LakeVilla*", "*Databricks documents*"]
+    heads = ["anomaly", *SYSTEMS.values(), "*Databricks documents*"]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for case in CASES:
-        cells = [f"**{case.name}** {case.title}"]
+        cells = [f"**{case.name}**"]
         cells += [_shown(results.get((system, form, case.name), "not run")) for system in SYSTEMS]
-        cells += [f"*{quoted}*" for quoted in _PAPER[form].get(case.name, ("-", "-"))]
         cells.append(f"*{_DATABRICKS[form][case.name]}*")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
