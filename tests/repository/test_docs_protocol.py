@@ -1,4 +1,4 @@
-"""docs/protocol.md cites code and tests that exist, and numbers its rules without gaps."""
+"""The rules of Delta's protocol in docs/compatibility.md: the page cites code and tests that exist, and numbers its rules without gaps."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.repository import ROOT
 
-PAGE = (ROOT / "docs" / "protocol.md").read_text()
+PAGE = (ROOT / "docs" / "compatibility.md").read_text()
 ROWS = [line for line in PAGE.splitlines() if re.match(r"\| \d+ \|", line)]
 
 
