@@ -59,20 +59,30 @@ def _shown(verdict: str) -> str:
     return "**allowed**" if verdict == "allowed" else verdict
 
 
-def anomalies() -> str:
-    """Each anomaly in a sentence, in Markdown."""
-    lines = ["| anomaly | what happens |", "| --- | --- |"]
-    return "\n".join([*lines, *(f"| **{case.name}**, {case.title} | {case.sentence} |" for case in CASES)])
+def both(results: Results) -> str:
+    """The table of the page: each anomaly in a sentence, with its verdicts in both forms."""
+    heads = ["anomaly", *SYSTEMS.values(), "*Databricks documents*"]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for case in CASES:
+        cells = [f"**{case.name}**, {case.title}. {case.sentence}"]
+        cells += [
+            _pair(*(_shown(results.get((system, form, case.name), "not run")) for form in HEADINGS))
+            for system in SYSTEMS
+        ]
+        cells.append(_pair(*(f"*{_DATABRICKS[form][case.name]}*" for form in HEADINGS)))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _pair(single: str, multi: str) -> str:
+    return single if single == multi else f"{single}; {multi}"
 
 
 def filled(page: str, results: Results) -> str:
     """The page with these results between its markers."""
-    blocks = {"anomalies": anomalies(), "single": table("single", results), "multi": table("multi", results)}
-    for name, block in blocks.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = page.split(begin)
-        page = f"{before}{begin}{block}\n{end}{rest.split(end)[1]}"
-    return page
+    begin, end = "<!-- anomalies -->\n", "<!-- end of anomalies -->"
+    before, rest = page.split(begin)
+    return f"{before}{begin}{both(results)}\n{end}{rest.split(end)[1]}"
 
 
 def write(results: Results) -> None:
