@@ -644,7 +644,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.delta.core.decide: find_identity: operand name": (
         "without it the name of every inline commit is computed, and no name is empty: it saves time only"
     ),
-    "turnstile.iceberg.append_merger: _added_manifests: check _require(file[manifests.STATUS] == manifests.ADDED)": (
+    "turnstile.iceberg.append_merger: _new_manifests: check _require(file[manifests.STATUS] == manifests.ADDED)": (
         "a file that is not added has a sequence number of its own, which is refused two lines on"
     ),
     "turnstile.iceberg.core.manifest_lists: parse: branch _form(schema) == _FORM": (

@@ -39,7 +39,7 @@ def test_every_clause_action_and_branch_is_on_the_list_once() -> None:
         "turnstile.delta.ratify: _decide: sum self._limits.identity_days - 1",
         "turnstile.api.unity.credentials: _free: term claim.marker and own",
         "turnstile.iceberg.commits: _change: member access=before.access",
-        "turnstile.iceberg.append_merger: _added_manifests: check _require(entry[manifests.SEQUENCE] == ",
+        "turnstile.iceberg.append_merger: _new_manifests: check _require(entry[manifests.SEQUENCE] == ",
     ],
 )
 def test_a_table_that_was_overlooked_once_is_on_the_list(mutant: str) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from tests.simulation.actors.owners import Owner
 from tests.simulation.auditors.append_groups import AppendAuditor
 from tests.simulation.auditors.owners import OwnerAuditor
+from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.processes import CATALOG, LAKE, TIGHT
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
@@ -76,7 +77,7 @@ class AppendWriter(Owner):
         id = 1_000 * (1 + int(self.name.rpartition("-")[2]) + 10 * self.name.startswith("server")) + self._number
         made = append(
             lambda path, raw: files.update({path: (raw, clock.now)}),
-            lambda path: files[path][0],
+            self._content,
             self._base,
             id,
             clock.now,
@@ -86,6 +87,13 @@ class AppendWriter(Owner):
             wrong = change_of(TABLE, self._base, made).requirements[0]
             change = TableChange(TABLE, (type(wrong)("0"),), change.updates)  # type: ignore[call-arg]
         return id, self._appends.asked(), change
+
+    def _content(self, path: str) -> bytes:
+        """The content of a file that metadata of the table name."""
+        stored = self.state.storages.files.get(path)
+        if stored is None:
+            raise Violation("I9", f"metadata of the table lead to {path}, which does not exist")
+        return bytes(stored[0])
 
     def alone(self, id: int, since: int, change: TableChange) -> None:
         try:

@@ -89,15 +89,15 @@ def _again_when_unknown(right: Callable[..., Answer]) -> Callable[..., Answer]:
 
 def _all_from_one_base() -> Any:
     """Each member is computed from the table as the group found it."""
-    applied = WaitingAppend.applied
+    apply = WaitingAppend.apply
     bases = dict[str, Any]()
 
     def wrong(self: WaitingAppend, base: Any, now_ms: int, previous_file: str) -> Any:
         if previous_file:
             bases["first"] = base
-        return applied(self, bases["first"], now_ms, previous_file)
+        return apply(self, bases["first"], now_ms, previous_file)
 
-    return patch.object(WaitingAppend, "applied", wrong)
+    return patch.object(WaitingAppend, "apply", wrong)
 
 
 def _old_base_again() -> Any:
