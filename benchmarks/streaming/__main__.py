@@ -137,7 +137,7 @@ def figures(results: list[dict[str, Any]], stored: dict[str, Any]) -> dict[str, 
 
 
 def markdown(results: list[dict[str, Any]]) -> str:
-    """The results as a table of docs/performance.md."""
+    """The results as a table in Markdown."""
     lines = ["| system | rows | writers | commits | a second | p50 ms | p99 ms | p50 of the last tenth | errors |"]
     lines += ["| --- " * 9 + "|"]
     for one in results:

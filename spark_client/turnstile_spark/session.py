@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 DELTA_VERSION = "4.4.0"
-#: Spark's releases that are tried (docs/compatibility.md), each with the Hadoop in its jars:
+#: Spark's releases that are tried (docs/clients.md), each with the Hadoop in its jars:
 #: hadoop-aws must be of the same version.
 HADOOP = {"4.0": "3.4.1", "4.1": "3.4.2", "4.2": "3.5.0"}
 _SDK = "2.35.4"

@@ -35,5 +35,13 @@ def test_every_page_is_linked_from_another_one():
 
 def test_the_pages_that_the_readme_promises_are_there():
     text = (ROOT / "README.md").read_text()
-    for page in ("architecture", "api", "protocol", "invariants", "operations", "dependencies", "decisions/README"):
+    for page in (
+        "architecture",
+        "api",
+        "compatibility",
+        "invariants",
+        "operations",
+        "dependencies",
+        "decisions/README",
+    ):
         assert f"docs/{page}.md" in text

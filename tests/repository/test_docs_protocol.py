@@ -1,4 +1,4 @@
-"""docs/protocol.md cites code and tests that exist, and numbers its rules without gaps."""
+"""The rules of Delta's protocol in docs/compatibility.md are numbered without gaps, and cite code and tests that exist."""
 
 import re
 
@@ -6,17 +6,20 @@ import pytest
 
 from tests.support.repository import ROOT
 
-PAGE = (ROOT / "docs" / "protocol.md").read_text()
-ROWS = [line for line in PAGE.splitlines() if re.match(r"\| \d+ \|", line)]
+PAGE = (ROOT / "docs" / "compatibility.md").read_text()
+RULES = re.findall(
+    r"^(\d+)\. ((?:.+\n)(?:  .+\n)*)", PAGE.partition("\n## The Delta protocol, rule by rule\n")[2], re.MULTILINE
+)
 
 
 def test_rules_are_numbered_without_gaps():
-    assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, len(ROWS) + 1))
+    assert [int(number) for number, _ in RULES] == list(range(1, len(RULES) + 1))
+    assert len(RULES) >= 34
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
-def test_code_and_tests_of_a_rule_exist(row):
-    cited = re.findall(r"`([\w./-]+/[\w./-]+\.\w+)(?:::(\w+))?`", row)
+@pytest.mark.parametrize(("number", "rule"), RULES, ids=[number for number, _ in RULES])
+def test_code_and_tests_of_a_rule_exist(number, rule):
+    cited = re.findall(r"`([\w./-]+/[\w./-]+\.\w+)(?:::(\w+))?`", rule)
     assert any(test for _, test in cited), "no test is named"
     for path, test in cited:
         file = ROOT / path

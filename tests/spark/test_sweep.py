@@ -1,7 +1,7 @@
 """Each statement of the sweep in a lake, and beside it in Spark's own catalog on tables with the same features.
 
-Differences are listed in docs/compatibility.md, "Delta through Spark", with its reason; an entry
-without a difference fails, too.
+Differences are listed in sweep_differences.py, each with its reason; an entry without a difference
+fails, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tests.spark.sweep_differences import DIFFERENCES, Difference
 from tests.spark.sweep_statements import SUBJECTS, Py
-from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,6 @@ QUICK = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "FROM", "RESTORE", "TRUNCATE")
-PAGE, SECTION = ROOT / "docs" / "compatibility.md", "Delta through Spark"
 DEFAULTS = "spark.databricks.delta.properties.defaults."
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
@@ -160,27 +159,14 @@ def _named(error: BaseException) -> str:
     return f"{type(error).__name__} {condition or str(error)[:120]}"
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A row of the page: the answer of a lake (an error's name, or any other result when None), and
-    why."""
-
-    lake: str | None
-    reason: str
-
-
 @cache
 def listed() -> dict[str, Difference]:
-    """The differences that the page lists, by statement."""
-    section = PAGE.read_text().split(f"\n## {SECTION}\n")[1].split("\n## ")[0]
-    rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    """The listed differences, by statement."""
     differences: dict[str, Difference] = {}
-    for statements, lake, reason in rows:
-        answer = re.match(r" *`([^`]+)`", lake)
-        for statement in statements.split("<br>"):
-            text = statement.strip().strip("`").strip()
-            assert text not in differences, f"twice on the page: {text}"
-            differences[text] = Difference(answer and answer[1], reason.strip())
+    for difference in DIFFERENCES:
+        for statement in difference.statements:
+            assert statement not in differences, f"twice in the list: {statement}"
+            differences[statement] = difference
     return differences
 
 

@@ -101,7 +101,7 @@ class SystemClock:
 
 
 JITTER_MS: Final = 60_000
-"""The largest allowed difference of clocks (docs/invariants.md: assumptions)."""
+"""The largest allowed difference of clocks (docs/invariants.md, "Assumptions")."""
 
 BELIEVED_MS: Final = 24 * 3_600_000
 """A clock that was set forward is believed after so long: then it was wrong before, and is right

@@ -32,7 +32,7 @@ FOLDER: Final = "_turnstile_checks"
 """Below the lake's root, where the checks write."""
 
 SKEW_MS: Final = 60_000
-"""The largest allowed difference of clocks (docs/invariants.md: assumptions)."""
+"""The largest allowed difference of clocks (docs/invariants.md, "Assumptions")."""
 
 _PAGE: Final = 512
 

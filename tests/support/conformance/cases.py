@@ -1,9 +1,9 @@
-"""Which test stands for which answer of Unity's APIs, and the table that is made of it.
+"""Which test stands for which answer of Unity's APIs, and the line of the page that counts them.
 
     @covers(updateTable=409)                       the test gets this answer; a test that does not, fails
     @covers(loadTable=200, updateTable=(200, 409))
 
-`python -m tests.functional.unity.conformance` runs the suite and writes docs/conformance.md.
+`python -m tests.functional.unity.conformance` runs the suite and writes their number into docs/compatibility.md.
 """
 
 from __future__ import annotations
@@ -17,22 +17,11 @@ from tests.support.openapi import UNITY
 from tests.support.repository import ROOT
 
 FOLDER = ROOT / "tests/functional/unity/conformance"
-PAGE = ROOT / "docs/conformance.md"
+PAGE = ROOT / "docs/compatibility.md"
+BEGIN, END = "<!-- conformance: made by tests/functional/unity/conformance -->\n", "<!-- conformance: end -->"
 
 Seen = tuple[str, int]
 """An operation's id and a status."""
-
-HEAD = """# Conformance
-
-How often the suite in `tests/functional/unity/conformance` shows each answer of the operations in
-`openapi/unity.yaml`: cases that passed, by operation and status. A dash: the operation has no such
-answer. Every case runs against the real handlers, and every answer is judged by the document member
-by member. `.venv/bin/python -m tests.functional.unity.conformance` runs the suite and writes this
-page; a test fails when the page is out of date, or an answer of the document has no case.
-
-What deviates from the reference, and why: [compatibility.md](compatibility.md).
-
-"""
 
 
 def covers(**answers: int | tuple[int, ...]) -> pytest.MarkDecorator:
@@ -62,17 +51,14 @@ def documented() -> set[Seen]:
     return {(one.id, status) for one in UNITY.operations.values() for status in one.responses}
 
 
-def page(cases: Counter[Seen]) -> str:
-    """docs/conformance.md."""
+def counted(cases: Counter[Seen]) -> str:
+    """Returns the line of the page, and a line for each answer without a case."""
     answers = documented()
-    statuses = sorted({status for _, status in answers})
-    lines = [
-        "| operation | | " + " | ".join(map(str, statuses)) + " |",
-        "| --- | --- | " + " | ".join("---:" for _ in statuses) + " |",
-    ]
-    for one in UNITY.operations.values():
-        cells = [str(cases[one.id, status]) if (one.id, status) in answers else "–" for status in statuses]
-        path = one.path.removeprefix("/api/2.1/unity-catalog")
-        lines.append(f"| `{one.method} {path}` | {one.id} | " + " | ".join(cells) + " |")
-    total = f"{len(UNITY.operations)} operations, {len(answers)} answers, {sum(cases.values())} cases."
-    return HEAD + total + "\n\n" + "\n".join(lines) + "\n"
+    missing = "".join(f"no case: {id} {status}\n" for id, status in sorted(answers) if not cases[id, status])
+    return f"{len(UNITY.operations)} operations, {len(answers)} answers, {sum(cases.values())} cases.\n{missing}"
+
+
+def filled(page: str, line: str) -> str:
+    """Returns the page with this line between its markers."""
+    head, rest = page.split(BEGIN)
+    return f"{head}{BEGIN}{line}{END}{rest.split(END)[1]}"

@@ -1,8 +1,10 @@
-"""The content of each cell of the matrix. ``docs/clients.md`` shows the same table
+"""The content of each cell of the matrix. ``docs/clients.md`` shows what it comes to
 (tests/repository/test_docs_journeys.py)."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -88,7 +90,20 @@ def cell(origin: str, use: str) -> str:
 
 
 def page() -> str:
-    """Returns the table as the page has it: a line for each use."""
-    heads = [f"| | {' | '.join(ORIGINS.values())} |", f"| --- |{' --- |' * len(ORIGINS)}"]
-    lines = [f"| {shown} | {' | '.join(cell(origin, use) for origin in ORIGINS)} |" for use, shown in USES.items()]
-    return "\n".join((BEGIN, "", *heads, *lines, "", END))
+    """Returns the text as the page has it: origins, uses, and a line for each answer other than "works"."""
+    refused: dict[tuple[str, str], list[str]] = {}
+    for origin, use in REFUSED:
+        refused.setdefault((origin, cell(origin, use)), []).append(use)
+    lines = [
+        f"| {ORIGINS[origin]} | {'; '.join(shown for use, shown in USES.items() if use in uses)} | {answer} |"
+        for (origin, answer), uses in refused.items()
+    ]
+    made = listed("A table is made by", ORIGINS.values())
+    used = listed("It is used by", USES.values())
+    heads = ["| made by | used by | answer |", "| --- | --- | --- |"]
+    return "\n".join((BEGIN, "", *made, "", *used, "", "Every pair works but these:", "", *heads, *lines, "", END))
+
+
+def listed(head: str, names: Iterable[str]) -> list[str]:
+    """Returns the lines of a paragraph with these names."""
+    return textwrap.wrap(f"{head}: {'; '.join(names)}.", 99, break_long_words=False, break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""Runs the suite and writes docs/conformance.md from the cases that passed; with ``--collect`` prints the page only."""
+"""Runs the suite and writes the number of the cases that passed into docs/compatibility.md; with ``--collect`` prints the line only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.conformance.cases import FOLDER, PAGE, count, page
+from tests.support.conformance.cases import FOLDER, PAGE, count, counted, filled
 
 
 class Record:
@@ -32,11 +32,12 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--collect"]:
         with contextlib.redirect_stdout(io.StringIO()) as said:
             failed = int(pytest.main([*options, "--collect-only"], plugins=[record]))
-        sys.stdout.write(said.getvalue() if failed else page(count(record.items)))
+        sys.stdout.write(said.getvalue() if failed else counted(count(record.items)))
         return failed
     failed = int(pytest.main(options, plugins=[record]))
     if not failed:
-        PAGE.write_text(page(count(item for item in record.items if item.nodeid in record.passed)))
+        line = counted(count(item for item in record.items if item.nodeid in record.passed))
+        PAGE.write_text(filled(PAGE.read_text(), line))
     return failed
 
 
