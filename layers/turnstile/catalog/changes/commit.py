@@ -160,6 +160,7 @@ class Committer:
         fit into one obj; the errors of ``change`` and ``on_rejected``. Then nothing was applied.
         OutcomeUnknown: the swap's answer was lost until the deadline.
         """
+        change, on_rejected = self.extend(change, on_rejected)
         if self._queue is None:
             return self._commit(catalog, change, row, on_rejected)
 

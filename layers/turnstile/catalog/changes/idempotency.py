@@ -15,7 +15,6 @@ import msgspec
 
 from turnstile.catalog.changes.commit import ChangeFunction, Committer, Edit, RejectionHandler
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_row
-from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import ErrorType, TurnstileError
 from turnstile.store.core.writes import Row
@@ -80,24 +79,12 @@ class IdempotentCommitter(Committer):
         self._seq: int | None = None
         self._key_read_at = 0
 
-    def commit(
-        self,
-        catalog: str,
-        change: ChangeFunction,
-        *,
-        row: Row | None = None,
-        on_rejected: RejectionHandler | None = None,
-    ) -> Tree:
-        """As ``Committer.commit``; raises the exceptions that ``run`` handles if another request
-        was faster."""
-        remembering, key_first = self.extend(change, on_rejected)
-        return super().commit(catalog, remembering, row=row, on_rejected=key_first)
-
     def extend(
         self, change: ChangeFunction, on_rejected: RejectionHandler | None = None
     ) -> tuple[ChangeFunction, RejectionHandler | None]:
         """Returns ``change`` with the write of the row that remembers the request, and a handler
-        that looks at that row first."""
+        that looks at that row first: it raises the exception that ``run`` handles if another
+        request was faster."""
         position = -1  # of the remembering row among the writes of the edit
 
         def remembering(view: View) -> Edit | None:
