@@ -28,6 +28,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.processes import cpu_s
 from benchmarks.racing.table import append, create
 from benchmarks.server_commits import Connection, bare, bare_server, heat
 from benchmarks.transactions import Writer
@@ -82,15 +83,6 @@ def _started(path: Path) -> dict[str, Any]:
                 return state
         time.sleep(0.05)
     raise RuntimeError(f"no server has started: {path}")
-
-
-def cpu_s(pids: tuple[int, ...]) -> float:
-    """CPU time of processes, of all their threads, in seconds."""
-    total = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
 
 
 class Figures:

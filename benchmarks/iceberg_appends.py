@@ -31,7 +31,8 @@ import httpx
 import msgspec
 
 from benchmarks.iceberg_writers import answer, call, python
-from benchmarks.server_commits import Connection, cpu_s
+from benchmarks.processes import cpu_s
+from benchmarks.server_commits import Connection
 from tests.support.iceberg.client import SCHEMA
 from tests.support.iceberg.manifests import Lake
 from turnstile.iceberg.core.snapshots import Snapshot

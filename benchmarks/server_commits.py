@@ -31,6 +31,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import cpu_s
 from benchmarks.racing.table import append, create
 from turnstile_server import Server
 from turnstile_server.settings import ServerSettings, default_workers
@@ -165,14 +166,6 @@ def heat(
         flush=True,
     )
     return figures
-
-
-def cpu_s(pids: tuple[int, ...]) -> float:
-    total = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
 
 
 # -- the bare endpoint ----------------------------------------------------------------------------------------------------

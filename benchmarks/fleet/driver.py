@@ -175,13 +175,4 @@ def heat(system: System, settings: Settings) -> Iterator[tuple[Opened, Members]]
             members.close()
 
 
-def cpu_s(pids: Sequence[int]) -> float:
-    """Processor seconds of other processes."""
-    total = 0.0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
-
-
 FREEZE, GO_ON, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL

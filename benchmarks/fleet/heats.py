@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.fleet.driver import FREEZE, GO_ON, KILL, Members, Settings, cpu_s, heat
+from benchmarks.fleet.driver import FREEZE, GO_ON, KILL, Members, Settings, heat
 from benchmarks.fleet.systems import System
+from benchmarks.processes import cpu_s
 
 Result = dict[str, Any]
 UNEVEN = 0.25

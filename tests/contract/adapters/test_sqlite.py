@@ -23,13 +23,6 @@ from turnstile.store.ports import Accepted
 KEY = "r/table/t"
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "turnstile.db")
-    yield opened
-    opened.close()
-
-
 def refs_in(database: Database) -> SqliteRefs:
     return SqliteRefs(database, realm="r", clock=SystemClock())
 

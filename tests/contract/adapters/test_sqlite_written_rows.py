@@ -20,13 +20,6 @@ KEY = "r/table/a"
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "turnstile.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def other(tmp_path: Path, database: Database) -> Iterator[SqliteRefs]:
     """The same file in another process, as far as caches go."""
     opened = Database(database.path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -13,15 +12,14 @@ from tests.simulation.actors.append_groups import AppendServer, AppendWriter, pr
 from tests.simulation.actors.catalog import prepare
 from tests.simulation.auditors.append_groups import AppendAuditor
 from tests.simulation.auditors.owners import OwnerAuditor
-from tests.simulation.engine.plans import KINDS as FAULTS
-from tests.simulation.engine.plans import RESENT, Plan
+from tests.simulation.engine.plans import Plan
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
+from tests.simulation.scenarios.change_groups import ChangeGroups
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.gc.core import Grace
 from turnstile.iceberg.append_merger import AppendMerger
 from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core.manifest_lists import of_block
@@ -30,31 +28,13 @@ from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.shared_appends import AppendGroup, WaitingAppend
 
 
-class AppendGroups:
+class AppendGroups(ChangeGroups):
     """Appends that share a swap."""
 
     name = "append-groups"
-    grace = Grace()
-
-    def plan(self, seed: int) -> Plan:
-        """One or two servers, and up to two writers that bypass them."""
-        rng = random.Random(f"append-groups/{seed}")
-        return Plan(
-            seed=seed,
-            actors=(
-                *(f"server-{n}" for n in range(rng.randint(1, 2))),
-                *(f"writer-{n}" for n in range(rng.randint(0, 2))),
-            ),
-            faults=tuple(kind for kind in (*FAULTS, RESENT) if rng.random() < 0.5),
-            rate=rng.choice((0.0, 0.01, 0.03, 0.08)),
-            steps=rng.choice((300, 600)),
-            row_tracking=False,
-            keep=rng.choice((1, 3, 20)),
-        )
-
-    def limits(self, plan: Plan) -> AbstractContextManager[Any]:
-        """How many HEADs the catalog's row remembers."""
-        return patch("turnstile.catalog.core.rows.RECENT", plan.keep)
+    beside = "writer"
+    fault_share = 0.5
+    rates = (0.0, 0.01, 0.03, 0.08)
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """A catalog with one table."""
@@ -67,10 +47,6 @@ class AppendGroups:
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = AppendServer if name.startswith("server") else AppendWriter
             yield Actor(name, kind(state, name, rng, owners, appends), leads=True)
-
-    def settle(self, state: State, plan: Plan) -> None:
-        """Every HEAD that must be whole is."""
-        state.trees.at_rest()
 
 
 def _answers(wrong: Callable[[Callable[..., Answer]], Callable[..., Answer]]) -> Callable[[], Any]:

@@ -4,7 +4,7 @@ that bypass them (I21)."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 from unittest.mock import patch
@@ -28,18 +28,23 @@ class ChangeGroups:
 
     name = "change-groups"
     grace = Grace()
+    beside = "bypass"
+    """Name of the writers that bypass the servers."""
+    fault_share = 0.6
+    """How likely a plan has a kind of fault."""
+    rates: Sequence[float] = (0.0, 0.02, 0.08, 0.2)
 
     def plan(self, seed: int) -> Plan:
         """One or two servers, and up to two writers that bypass them."""
-        rng = random.Random(f"change-groups/{seed}")
+        rng = random.Random(f"{self.name}/{seed}")
         return Plan(
             seed=seed,
             actors=(
                 *(f"server-{n}" for n in range(rng.randint(1, 2))),
-                *(f"bypass-{n}" for n in range(rng.randint(0, 2))),
+                *(f"{self.beside}-{n}" for n in range(rng.randint(0, 2))),
             ),
-            faults=tuple(kind for kind in (*FAULTS, RESENT) if rng.random() < 0.6),
-            rate=rng.choice((0.0, 0.02, 0.08, 0.2)),
+            faults=tuple(kind for kind in (*FAULTS, RESENT) if rng.random() < self.fault_share),
+            rate=rng.choice(self.rates),
             steps=rng.choice((300, 600)),
             row_tracking=False,
             keep=rng.choice((1, 3, 20)),
