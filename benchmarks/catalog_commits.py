@@ -75,7 +75,8 @@ def races(writers: Iterable[int], seconds: float, names: int, *, apart: Mode) ->
 
 def figures(heat: Heat) -> dict[str, Any]:
     """What a heat showed; sums are for each acknowledged commit."""
-    counts, commits = heat.counts, max(1, heat.commits)
+    counts = heat.counts
+    commits = max(1, heat.commits)
     each = {
         "attempts": counts.attempts,
         "requests": sum(counts.requests.values()),
@@ -165,7 +166,8 @@ def run(
     output: Annotated[str, typer.Option(help="text or json")] = "text",
 ) -> None:
     """Race for one catalog's HEAD and print what a commit costs."""
-    console, rows = Console(width=max(_WIDTH, Console().width)), []
+    console = Console(width=max(_WIDTH, Console().width))
+    rows = []
     with started(on) as backend:
         apart: Mode = "processes" if backend.real else "sandboxes"
         for race in races(writers or [1, 8, 32], seconds, names, apart=apart):
@@ -181,7 +183,8 @@ def run(
     if output == "json":
         typer.echo(json.dumps({"on": on.value, "seconds": seconds, "names": names, "heats": rows}, indent=2))
     else:
-        alike, mixed = [row for row in rows if not row["large"]], [row for row in rows if row["large"]]
+        alike = [row for row in rows if not row["large"]]
+        mixed = [row for row in rows if row["large"]]
         console.print(table(f"{on.value}: each row is for one commit", _COLUMNS, alike))
         console.print(table("one writer of a hundred entities a commit among seven of one", _TURNS, mixed))
         loads = [row["load_before"] for row in rows]

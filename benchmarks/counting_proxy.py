@@ -145,7 +145,8 @@ class CountingProxy:
         operation = parse_qs(urlsplit(request.headers.get("Referer", "")).query).get("op", [""])[0]
         area = "log" if "/_delta_log" in path else "data"
         signed = _CREDENTIAL.search(request.headers.get("Authorization", ""))
-        access_key, ms = signed[1] if signed else "", (time.perf_counter() - began) * 1000
+        access_key = signed[1] if signed else ""
+        ms = (time.perf_counter() - began) * 1000
         self._requests.append(Request(kind, area, path, operation, access_key, response.status, ms))
         await response.prepare(request)
         if content:

@@ -164,7 +164,9 @@ def write(url: str, table_id: str, commits: int, pause_s: float) -> None:
 
 def judged(consumer: Consumer, tables: list[str], commits: int) -> dict[str, Any]:
     """What a consumer got of ``commits`` versions of each table: what is missing, what came again, what came out of order, lag."""
-    lag_ms, again, disordered = list[float](), 0, 0
+    lag_ms = list[float]()
+    again = 0
+    disordered = 0
     newest = dict.fromkeys(tables, 0)
     for received_ms, _, type, subject, data in consumer.events():
         if type != "turnstile.table.ratified" or subject not in newest:
@@ -212,7 +214,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
             threading.Thread(target=write, args=(url, table, each, arguments.tables / arguments.per_second))
             for table in tables
         ]
-        begun_s, kills = time.monotonic(), 0
+        begun_s = time.monotonic()
+        kills = 0
         for writer in writers:
             writer.start()
         next_kill_s = next_line_s = begun_s
@@ -223,7 +226,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 consumer.kill()
                 time.sleep(random.random())
                 consumer.start()
-                kills, next_kill_s = kills + 1, time.monotonic()
+                kills = kills + 1
+                next_kill_s = time.monotonic()
             if time.monotonic() >= next_line_s + PROGRESS_S:
                 next_line_s = time.monotonic()
                 print(f"{next_line_s - begun_s:6.0f} s, {kills} kills", flush=True)
@@ -244,7 +248,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def await_all(consumers: list[Consumer], tables: list[str], commits: int, fails_until_s: float) -> list[dict[str, Any]]:
     """Waits until every consumer has every version, or nothing more comes."""
-    quiet_from_s, figures = max(time.time(), fails_until_s), list[dict[str, Any]]()
+    quiet_from_s = max(time.time(), fails_until_s)
+    figures = list[dict[str, Any]]()
     while True:
         judgement = [judged(consumer, tables, commits) for consumer in consumers]
         if [each["events"] for each in judgement] != [each["events"] for each in figures]:

@@ -30,7 +30,8 @@ from tests.support.store.fleets import Fleet
 from tests.support.store.servers import Servers
 
 PLAYED = ("kill server", "freeze server", "kill background", "freeze background", "restart server")
-CALM, THROUGH = "calm", "through failovers"
+CALM = "calm"
+THROUGH = "through failovers"
 STORES = ("sqlite", DYNOXIDE)
 QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
@@ -105,7 +106,8 @@ def main(  # noqa: PLR0917 - options
     if store not in STORES or not set(failure or ()) <= set(FAILURES):
         raise typer.BadParameter(f"stores are {', '.join(STORES)}; failures are {', '.join(FAILURES)}")
     work = Work(tables=tables, clients=clients, changers=1, rest_s=rest_s, away_s=away_s, calm_s=3.0)
-    began, console = os.getloadavg()[0], Console(width=150)
+    began = os.getloadavg()[0]
+    console = Console(width=150)
     with fleet(store, servers, beat_ms) as started:
         reports = [campaign(started, failure or PLAYED, work) for _ in range(rounds)]
     problems = [problem for report in reports for problem in report.problems]

@@ -78,10 +78,12 @@ class Writer:
     """Changes one namespace over one connection."""
 
     def __init__(self, url: str, name: str, what: str = CATALOG) -> None:
-        self._what, self._base = what, 0
+        self._what = what
+        self._base = 0
         parts = urlsplit(url)
         self._connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
-        self._name, self._number = name, 0
+        self._name = name
+        self._number = 0
 
     def send(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         self._connection.request(method, path, json.dumps(body), {"content-type": "application/json"})
@@ -139,7 +141,8 @@ def race(urls: Sequence[str], what: str, writers: int, seconds: float) -> Writte
     """Returns what all writers did together. ``what``: the path of the table that they append to, or the catalog."""
     context = get_context("spawn")
     count = min(PROCESSES, writers)
-    together, results = context.Barrier(count), context.Queue()
+    together = context.Barrier(count)
+    results = context.Queue()
     names = [f"w{number:03d}" for number in range(writers)]
     processes = [
         context.Process(
@@ -264,7 +267,8 @@ def main(
                     what = CATALOG if of is Of.CATALOG else f"{TABLE}{HotTable(started[0]).id}"
                     before = newest(urls[0], what) + (number if of is Of.CATALOG else 0)
                     total = race(urls, what, number, seconds)
-                    acknowledged, committed = len(total.ms), newest(urls[0], what) - before
+                    acknowledged = len(total.ms)
+                    committed = newest(urls[0], what) - before
                     unknown = sum(answers for status, answers in total.statuses.items() if "Unknown" in status)
                     if not acknowledged <= committed <= acknowledged + unknown:
                         raise AssertionError(f"{acknowledged} changes were acknowledged, and there are {committed}")

@@ -124,7 +124,8 @@ def heat_ready(server: Server, writers: int, count: int) -> dict[str, Any]:
             for n in range(count)
         ]
         path = f"/iceberg/v1/main/namespaces/{NAMESPACE}/tables/{name}"
-        out, barrier = multiprocessing.Queue(), multiprocessing.Barrier(writers + 1)
+        out = multiprocessing.Queue()
+        barrier = multiprocessing.Barrier(writers + 1)
         shares = [bodies[writer::writers] for writer in range(writers)]
         processes = [
             multiprocessing.Process(target=_play, args=(server.port, path, share, barrier, out)) for share in shares
@@ -132,9 +133,11 @@ def heat_ready(server: Server, writers: int, count: int) -> dict[str, Any]:
         for process in processes:
             process.start()
         barrier.wait()
-        began, cpu = time.perf_counter(), cpu_s(server.pids)
+        began = time.perf_counter()
+        cpu = cpu_s(server.pids)
         answers = [out.get() for _ in processes]
-        seconds, cpu = time.perf_counter() - began, cpu_s(server.pids) - cpu
+        seconds = time.perf_counter() - began
+        cpu = cpu_s(server.pids) - cpu
         for process in processes:
             process.join()
         check(lake, api.load(name), count + 1)
@@ -183,13 +186,15 @@ def _race(kind: str, catalogs: Sequence[dict[str, str]], seconds: float, pids: t
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     before_s = _children_s()
-    began, cpu = time.perf_counter(), cpu_s(pids)
+    began = time.perf_counter()
+    cpu = cpu_s(pids)
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     results = [answer(process) for process in processes]
-    elapsed, cpu = time.perf_counter() - began, cpu_s(pids) - cpu
+    elapsed = time.perf_counter() - began
+    cpu = cpu_s(pids) - cpu
     done = {id for result in results for id in result["done"]}
     failures = {name: count for result in results for name, count in result["failures"].items()}
     if kind == "pyiceberg":

@@ -1,4 +1,5 @@
-"""What the processes of ``benchmarks.iceberg_writers`` do, with nothing but PyIceberg: ``iceberg_racer.py WHAT ARGUMENTS``, in JSON."""
+"""The processes of ``benchmarks.iceberg_writers``, with nothing but PyIceberg: ``iceberg_racer.py
+WHAT ARGUMENTS``, in JSON."""
 
 from __future__ import annotations
 
@@ -33,10 +34,16 @@ def prepare(catalog: dict[str, str], properties: dict[str, str]) -> None:
 def write(catalog: dict[str, str], writer: int, seconds: float) -> dict[str, object]:
     """Appends for some time. Ids of rows that were acknowledged, ids whose outcome is unknown, failures by class, the
     times of the acknowledged ones, and the CPU time of the process meanwhile."""
-    table, done, unknown, failures, ms = table_of(catalog), [], [], Counter(), []
+    table = table_of(catalog)
+    done = []
+    unknown = []
+    failures = Counter()
+    ms = []
     print("ready", flush=True)
     sys.stdin.readline()
-    end, number, used = time.monotonic() + seconds, 0, time.process_time()
+    end = time.monotonic() + seconds
+    number = 0
+    used = time.process_time()
     while time.monotonic() < end:
         number += 1
         id = writer * 1_000_000 + number

@@ -36,7 +36,9 @@ RACER = Path(__file__).with_name("iceberg_racer.py")
 def python() -> Path:
     """An interpreter with PyIceberg and what its SqlCatalog needs, which this project does not."""
     home = cache("pyiceberg-sql")
-    made, complete, uv = home / "bin" / "python", home / "complete", Path(sys.executable).with_name("uv")
+    made = home / "bin" / "python"
+    complete = home / "complete"
+    uv = Path(sys.executable).with_name("uv")
     with alone(home):
         if not complete.exists():
             subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, home], check=True)

@@ -27,8 +27,13 @@ from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
 
-REALM, BATCH, ROWS_MAX, SWEEPS, FOR_EVER = "idle", 25, 64, 43_200, 10**15
-READ_UNIT_DOLLARS, WRITE_UNIT_DOLLARS = 0.125e-6, 0.625e-6
+REALM = "idle"
+BATCH = 25
+ROWS_MAX = 64
+SWEEPS = 43_200
+FOR_EVER = 10**15
+READ_UNIT_DOLLARS = 0.125e-6
+WRITE_UNIT_DOLLARS = 0.625e-6
 
 
 def filled(backend: Backend, first: int, last: int) -> None:

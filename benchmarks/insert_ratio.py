@@ -92,7 +92,8 @@ class Ways:
     """The three tables of one place, and what was measured of each."""
 
     def __init__(self, spark: Any, place: Place) -> None:
-        self.spark, self.place = spark, place
+        self.spark = spark
+        self.place = place
         self.lake = turnstile_spark.attach(spark, f"lake_{place.name}", place.url)
         self.name = f"default.insert_ratio_{time.time_ns()}"
         folder = f"{place.folder}/{self.name}"
@@ -116,7 +117,8 @@ class Ways:
             self._insert(way, number, counts)
 
     def _insert(self, way: str, number: int, counts: bool) -> None:
-        proxy, calls = self.place.s3, self.lake.api.http.requests
+        proxy = self.place.s3
+        calls = self.lake.api.http.requests
         if proxy:
             proxy.clear()
         calls.clear()
@@ -160,10 +162,12 @@ def measure(spark: Any, place: Place, rounds: int) -> dict[str, Any]:
     ways = Ways(spark, place)
     for number in range(WARM_UP + rounds):
         if number == WARM_UP and place.s3 and place.api:
-            place.s3.latency, place.api.latency = dict(S3_LATENCY), dict(COORDINATOR_LATENCY)
+            place.s3.latency = dict(S3_LATENCY)
+            place.api.latency = dict(COORDINATOR_LATENCY)
         ways.round(number, counts=number >= WARM_UP)
     if place.s3 and place.api:
-        place.s3.latency, place.api.latency = {}, {}
+        place.s3.latency = {}
+        place.api.latency = {}
     figures = ways.figures()
     ways.close()
     return {"rounds": rounds, "load": [round(x, 1) for x in os.getloadavg()], **figures}
@@ -194,7 +198,8 @@ def show(name: str, figures: dict[str, Any]) -> None:
     for way, median in figures["median_ms"].items():
         low, _, high = figures["quartiles_ms"][way]
         print(f"  {way:15} median {median:7.1f} ms   quartiles {low:.1f} .. {high:.1f}")
-    same, plain = figures["ratios"]["same features"], figures["ratios"]["plain"]
+    same = figures["ratios"]["same features"]
+    plain = figures["ratios"]["plain"]
     print(f"  ratio to same features {same:.3f} (goal {figures['goal']}), to plain {plain:.3f}")
     print("  calls of the server per INSERT:", ", ".join(f"{call} {n}" for call, n in figures["calls"].items()))
     requests = figures["requests"]

@@ -75,7 +75,8 @@ def first_lines() -> Iterator[bytes]:
 
 def write_log(folder: Path, files: int) -> int:
     """Writes the commits; returns the last version."""
-    storage, version = FileStorage(str(folder)), -1
+    storage = FileStorage(str(folder))
+    version = -1
     for start in range(0, files, COMMIT_FILES):
         version += 1
         lines = [*first_lines()] if start == 0 else []
@@ -86,7 +87,8 @@ def write_log(folder: Path, files: int) -> int:
 
 def write_later(folder: Path, version: int, files: int) -> int:
     """Ten commits that each replace a hundredth of the files, 1000 at most; returns the last version."""
-    storage, changed = FileStorage(str(folder)), min(1000, files // 100)
+    storage = FileStorage(str(folder))
+    changed = min(1000, files // 100)
     for later in range(LATER):
         lines = []
         for number in range(later * changed, (later + 1) * changed):
@@ -105,7 +107,8 @@ def measure(work: str, folder: str, version: str) -> dict[str, Any]:
     from turnstile.maintenance.core.upkeep import upkeep_of
     from turnstile.maintenance.state import open_state
 
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.monotonic()
     storage = FileStorage(folder)
     state = open_state(storage, int(version))
     if work == "read":

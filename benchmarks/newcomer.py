@@ -51,7 +51,9 @@ class Walk:
     """The steps so far. ``folder`` is the clone; ``port`` stands for the one of the pages."""
 
     def __init__(self, folder: Path, port: str) -> None:
-        self._folder, self._port, self._steps = folder, port, list[tuple[str, float]]()
+        self._folder = folder
+        self._port = port
+        self._steps = list[tuple[str, float]]()
         self._environment = os.environ | {"TURNSTILE_PORT": port}
 
     def run(self, name: str, *commands: list[str]) -> str:
@@ -102,7 +104,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="newcomer-") as name:
         folder = Path(name) / "turnstile"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
-        walk, sections = Walk(folder, options.port), dict[str, list[Block]]()
+        walk = Walk(folder, options.port)
+        sections = dict[str, list[Block]]()
         for block in blocks((folder / PAGE).read_text()):
             sections.setdefault(block.section, []).append(block)
         session = "\n".join(

@@ -41,8 +41,10 @@ def sizes(spark: Any, table: str) -> list[int]:
 
 def round_of(spark: Any, lake: Any, folder: Path, number: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Makes both tables and optimizes them, the one first in even rounds, the other in odd ones."""
-    path, name = folder / f"path{number}", f"default.optimize{number}"
-    plain, own = f"delta.`{path}`", f"lake.{name}"
+    path = folder / f"path{number}"
+    name = f"default.optimize{number}"
+    plain = f"delta.`{path}`"
+    own = f"lake.{name}"
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in SAME_FEATURES.items())
     columns = "(id BIGINT, part INT, text STRING)"
     spark.sql(f"CREATE TABLE {plain} {columns} USING delta PARTITIONED BY (part) TBLPROPERTIES ({properties})")

@@ -16,7 +16,8 @@ from turnstile_local import Stack
 
 def show(title: str, heat: heats.Heat) -> None:
     ordered = sorted(heat.ms)
-    p50, p95 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)]
+    p50 = ordered[len(ordered) // 2]
+    p95 = ordered[int(len(ordered) * 0.95)]
     print(
         f"{title}: {heat.commits} commits in {heat.seconds:.1f} s = {heat.commits / heat.seconds:.0f}/s, all published"
         f" after {heat.published_seconds:.1f} s; {heat.conflicts} conflicts; request p50 {p50:.1f} ms, p95 {p95:.1f} ms"

@@ -47,7 +47,8 @@ _WARM = 200
 
 def _app(client: Any, space: Space, commit: WarmCommit) -> Callable[[Any, Any], dict[str, Any]]:
     clock = SystemClock()
-    refs, objs = DynamoRefs(client, "refs", realm=space.realm), DynamoObjs(client, "objs", clock=clock)
+    refs = DynamoRefs(client, "refs", realm=space.realm)
+    objs = DynamoObjs(client, "objs", clock=clock)
     services = Services(World(refs, objs, FileStorages(None), clock, RandomIds(), space))
     app = apps.commit(services)
 
@@ -133,7 +134,8 @@ def main(
     os.environ["TURNSTILE_AUTHENTICATION"] = "none"
     space = Space("default")
     commit = WarmCommit(space)
-    accepts, refuses = answer({"Attributes": commit.item}), refusal(commit.item)
+    accepts = answer({"Attributes": commit.item})
+    refuses = refusal(commit.item)
     with (
         serving({"UpdateItem": accepts, **commit.reads}, own_process=True) as accepting,
         serving({"UpdateItem": refuses, **commit.reads}, own_process=True) as refusing,

@@ -72,7 +72,10 @@ class Connection:
 
 def named(port: int, table_id: str, count: int) -> tuple[list[float], Counter]:
     """Commits that name their version; a conflict says the latest one, and the next attempt follows it."""
-    connection, ms, other, version = Connection(port), [], Counter(), 1
+    connection = Connection(port)
+    ms = []
+    other = Counter()
+    version = 1
     while len(ms) < count:
         content = append(uuid.uuid4().hex, int(time.time() * 1000), version - 1, row_tracking=False)
         began = time.perf_counter()
@@ -88,7 +91,10 @@ def named(port: int, table_id: str, count: int) -> tuple[list[float], Counter]:
 
 def tickets(port: int, table_id: str, count: int) -> tuple[list[float], Counter]:
     """Commits that ask for the next version."""
-    connection, ms, other, base = Connection(port), [], Counter(), 0
+    connection = Connection(port)
+    ms = []
+    other = Counter()
+    base = 0
     while len(ms) < count:
         content = append(uuid.uuid4().hex, int(time.time() * 1000), base, row_tracking=False)
         body = json.dumps({"version": None, "base": base, "inline": {"content": content}}).encode()
@@ -105,7 +111,9 @@ def tickets(port: int, table_id: str, count: int) -> tuple[list[float], Counter]
 
 def bare(port: int, _: str, count: int) -> tuple[list[float], Counter]:
     """Requests of the same size to the bare endpoint."""
-    connection, ms, body = Connection(port), [], b"x" * 900
+    connection = Connection(port)
+    ms = []
+    body = b"x" * 900
     for _ in range(count):
         began = time.perf_counter()
         status, answer = connection.post("/", body)
@@ -135,7 +143,8 @@ def heat(
     title: str, play: Callable, port: int, targets: list[str], count: int, *, pids: tuple[int, ...]
 ) -> dict[str, Any]:
     """Plays one heat: a client for each target. CPU is that of the server's processes, publishing included."""
-    out, barrier = multiprocessing.Queue(), multiprocessing.Barrier(len(targets) + 1)
+    out = multiprocessing.Queue()
+    barrier = multiprocessing.Barrier(len(targets) + 1)
     clients = [
         multiprocessing.Process(target=_play, args=(functools.partial(play, port, target, count), barrier, out))
         for target in targets
@@ -143,9 +152,11 @@ def heat(
     for client in clients:
         client.start()
     barrier.wait()
-    began, cpu = time.perf_counter(), cpu_s(pids)
+    began = time.perf_counter()
+    cpu = cpu_s(pids)
     answers = [out.get() for _ in clients]
-    seconds, cpu = time.perf_counter() - began, cpu_s(pids) - cpu
+    seconds = time.perf_counter() - began
+    cpu = cpu_s(pids) - cpu
     for client in clients:
         client.join()
     ms = sorted(value for times, _ in answers for value in times)
@@ -197,10 +208,12 @@ async def asgi(scope: dict[str, Any], receive: Callable, send: Callable) -> None
 
     if scope["type"] != "http":
         return
-    body, more = b"", True
+    body = b""
+    more = True
     while more:
         message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = body + message.get("body", b"")
+        more = message.get("more_body", False)
     answer = await asyncio.to_thread(_insert, body)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -255,7 +268,8 @@ def main() -> None:
                 return [create(server.url, server.token, f"t{uuid.uuid4().hex[:10]}").table_id for _ in range(count)]
 
             for _ in range(options.repeat):
-                n, pids = options.commits, server.pids
+                n = options.commits
+                pids = server.pids
                 results += [
                     heat("named, 1 client on 1 table", named, server.port, tables(1), n, pids=pids),
                     heat("named, 8 clients on 8 tables", named, server.port, tables(8), n // 8, pids=pids),

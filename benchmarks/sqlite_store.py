@@ -56,7 +56,8 @@ def bare_disk(folder: Path, write_bytes: int, writes: int = 300) -> Times:
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         file.write(bytes(write_bytes * writes))
         os.fsync(file.fileno())
-        data, times = os.urandom(write_bytes), []
+        data = os.urandom(write_bytes)
+        times = []
         for number in range(writes):
             begun = time.perf_counter()
             os.pwrite(file.fileno(), data, number * write_bytes)
@@ -95,7 +96,8 @@ def main() -> None:
     parser.add_argument("--row-bytes", type=int, default=12_000, help="of the rows that are written")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        folder, groups = Path(name), list[int]()
+        folder = Path(name)
+        groups = list[int]()
         database = Database(folder / "turnstile.db", on_commit=groups.append)
         refs = SqliteRefs(database, realm="bench", clock=SystemClock())
         pages = 2 + len(encode(head("bench/table/0", options.row_bytes))) // PAGE_BYTES

@@ -67,7 +67,9 @@ class Partition:
     """What a row has left of its write units."""
 
     def __init__(self, time: VirtualTime) -> None:
-        self._time, self._left, self._seen_s = time, ROW_UNITS_S * BURST_S, 0.0
+        self._time = time
+        self._left = ROW_UNITS_S * BURST_S
+        self._seen_s = 0.0
 
     def takes(self, count: int) -> bool:
         now_s = self._time.seconds()
@@ -84,7 +86,10 @@ class ThrottledRefs(MeteredRefs):
 
     def __init__(self, refs: Any, meter: Meter, partition: Partition, time: VirtualTime, delay: Network) -> None:
         super().__init__(refs, meter, delay=delay, named=True)
-        self._partition, self._virtual, self._random, self.throttled = partition, time, random.Random(2), 0
+        self._partition = partition
+        self._virtual = time
+        self._random = random.Random(2)
+        self.throttled = 0
 
     def write(self, write: Write) -> Accepted | Rejected:
         limit_s = PATIENCE.first_s
@@ -128,7 +133,8 @@ def run_heat(way: str, writers: int, processes: int, seconds: float) -> Heat:
     """Runs one heat, and checks the table's history."""
     processes = 1 if way in ("alone", "shared") else processes
     time, meter, heat = VirtualTime(), Meter(), Heat(way, writers, processes)
-    backend, realm = Backend(FAKE), f"table{uuid.uuid4().hex}"
+    backend = Backend(FAKE)
+    realm = f"table{uuid.uuid4().hex}"
     delay = Network(1.0, time.sleep)
     world = world_of(backend, realm, clock=time)
     _create(world)
@@ -147,7 +153,8 @@ def run_heat(way: str, writers: int, processes: int, seconds: float) -> Heat:
         hop_s = HOP_S if way == "owner" and number % processes else 0.0
         count = base = 0
         while time.seconds() < seconds:
-            txn, began_s = f"w{number}.{count}", time.seconds()
+            txn = f"w{number}.{count}"
+            began_s = time.seconds()
             content = delta.append(txn, time.now_ms())
             request = CommitRequest(TABLE, None, base=base, content=content)
             while True:
@@ -168,7 +175,9 @@ def run_heat(way: str, writers: int, processes: int, seconds: float) -> Heat:
             count += 1
         writing[0] -= 1
 
-    history, writing, in_time = dict[int, str](), [writers], [0]
+    history = dict[int, str]()
+    writing = [writers]
+    in_time = [0]
 
     def publisher() -> None:
         ended = False

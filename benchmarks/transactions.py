@@ -30,7 +30,8 @@ class Writer:
     """One client; the next version of each table of its own."""
 
     def __init__(self, port: int, tables: list[str]) -> None:
-        self.connection, self.tables = Connection(port), tables
+        self.connection = Connection(port)
+        self.tables = tables
         self.versions = dict.fromkeys(tables, 1)
 
     def _body(self, table: str) -> dict[str, Any]:
@@ -115,7 +116,8 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {options.rounds} rounds")
     print(f"{'request':32s} {'p50 ms':>8s} {'p99 ms':>8s} {'of a single commit':>20s}")
     for name, values in figures.items():
-        p50, p99 = statistics.median(values), statistics.quantiles(values, n=100)[98]
+        p50 = statistics.median(values)
+        p99 = statistics.quantiles(values, n=100)[98]
         print(f"{name:32s} {p50:8.2f} {p99:8.2f} {p50 / single:20.2f}")
 
 

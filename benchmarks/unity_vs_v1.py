@@ -42,9 +42,12 @@ class Taken:
     bytes: int = 0
 
     def line(self, name: str) -> str:
-        times, count = sorted(self.ms), len(self.ms)
-        p50, p95 = statistics.median(times), times[int(count * 0.95)]
-        each, size = self.requests / count, self.bytes / count
+        times = sorted(self.ms)
+        count = len(self.ms)
+        p50 = statistics.median(times)
+        p95 = times[int(count * 0.95)]
+        each = self.requests / count
+        size = self.bytes / count
         return f"{name:16} p50 {p50:6.1f} ms   p95 {p95:6.1f} ms   {each:.0f} request, {size:6.0f} bytes answered"
 
 
@@ -52,7 +55,8 @@ class Writer:
     """One table and its next version. Requests are counted where they leave."""
 
     def __init__(self, stack: Stack, name: str) -> None:
-        self.name, self.version = name, 0
+        self.name = name
+        self.version = 0
         self.table = table.create(stack.url, stack.token, name)
         self.http = self.table.http()
         self.http.event_hooks = {"request": [self._count]}
@@ -116,7 +120,8 @@ class Writer:
 
 def measure(stack: Stack, rounds: int) -> dict[str, Taken]:
     """Every operation ``rounds`` times; the first :data:`WARM_UP` rounds do not count."""
-    unity, v1 = Writer(stack, "unity"), Writer(stack, "v1")
+    unity = Writer(stack, "unity")
+    v1 = Writer(stack, "v1")
     operations: list[tuple[str, Writer, Callable[[], httpx.Response]]] = [
         ("unity load", unity, unity.load_unity),
         ("v1 load", v1, v1.load_v1),
@@ -128,7 +133,8 @@ def measure(stack: Stack, rounds: int) -> dict[str, Taken]:
     for number in range(WARM_UP + rounds):
         at = number % len(operations)
         for name, writer, operation in operations[at:] + operations[:at]:
-            sent, began = writer.sent, time.perf_counter()
+            sent = writer.sent
+            began = time.perf_counter()
             answer = operation()
             spent = (time.perf_counter() - began) * 1000
             if number >= WARM_UP:

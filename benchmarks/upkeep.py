@@ -72,7 +72,8 @@ def check_versions(folder: Path) -> int:
     commits = sorted(path for path in (folder / "_delta_log").glob("*.json") if path.stem.isdigit())
     if [int(path.stem) for path in commits] != list(range(len(commits))):
         raise WrongRows(f"{folder}: commits are missing")
-    live, rows = dict[str, Totals](), 0
+    live = dict[str, Totals]()
+    rows = 0
     for commit in commits:
         for action in map(json.loads, commit.read_text().splitlines()):
             if "remove" in action:
@@ -97,13 +98,17 @@ class Stream:
     """One run: its tables, the threads that write, read and maintain them, and what they saw."""
 
     def __init__(self, server: Server, spark: Any, *, commits: int, seconds: float, maintained: bool) -> None:
-        self._server, self._spark, self._maintained = server, spark, maintained
-        self._commits, self._pause_s = commits // TABLES, seconds * TABLES / commits
+        self._server = server
+        self._spark = spark
+        self._maintained = maintained
+        self._commits = commits // TABLES
+        self._pause_s = seconds * TABLES / commits
         run = uuid.uuid4().hex[:6]
         self._names = [f"stream_{run}_{number}" for number in range(TABLES)]
         self._lake = turnstile_spark.attach(spark, f"lake_{run}", server.url)
         self._folders = [self._create(name) for name in self._names]
-        self._over, self._faults = threading.Event(), list[BaseException]()
+        self._over = threading.Event()
+        self._faults = list[BaseException]()
         self._errors: list[str] = []
         self._reads_ms: list[float] = []
         self.samples: list[dict[str, Any]] = []
@@ -113,7 +118,8 @@ class Stream:
         writers = [self._thread(self._write, *each) for each in zip(self._names, self._folders, strict=True)]
         others = [self._thread(self._read, seed) for seed in range(READERS)]
         others += [self._thread(self._maintain)] if self._maintained else []
-        begun_s, marked = time.monotonic(), None
+        begun_s = time.monotonic()
+        marked = None
         next_s = 0.0
         while any(thread.is_alive() for thread in writers) and not self._faults:
             time.sleep(0.2)
@@ -169,7 +175,8 @@ class Stream:
     def _write(self, name: str, folder: Path) -> None:
         table_id = self._lake.table(f"default.{name}").head().table_id
         target = {"port": self._server.port, "table_id": table_id, "folder": str(folder), "tickets": True}
-        writer, begun_s = TurnstileWriter(target), time.monotonic()
+        writer = TurnstileWriter(target)
+        begun_s = time.monotonic()
         for batch in range(self._commits):
             if self._faults:
                 return
@@ -177,7 +184,9 @@ class Stream:
             time.sleep(max(0.0, begun_s + (batch + 1) * self._pause_s - time.monotonic()))
 
     def _read(self, seed: int) -> None:
-        spark, rng, seen = self._spark.newSession(), random.Random(seed), dict.fromkeys(self._names, 0)
+        spark = self._spark.newSession()
+        rng = random.Random(seed)
+        seen = dict.fromkeys(self._names, 0)
         while not self._over.is_set():
             name = rng.choice(self._names)
             begun_s = time.perf_counter()
@@ -201,7 +210,11 @@ class Stream:
 
     def _sample(self, passed_s: float) -> dict[str, Any]:
         """The tables as a new reader finds them."""
-        spark, files, behind, plan_ms, scan_ms = self._spark.newSession(), [], [], [], []
+        spark = self._spark.newSession()
+        files = []
+        behind = []
+        plan_ms = []
+        scan_ms = []
         for folder, name in zip(self._folders, self._names, strict=True):
             names = [file.name for file in (folder / "_delta_log").iterdir()]
             latest = max(int(entry[:20]) for entry in names if entry.endswith(".json") and entry[:20].isdigit())

@@ -45,10 +45,12 @@ from turnstile_spark.transactions.rebasing import TableHead, rebased
 
 KINDS = {"fact insert": 144, "dimension insert": 12, "fact delete": 12, "optimize": 1}
 JUDGED = ("table", "file", "precise", "tickets", "server")
-SALES, CUSTOMERS = "sales", "customers"
+SALES = "sales"
+CUSTOMERS = "customers"
 COLUMN = {SALES: "day", CUSTOMERS: "customer"}
 #: Values of each table's column, and how many a transaction's range has.
-DOMAIN, RANGE = 1_000_000, 10_000
+DOMAIN = 1_000_000
+RANGE = 10_000
 SCHEMAS = {
     name: {"type": "struct", "fields": [{"name": column, "type": "long", "nullable": True, "metadata": {}}]}
     for name, column in COLUMN.items()
@@ -107,7 +109,9 @@ class Client:
     """One client: a transaction after the other, each from a fresh cut. Counts what became of them."""
 
     def __init__(self, port: int, tables: dict[str, RaceTable], judged: str, seed: int) -> None:
-        self._connection, self._judged, self._rng = Connection(port), judged, random.Random(seed)
+        self._connection = Connection(port)
+        self._judged = judged
+        self._rng = random.Random(seed)
         self.views = {name: View(table) for name, table in tables.items()}
         self.schemas = {name: TableSchema(SCHEMAS[name]) for name in tables}
         self.counts: Counter[str] = Counter()
@@ -149,7 +153,8 @@ class Client:
                 if member["type"] != "CommitVersionConflict":
                     continue
                 (name,) = (n for n, view in self.views.items() if view.table.table_id == member["table_id"])
-                own, view = planned.get(name, []), self.views[name]
+                own = planned.get(name, [])
+                view = self.views[name]
                 winners = view.winners(self._connection, member["latest"])
                 on_top = assess(
                     reads.get(name, []), own, winners, "serializable", schema=self.schemas[name], base=view.version
@@ -209,7 +214,8 @@ class Client:
     def _statements(self, kind: str) -> tuple[dict[str, list[Any]], dict[str, list[Read]]]:
         """Actions to write, and what was read, by table."""
         low = self._rng.randrange(DOMAIN - RANGE)
-        high, files = low + RANGE - 1, self.views[SALES].files
+        high = low + RANGE - 1
+        files = self.views[SALES].files
         if kind == "fact insert":
             return {SALES: [_add(SALES, low, high)]}, {CUSTOMERS: [self._read(CUSTOMERS, low, high)]}
         if kind == "dimension insert":
@@ -218,7 +224,8 @@ class Client:
             chosen = sorted(files.values(), key=lambda file: (file["size"], file["path"]))[:OPTIMIZED]
             if len(chosen) < OPTIMIZED:
                 return {}, {}
-            least, most = min(range_of(file)[0] for file in chosen), max(range_of(file)[1] for file in chosen)
+            least = min(range_of(file)[0] for file in chosen)
+            most = max(range_of(file)[1] for file in chosen)
             size = sum(file["size"] for file in chosen)
             removes = [_remove(file, changes_data=False) for file in chosen]
             return {SALES: [*removes, _add(SALES, least, most, size, changes_data=False)]}, {}
@@ -226,7 +233,8 @@ class Client:
         return {SALES: [_remove(file) for file in taken]}, {SALES: [self._read(SALES, low, high)]}
 
     def _read(self, name: str, low: int, high: int) -> Read:
-        column, view = (COLUMN[name],), self.views[name]
+        column = (COLUMN[name],)
+        view = self.views[name]
         predicate: Predicate = And(
             (Comparison(column, ">=", Value("integer", low)), Comparison(column, "<=", Value("integer", high)))
         )
@@ -285,7 +293,8 @@ def heat(server: Server, judged: str, clients: int, seconds: float) -> dict[str,
     answers = [out.get(timeout=seconds + 120) for _ in processes]
     for process in processes:
         process.join()
-    counts, ms = sum((counted for counted, _ in answers), Counter()), [value for _, times in answers for value in times]
+    counts = sum((counted for counted, _ in answers), Counter())
+    ms = [value for _, times in answers for value in times]
     _check(tables, counts)
     ended = counts["committed"] + counts["refused"]
     return {

@@ -222,7 +222,8 @@ def main() -> None:
         print("loading", flush=True)
         load(spark, "lake.default.usertable", options.records, "")
         load(spark, "spark_catalog.default.usertable", options.records, f"LOCATION '{folder}/plain'")
-        zipf, expected = Zipf(options.records), {"turnstile": 0, "delta": 0}
+        zipf = Zipf(options.records)
+        expected = {"turnstile": 0, "delta": 0}
         systems = {"turnstile": (lake, "lake.default.usertable"), "delta": (None, "spark_catalog.default.usertable")}
         for workload in options.workloads:
             for name, (its_lake, table) in systems.items():

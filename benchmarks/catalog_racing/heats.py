@@ -133,7 +133,8 @@ def _virtually(backend: Backend, realm: str, race: Race, latency: float) -> tupl
     def sandbox() -> Committer:
         return _committer(world_of(backend, realm, meter, delay=network, clock=time), race, time)
 
-    shared, own = sandbox(), race.mode == "sandboxes"
+    shared = sandbox()
+    own = race.mode == "sandboxes"
     writers = [
         Writer(_name(number), sandbox() if own else shared, kind, meter, time.seconds)
         for number, kind in enumerate(race.kinds)
@@ -161,9 +162,11 @@ def _threads(race: Race, world: Callable[[Meter], World]) -> tuple[list[WriterRe
 
 def _processes(backend: Backend, realm: str, race: Race) -> tuple[list[WriterReport], Counts]:
     assert backend.url is not None, "processes meet at a URL only"
-    place, context = Place(backend.name, backend.url, realm), get_context("forkserver")
+    place = Place(backend.name, backend.url, realm)
+    context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    together, answers = context.Barrier(len(race.kinds)), context.Queue()
+    together = context.Barrier(len(race.kinds))
+    answers = context.Queue()
     racers = [
         context.Process(target=_process, args=(place, race, number, together, answers), daemon=True)
         for number in range(len(race.kinds))
@@ -212,7 +215,8 @@ def walked(services: CatalogServices, *, oldest_first: bool) -> list[LogEntry]:
 def by_parents(services: CatalogServices) -> list[str]:
     """HEADs from the newest to the first, each named by the one after it."""
     tree = services.reader.current(CATALOG)
-    heads, commit = [tree.head], tree.commit
+    heads = [tree.head]
+    commit = tree.commit
     while commit.parents:
         heads.append(commit.parents[0])
         parent = services.reader.store.find_commit(CATALOG, commit.parents[0])
@@ -244,7 +248,8 @@ def violations(services: CatalogServices, reports: Sequence[WriterReport]) -> li
 
 def _of_writer(report: WriterReport, messages: Sequence[str]) -> list[str]:
     landed = [int(message.split()[1]) for message in messages if message.startswith(f"{report.name} ")]
-    times, wrong = Counter(landed), []
+    times = Counter(landed)
+    wrong = []
     if landed != sorted(landed):
         wrong.append(f"the commits of {report.name} are out of order: {landed}")
     wrong += [

@@ -88,7 +88,9 @@ class Network:
     _SPREAD: Final = 0.35  # the slowest of a hundred takes 2.3 times the median
 
     def __init__(self, factor: float = 1.0, sleep: Delay = time.sleep) -> None:
-        self._factor, self._sleep, self._random = factor, sleep, random.Random(1)
+        self._factor = factor
+        self._sleep = sleep
+        self._random = random.Random(1)
 
     def __call__(self, median: float) -> None:
         self._sleep(median * self._factor * self._random.lognormvariate(0, self._SPREAD))
@@ -102,7 +104,10 @@ class MeteredRefs:
     """``turnstile.store.ports.Refs``, metered. ``named``: count calls as requests, for stores that send none."""
 
     def __init__(self, refs: Refs, meter: Meter, *, delay: Delay = at_once, named: bool = False) -> None:
-        self._refs, self._meter, self._delay, self._named = refs, meter, delay, named
+        self._refs = refs
+        self._meter = meter
+        self._delay = delay
+        self._named = named
 
     def read(self, key: str) -> Row | None:
         self._before("get_item", Network.READ)
@@ -141,7 +146,10 @@ class MeteredObjs:
     """``turnstile.store.ports.Objs``, metered as ``MeteredRefs`` is."""
 
     def __init__(self, objs: Objs, meter: Meter, *, delay: Delay = at_once, named: bool = False) -> None:
-        self._objs, self._meter, self._delay, self._named = objs, meter, delay, named
+        self._objs = objs
+        self._meter = meter
+        self._delay = delay
+        self._named = named
 
     def put(self, obj: Obj) -> None:
         self._before("put_item", Network.WRITE)

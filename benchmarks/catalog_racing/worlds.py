@@ -58,7 +58,8 @@ def world_of(
 ) -> World:
     """Ports on ``backend``, metered if there is a meter."""
     sent = meter if backend.real else None  # the fake sends nothing; its calls are what is counted
-    refs, objs = backend.refs(sent, realm=realm), backend.objs(sent)
+    refs = backend.refs(sent, realm=realm)
+    objs = backend.objs(sent)
     if meter is not None:
         named = not backend.real
         refs = MeteredRefs(refs, meter, delay=delay, named=named)
@@ -83,7 +84,8 @@ class VirtualTime:
     """A clock, a way to wait, and the threads that do; ``turnstile.store.ports.Clock`` as well."""
 
     def __init__(self) -> None:
-        self._now, self._numbers = 0.0, itertools.count()
+        self._now = 0.0
+        self._numbers = itertools.count()
         self._waiting: list[tuple[float, int, threading.Event]] = []
 
     def seconds(self) -> float:

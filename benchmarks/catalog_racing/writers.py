@@ -59,7 +59,10 @@ class Writer:
         meter: Meter,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._committer, self._kind, self._meter, self._seconds = committer, kind, meter, seconds
+        self._committer = committer
+        self._kind = kind
+        self._meter = meter
+        self._seconds = seconds
         self.report = WriterReport(name)
 
     def commits(self, count: int) -> WriterReport:
@@ -76,8 +79,10 @@ class Writer:
         return self.report
 
     def _next(self, began: float) -> None:
-        number, report = len(self.report.acknowledged), self.report
-        change, started = self._change(number), self._seconds()
+        number = len(self.report.acknowledged)
+        report = self.report
+        change = self._change(number)
+        started = self._seconds()
         while True:
             try:
                 self._committer.commit(CATALOG, change)

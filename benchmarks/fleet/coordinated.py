@@ -59,7 +59,9 @@ class Churn:
     """When a member leaves and joins again, and how long each takes. ``report`` is told of the times."""
 
     def __init__(self, report: Callable[..., None]) -> None:
-        self._report, self._every_s, self._next_s = report, 0.0, 0.0
+        self._report = report
+        self._every_s = 0.0
+        self._next_s = 0.0
 
     def begin(self, every_s: float) -> None:
         """Has the member do so every so many seconds, from a moment by chance."""
@@ -135,7 +137,8 @@ class CoordinatedMember:
         members = self.service.members()
         if given := self.service.given():
             self._own(given)
-        gone, new = self.known - members, members - self.known - {self.id}
+        gone = self.known - members
+        new = members - self.known - {self.id}
         if gone or new:
             self.known = members
             self.report("members", count=len(members), gone=sorted(gone))

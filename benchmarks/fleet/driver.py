@@ -1,4 +1,4 @@
-"""Processes of members, as whoever measures them sees them: what they report, and how to kill, freeze and end them."""
+"""Processes of members, from outside: their reports, and how to kill, freeze and end them."""
 
 from __future__ import annotations
 
@@ -46,16 +46,20 @@ class Members:
     """All processes of one heat. What they report is in ``events``, in the order in which it came."""
 
     def __init__(self, opened: Opened, settings: Settings) -> None:
-        self._opened, self._settings = opened, settings
+        self._opened = opened
+        self._settings = settings
         self.events = list[Event]()
         self.running = list[Running]()
         self._changed = threading.Condition()
-        self.owned, self.seen, self.joined = dict[str, int](), dict[str, int](), set[str]()
+        self.owned = dict[str, int]()
+        self.seen = dict[str, int]()
+        self.joined = set[str]()
         self._ready = 0
 
     def prepare(self, groups: Sequence[Sequence[str]]) -> list[Running]:
         """Processes that are ready to join, one for each group of names."""
-        started, ready = [], self._ready + len(groups)
+        started = []
+        ready = self._ready + len(groups)
         for names in groups:
             options = {
                 **self._opened.options, "names": list(names), "granules": self._settings.granules, "batch": self._settings.batch,
@@ -112,7 +116,8 @@ class Members:
 
     def statistics(self, from_s: float, to_s: float) -> dict[str, float]:
         """Sums over a time: requests, rows, processor seconds of members; and their beats."""
-        sums, beats = dict[str, float](), list[float]()
+        sums = dict[str, float]()
+        beats = list[float]()
         with self._changed:
             for running in self.running:
                 inside = [one for one in running.statistics if from_s <= one["at_s"] <= to_s]
@@ -175,4 +180,6 @@ def heat(system: System, settings: Settings) -> Iterator[tuple[Opened, Members]]
             members.close()
 
 
-FREEZE, GO_ON, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
+FREEZE = signal.SIGSTOP
+GO_ON = signal.SIGCONT
+KILL = signal.SIGKILL

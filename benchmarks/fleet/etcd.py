@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from benchmarks.fleet.coordinated import Epochs
 
-MEMBERS, GRANULES, GIVEN = "members/", "granules/", "given/"
+MEMBERS = "members/"
+GRANULES = "granules/"
+GIVEN = "given/"
 READ_AT_ONCE: Final = 100
 """Operations of a transaction, of which etcd takes 128."""
 
@@ -36,10 +38,14 @@ class Etcd:
     """``coordinated.Service``. A key's version is its granule's epoch. Every thread has a connection of its own."""
 
     def __init__(self, port: int, id: str, ttl_s: float) -> None:
-        self._port, self._id, self._ttl_s = port, id, ttl_s
+        self._port = port
+        self._id = id
+        self._ttl_s = ttl_s
         self._local = threading.local()
         self.changed = threading.Event()
-        self._mutex, self._counts, self._given = threading.Lock(), dict[str, int](), Epochs()
+        self._mutex = threading.Lock()
+        self._counts = dict[str, int]()
+        self._given = Epochs()
         self._lease = ""
         self._watching = False
 
@@ -124,7 +130,8 @@ class Etcd:
 
     def given(self) -> Epochs:
         with self._mutex:
-            given, self._given = self._given, {}
+            given = self._given
+            self._given = {}
         return given
 
     def move(self, granules: Mapping[str, int], to: str) -> bool:

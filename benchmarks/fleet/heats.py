@@ -1,4 +1,4 @@
-"""What is measured: scaling out, failing over, and many members."""
+"""The heats: scaling out, failing over, and many members."""
 
 from __future__ import annotations
 
@@ -133,9 +133,11 @@ def crowd(  # noqa: PLR0917 - each is an option
         members.wait(lambda: sum(members.owned.values()) == settings.granules, patience_s, "all granules are owned")
         joins = sorted(event["took_ms"] for event in members.since(began_s, "joined"))
         time.sleep(max(5.0, 12 * settings.beat_ms / 1000))
-        before, from_s = cpu_s(opened.servers), time.monotonic()
+        before = cpu_s(opened.servers)
+        from_s = time.monotonic()
         time.sleep(steady_s)
-        server_cpu_s, to_s = cpu_s(opened.servers) - before, time.monotonic()
+        server_cpu_s = cpu_s(opened.servers) - before
+        to_s = time.monotonic()
         result = {
             "heat": "crowd", "members": count, "joined_s": joined_s, "all_know_s": know_s,
             "join_p50_ms": joins[len(joins) // 2], "join_p99_ms": joins[int(len(joins) * 0.99)],

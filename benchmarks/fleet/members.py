@@ -34,7 +34,8 @@ class Counted:
     """Refs whose requests are counted, and the rows that are read and written."""
 
     def __init__(self, refs: Refs) -> None:
-        self._refs, self._mutex = refs, threading.Lock()
+        self._refs = refs
+        self._mutex = threading.Lock()
         self.counts = {"requests": 0, "rows_read": 0, "rows_written": 0, "transactions": 0, "transactions_s": 0.0}
 
     def _count(self, requests: int, read: int, written: int) -> None:
@@ -81,8 +82,10 @@ def world_of(options: Mapping[str, Any]) -> World:
     from turnstile.adapters.sqlite.objs import SqliteObjs
     from turnstile.adapters.sqlite.refs import SqliteRefs
 
-    database, clock = Database(Path(options["path"])), SystemClock()
-    refs, objs = SqliteRefs(database, realm="fleet", clock=clock), SqliteObjs(database, clock=clock)
+    database = Database(Path(options["path"]))
+    clock = SystemClock()
+    refs = SqliteRefs(database, realm="fleet", clock=clock)
+    objs = SqliteObjs(database, clock=clock)
     return World(refs, objs, FileStorages(), clock, RandomIds(), Space("fleet"))
 
 
@@ -101,11 +104,13 @@ class FleetMember:
 
     def run(self, stop: threading.Event) -> None:
         """Joins, and beats until ``stop``."""
-        owned, members = -1, -1
+        owned = -1
+        members = -1
         while not stop.is_set():
             if self.churn.is_due():
                 self.churn.timed(self.member.leave)
-            began_s, least_s = time.monotonic(), 0.0
+            began_s = time.monotonic()
+            least_s = 0.0
             is_new = not self.member.id
             try:
                 beat = self.member.beat()
@@ -133,9 +138,13 @@ class Process:
     """All members of this process."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options, self._output, self._mutex = options, sys.stdout, threading.Lock()
+        self._options = options
+        self._output = sys.stdout
+        self._mutex = threading.Lock()
         self._stop = threading.Event()
-        self._beats, self._counted, self._churns = list[float](), list[Counted](), list[Churn]()
+        self._beats = list[float]()
+        self._counted = list[Counted]()
+        self._churns = list[Churn]()
 
     def main(self) -> None:
         """Until the input ends."""
@@ -161,7 +170,8 @@ class Process:
 
     def _member(self, name: str) -> Any:
         options = self._options
-        beat_ms, batch = options["beat_ms"], options["batch"]
+        beat_ms = options["beat_ms"]
+        batch = options["batch"]
 
         def report(event: str, **more: Any) -> None:
             if event == "beat":
@@ -202,7 +212,8 @@ class Process:
         while True:
             time.sleep(STATISTICS_S)
             with self._mutex:
-                beats, self._beats = self._beats, []
+                beats = self._beats
+                self._beats = []
             counts = self._counted[0].counts if self._counted else {}
             self._write("", "statistics", beats_ms=[round(ms, 2) for ms in beats], cpu_s=time.process_time(), **counts)
 

@@ -33,7 +33,9 @@ class ModelledRefs:
     """Refs in memory, whose requests take virtual time."""
 
     def __init__(self, refs: FakeRefs, time: VirtualTime) -> None:
-        self._refs, self._time, self._random = refs, time, random.Random(1)
+        self._refs = refs
+        self._time = time
+        self._random = random.Random(1)
         self._locked = set[str]()
         self.counts = {"requests": 0, "conflicts": 0}
 
@@ -90,7 +92,8 @@ def scale_out(granules: int, most: int, beat_ms: int, alone_beats: int) -> Itera
     def measure() -> None:
         count = 1
         while True:
-            began_s, before = time.seconds(), dict(refs.counts)
+            began_s = time.seconds()
+            before = dict(refs.counts)
             mean = granules / count
             while True:
                 time.sleep(0.05)

@@ -69,7 +69,8 @@ def _dynamodb(folder: Path) -> Iterator[Opened]:
 
 @contextmanager
 def _zookeeper(folder: Path) -> Iterator[Opened]:
-    jars, port = zookeeper_jars(), free_port()
+    jars = zookeeper_jars()
+    port = free_port()
     (folder / "zoo.cfg").write_text(
         f"tickTime=500\ndataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"
     )
@@ -163,7 +164,8 @@ def etcd_binary() -> Path:
 
     def make(folder: Path) -> None:
         (folder / "go.mod").write_text("module turnstile.benchmarks/etcd\n\ngo 1.25\n")
-        module, env = "go.etcd.io/etcd/server/v3", {"GOFLAGS": "-mod=mod -buildvcs=false"}
+        module = "go.etcd.io/etcd/server/v3"
+        env = {"GOFLAGS": "-mod=mod -buildvcs=false"}
         _run(["go", "get", f"{module}@{ETCD}"], folder, f"etcd {ETCD}", env)
         _run(["go", "build", "-o", "etcd", module], folder, f"etcd {ETCD}", env)
 

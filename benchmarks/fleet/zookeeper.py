@@ -13,7 +13,9 @@ from kazoo.retry import KazooRetry
 
 from benchmarks.fleet.coordinated import Epochs
 
-MEMBERS, GRANULES, GIVEN = "/members", "/granules", "/given"
+MEMBERS = "/members"
+GRANULES = "/granules"
+GIVEN = "/given"
 
 
 class ZooKeeper:
@@ -21,7 +23,8 @@ class ZooKeeper:
 
     def __init__(self, hosts: str, id: str, ttl_s: float) -> None:
         retry = KazooRetry(max_tries=-1, max_delay=0.1)  # a connection may be lost; what ends is the session
-        self._client, self._id = KazooClient(hosts=hosts, timeout=ttl_s, command_retry=retry), id
+        self._client = KazooClient(hosts=hosts, timeout=ttl_s, command_retry=retry)
+        self._id = id
         self.changed = threading.Event()
         self._read = set[str]()
 
@@ -46,7 +49,8 @@ class ZooKeeper:
 
     def _get_all(self, paths: Mapping[str, str]) -> dict[str, Any]:
         """Nodes, read at once; those that are gone are left out."""
-        reads, nodes = {name: self._client.get_async(path) for name, path in paths.items()}, {}
+        reads = {name: self._client.get_async(path) for name, path in paths.items()}
+        nodes = {}
         for name, read in reads.items():
             try:
                 nodes[name] = read.get()

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-FIRST, SECOND = 0, 1
+FIRST = 0
+SECOND = 1
 FORMS = ("single", "multi")
 Form = Literal["single", "multi"]
 #: What became of a transaction.

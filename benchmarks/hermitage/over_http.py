@@ -74,7 +74,9 @@ class HttpSystem:
     not written in the group (``reads``), "snapshot" does not. A system is closed after use."""
 
     def __init__(self, url: str, token: str, isolation: str) -> None:
-        self.url, self.token, self.isolation = url, token, isolation
+        self.url = url
+        self.token = token
+        self.isolation = isolation
         self.http = RaceTable(url, token, "", "").http()
         self.logs: dict[str, str] = {}
 
@@ -115,7 +117,8 @@ class HttpTransaction:
     """What a transaction has read and is to write. ``cut``: version and in-commit timestamp (ms) of its tables."""
 
     def __init__(self, system: HttpSystem, cut: dict[str, tuple[int, int]]) -> None:
-        self._system, self._cut = system, cut
+        self._system = system
+        self._cut = cut
         self._before: dict[str, Files] = {}
         self._after: dict[str, Files] = {}
 

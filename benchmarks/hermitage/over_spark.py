@@ -38,7 +38,10 @@ class LakeSystem:
     takes the cut of all its tables when it begins; else each joins as it is used."""
 
     def __init__(self, lake: Any, spark: Any, isolation: str, *, names_tables: bool = True) -> None:
-        self._lake, self._spark, self._isolation, self._names_tables = lake, spark, isolation, names_tables
+        self._lake = lake
+        self._spark = spark
+        self._isolation = isolation
+        self._names_tables = names_tables
         self._names = (f"default.hermitage_{uuid.uuid4().hex[:8]}_{n}" for n in itertools.count(1))
 
     def create(self, rows: list[Row]) -> str:
@@ -61,7 +64,9 @@ class LakeTransaction:
     """A ``with lake.transaction(...)`` block, entered when it is made."""
 
     def __init__(self, lake: str, session: Any, transaction: Any) -> None:
-        self._lake, self._session, self._transaction = lake, session, transaction
+        self._lake = lake
+        self._session = session
+        self._transaction = transaction
         self._block = ExitStack()
         self._block.enter_context(transaction)
 
@@ -91,7 +96,8 @@ class DeltaSystem:
     """Plain Delta: tables that are paths below ``root``, and every statement a transaction of its own, committed at once."""
 
     def __init__(self, spark: Any, root: str) -> None:
-        self._spark, self._root = spark, root
+        self._spark = spark
+        self._root = root
         self._names = (f"delta.`{root}/hermitage_{uuid.uuid4().hex[:8]}_{n}`" for n in itertools.count(1))
 
     def create(self, rows: list[Row]) -> str:

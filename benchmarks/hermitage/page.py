@@ -80,7 +80,8 @@ def _pair(single: str, multi: str) -> str:
 
 def filled(page: str, results: Results) -> str:
     """The page with these results between its markers."""
-    begin, end = "<!-- anomalies -->\n", "<!-- end of anomalies -->"
+    begin = "<!-- anomalies -->\n"
+    end = "<!-- end of anomalies -->"
     before, rest = page.split(begin)
     return f"{before}{begin}{both(results)}\n{end}{rest.split(end)[1]}"
 

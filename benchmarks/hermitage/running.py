@@ -95,7 +95,8 @@ class _Client:
 
     def give_up(self) -> None:
         if self.transaction is not None and self.end in (None, "refused"):
-            transaction, self.transaction = self.transaction, None
+            transaction = self.transaction
+            self.transaction = None
             transaction.abort()
 
 

@@ -36,7 +36,8 @@ def imported(server: Any, folder: Path, files: int) -> None:
     table = f"{server.url}/v1/tables/{answer['table_id']}"
     for _ in range(12):  # light work looks at a table when something was committed
         head = httpx.get(f"{table}/head").raise_for_status().json()
-        version, stamp = head["latest"] + 1, max(int(time.time() * 1000), head["timestamp"] + 1)
+        version = head["latest"] + 1
+        stamp = max(int(time.time() * 1000), head["timestamp"] + 1)
         content = delta.lines(delta.info(f"empty-{version}", stamp)).decode()
         body = {"version": version, "inline": {"content": content}}
         httpx.post(f"{table}/commits", json=body).raise_for_status()
@@ -66,7 +67,8 @@ def main() -> None:
         spark = turnstile_spark.session("driver", small=True, master="local[2]", options=settings)
         spark.sparkContext.setLogLevel("OFF")
         lake = turnstile_spark.attach(spark, "lake", server.url)
-        table, jvm = lake.table("default.large"), spark.sparkContext._jvm  # noqa: SLF001
+        table = lake.table("default.large")
+        jvm = spark.sparkContext._jvm  # noqa: SLF001
         condition = f"day = DATE '{day}'"
         ways = {
             "plan": lambda: len(table.planned(condition).inputFiles()),

@@ -35,10 +35,14 @@ def condition(question: list[Any]) -> str:
 
 
 def main() -> None:
-    kind, folder, rounds, questions = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+    kind = sys.argv[1]
+    folder = sys.argv[2]
+    rounds = int(sys.argv[3])
+    questions = json.loads(sys.argv[4])
     for name, question in questions.items():
         query = f"EXPLAIN SELECT id FROM {kind}_scan('{folder}') WHERE {condition(question)}"
-        cold, warm = [], []
+        cold = []
+        warm = []
         for at in range(rounds):
             database = connected(kind)
             for times in (cold, warm) if at else (cold, warm, warm):

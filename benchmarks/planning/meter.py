@@ -50,7 +50,8 @@ class SlowStorage:
     """Table storage."""
 
     def __init__(self, inner: LogStorage, meter: Meter) -> None:
-        self._inner, self._meter = inner, meter
+        self._inner = inner
+        self._meter = meter
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> Any:
         file = self._inner.read(path, limit, offset)
@@ -76,7 +77,8 @@ class SlowStorage:
 
 class SlowStorages:
     def __init__(self, inner: Any, meter: Meter) -> None:
-        self.inner, self._meter = inner, meter
+        self.inner = inner
+        self._meter = meter
 
     def open(self, location: str) -> Any:
         return SlowStorage(self.inner.open(location), self._meter)
@@ -86,7 +88,8 @@ class SlowObjs:
     """The store of objs."""
 
     def __init__(self, inner: Any, meter: Meter) -> None:
-        self._inner, self._meter = inner, meter
+        self._inner = inner
+        self._meter = meter
 
     def newest(self, space: str, prefix: str) -> Any:
         return self._read(self._inner.newest(space, prefix))
@@ -110,7 +113,8 @@ class SlowRefs:
     """The store of HEADs."""
 
     def __init__(self, inner: Any, meter: Meter) -> None:
-        self._inner, self._meter = inner, meter
+        self._inner = inner
+        self._meter = meter
 
     def read(self, key: str) -> Any:
         row = self._inner.read(key)
@@ -123,5 +127,7 @@ class SlowRefs:
 
 def slow(world: World, meter: Meter) -> Any:
     """The same world behind a meter."""
-    refs, objs, storages = SlowRefs(world.refs, meter), SlowObjs(world.objs, meter), SlowStorages(world.storages, meter)
+    refs = SlowRefs(world.refs, meter)
+    objs = SlowObjs(world.objs, meter)
+    storages = SlowStorages(world.storages, meter)
     return World(refs, objs, storages, world.clock, world.ids, world.space)

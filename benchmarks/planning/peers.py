@@ -30,7 +30,9 @@ def pyiceberg(metadata: Path, rounds: int, asked: dict[str, Any]) -> Iterator[di
         wanted: Any = AlwaysTrue()
         if day or high:
             wanted = EqualTo("day", day) if day else And(GreaterThanOrEqual("id", low), LessThanOrEqual("id", high))
-        cold, warm, count = [], [], 0
+        cold = []
+        warm = []
+        count = 0
         for _ in range(rounds):
             start = time.perf_counter()
             table = StaticTable.from_metadata(str(metadata))

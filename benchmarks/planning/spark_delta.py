@@ -36,7 +36,10 @@ def main() -> None:
 
     plan("id = 1")  # classes are loaded
     for name, question in questions.items():
-        text, cold, warm, count = condition(question), [], [], 0
+        text = condition(question)
+        cold = []
+        warm = []
+        count = 0
         for _ in range(rounds):
             jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
             cold.append(plan(text)[0])

@@ -25,7 +25,8 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
     iceberg = jvm.org.apache.iceberg
-    expressions, iterables = iceberg.expressions.Expressions, iceberg.relocated.com.google.common.collect.Iterables
+    expressions = iceberg.expressions.Expressions
+    iterables = iceberg.relocated.com.google.common.collect.Iterables
 
     def opened() -> Any:
         return iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration()).load(folder)  # noqa: SLF001
@@ -46,7 +47,9 @@ def main() -> None:
 
     plan(opened(), ["", 1, 1])  # classes are loaded
     for name, question in questions.items():
-        cold, warm, count = [], [], 0
+        cold = []
+        warm = []
+        count = 0
         for _ in range(rounds):
             start = time.perf_counter()
             table = opened()

@@ -72,7 +72,8 @@ def metadata() -> dict[str, Any]:
 
 def add(number: int, files: int) -> dict[str, Any]:
     """The members of a file's ``add``."""
-    day, low = day_of(number, files), number * ROWS
+    day = day_of(number, files)
+    low = number * ROWS
     stats = {
         "numRecords": ROWS,
         "minValues": {"id": low, "amount": 0.5, "city": "Aachen", "at": f"{day}T00:00:00.000Z"},
@@ -171,7 +172,9 @@ def iceberg_folder(files: int, folder: Path) -> Path:
     schema = Schema(*(NestedField(at, name, type, required=False) for at, (name, type) in enumerate(types, 1)))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "day"), spec_id=0)
     (folder / "metadata").mkdir(parents=True)
-    io, written, snapshot = PyArrowFileIO(), [], 1
+    io = PyArrowFileIO()
+    written = []
+    snapshot = 1
     for start in range(0, files, MANIFEST):
         output = io.new_output(f"{folder}/metadata/m{start}.avro")
         with write_manifest(2, spec, schema, output, snapshot, "deflate") as writer:
@@ -203,7 +206,8 @@ def _entries(start: int, stop: int, files: int, folder: Path, snapshot: int) -> 
     from pyiceberg.typedef import Record
 
     for number in range(start, stop):
-        day, low = day_of(number, files), number * ROWS
+        day = day_of(number, files)
+        low = number * ROWS
         first = int(datetime.combine(day, time(), UTC).timestamp()) * 1_000_000
         texts = struct.pack("<d", 0.5), b"Aachen", struct.pack("<d", 999.5), b"Zwolle"
         file = DataFile.from_args(

@@ -25,7 +25,8 @@ from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep, newest_root
 from turnstile.store.ports import World
 
-COLD, WARM = 20, 200
+COLD = 20
+WARM = 200
 ROUNDS = 100
 
 
@@ -50,7 +51,8 @@ def plans(table: Table, world: World, meter: Meter, files: int) -> Iterator[dict
     """Each question, cold and warm; of all files each page is asked for, one after the other."""
     latencies = meter.storage_ms, meter.store_ms
     for name, question in questions(files).items():
-        predicate, everything = predicate_of(question), not (question[0] or question[2])
+        predicate = predicate_of(question)
+        everything = not (question[0] or question[2])
 
         def ask(planner: Planner, predicate: Any = predicate, everything: bool = everything) -> int:
             head = read_head(world, table.id)
@@ -61,7 +63,10 @@ def plans(table: Table, world: World, meter: Meter, files: int) -> Iterator[dict
                 count += len(plan.files)
             return count
 
-        cold, warm, changing, count = [], [], [], 0
+        cold = []
+        warm = []
+        changing = []
+        count = 0
         planner = Planner(world)
         ask(planner)
         for _ in range(2 if everything else COLD):
@@ -103,9 +108,12 @@ def upkeep(table: Table, world: World, meter: Meter, files: int) -> dict[str, An
 
 
 def main() -> None:
-    files, storage_ms, store_ms = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+    files = int(sys.argv[1])
+    storage_ms = float(sys.argv[2])
+    store_ms = float(sys.argv[3])
     table, meter = catalog_table(files), Meter()
-    before_mb, world = peak_mb(), slow(table.world, meter)
+    before_mb = peak_mb()
+    world = slow(table.world, meter)
     build_ms, _ = timed(lambda: IndexUpkeep(world).keep_up(table.head))
     stored = newest_root(table.world, table.head)
     assert stored is not None
@@ -115,7 +123,8 @@ def main() -> None:
     for _ in range(4):
         commit(table, files)
     Publisher(table.world).publish(table.id)
-    meter.storage_ms, meter.store_ms = storage_ms, store_ms
+    meter.storage_ms = storage_ms
+    meter.store_ms = store_ms
     for result in plans(table, world, meter, files):
         print(json.dumps(result), flush=True)
     without = copied(table.world)

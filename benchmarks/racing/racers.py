@@ -29,7 +29,8 @@ class Proposer:
     """
 
     def __init__(self, http: httpx.Client, table_id: str) -> None:
-        self._http, self._route = http, f"/v1/tables/{table_id}/commits"
+        self._http = http
+        self._route = f"/v1/tables/{table_id}/commits"
         self.results: Counter[str] = Counter()
         self.ms: list[float] = []
 
@@ -87,21 +88,25 @@ def named(table: RaceTable, commits: int) -> Report:
     with table.http() as http:
         proposer = Proposer(http, table.table_id)
         head = http.get(f"/v1/tables/{table.table_id}/head").json()
-        latest, last = head["latest"], head["timestamp"]
+        latest = head["latest"]
+        last = head["timestamp"]
         for number in range(commits):
             txn = str(uuid.uuid4())
             while True:
-                version, ict = latest + 1, max(_now(), last + 1)
+                version = latest + 1
+                ict = max(_now(), last + 1)
                 text = append(txn, ict, latest, row_tracking=False)
                 body = _staged(table, version, text) if number % 2 else _inline(version, text)
                 answer = proposer.propose(body)
                 if "error" not in answer:
                     commit = answer["commit"]
                     report.acknowledged.append((commit["version"], digest(text.encode())))
-                    latest, last = answer["latest"], max(last, commit["timestamp"])
+                    latest = answer["latest"]
+                    last = max(last, commit["timestamp"])
                     break
                 latest, last = _rebase(answer["error"], last)
-        report.results, report.ms = proposer.results, proposer.ms
+        report.results = proposer.results
+        report.ms = proposer.ms
     return report
 
 
@@ -135,7 +140,8 @@ def _append(table: RaceTable, commits: int) -> Report:
             commit = answer["commit"]
             report.acknowledged.append((commit["version"], digest(commit["content"].encode())))
             base = answer["latest"]
-        report.results, report.ms = proposer.results, proposer.ms
+        report.results = proposer.results
+        report.ms = proposer.ms
     return report
 
 

@@ -45,7 +45,8 @@ class Clients:
     """Processes of ``writers``. When it is closed, none of them runs any more."""
 
     def __init__(self, system: System, target: dict[str, Any]) -> None:
-        self._system, self._target = system, target
+        self._system = system
+        self._target = target
         self._processes: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
@@ -117,7 +118,8 @@ def figures(results: list[dict[str, Any]], stored: dict[str, Any]) -> dict[str, 
     open_ = {batch for result in results for batch in result["unknown"] + result["pending"]}
     held = {*stored["batches"]}
     in_order = [ms for _, ms in sorted(pair for result in results for pair in result["ms"])]
-    ms, seconds = sorted(in_order), max(result["seconds"] for result in results)
+    ms = sorted(in_order)
+    seconds = max(result["seconds"] for result in results)
     errors: dict[str, int] = {}
     for kind, count in (item for result in results for item in result["errors"].items()):
         errors[kind] = errors.get(kind, 0) + count
@@ -185,7 +187,8 @@ def main() -> int:
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="NAME")
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
     options = parser.parse_args()
-    begun, results = time.monotonic(), []
+    begun = time.monotonic()
+    results = []
     for rows in options.rows:
         for writers in options.threads:
             for name in options.systems:

@@ -55,7 +55,9 @@ SCHEMA = {
 def peers() -> Path:
     """An interpreter with PEERS, made the first time. Raises Missing if they cannot be had."""
     home = cache("benchmark-peers")
-    python, complete, uv = home / "bin" / "python", home / "complete", Path(sys.executable).with_name("uv")
+    python = home / "bin" / "python"
+    complete = home / "complete"
+    uv = Path(sys.executable).with_name("uv")
     with alone(home):
         if not complete.exists() or complete.read_text() != "\n".join(PEERS):
             try:
@@ -152,7 +154,9 @@ def _sqlite(folder: Path) -> Iterator[str]:
 def _postgres(folder: Path) -> Iterator[str]:
     """Postgres as it comes (``fsync`` and ``synchronous_commit`` on). It refuses to run as root: then as nobody, from a copy."""
     packages = next(peers().parent.parent.glob("lib/python*/site-packages"))
-    place, as_root, port = folder / "postgres", os.geteuid() == 0, free_port()
+    place = folder / "postgres"
+    as_root = os.geteuid() == 0
+    port = free_port()
     identity: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if as_root else {}
     place.mkdir()
     if as_root:

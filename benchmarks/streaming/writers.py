@@ -74,8 +74,11 @@ class TurnstileWriter:
 
         self._connect = functools.partial(Connection, target["port"])
         self._connection = self._connect()
-        self._path, self._folder = f"/v1/tables/{target['table_id']}/commits", Path(target["folder"])
-        self._tickets, self._latest, self._timestamp = target["tickets"], 0, 0
+        self._path = f"/v1/tables/{target['table_id']}/commits"
+        self._folder = Path(target["folder"])
+        self._tickets = target["tickets"]
+        self._latest = 0
+        self._timestamp = 0
         self.attempts: Counter[str] = Counter()
 
     def append(self, rows: pa.Table) -> None:
@@ -86,7 +89,8 @@ class TurnstileWriter:
             status, answer = self._send(request)
             if status == 200:
                 commit = answer["commit"]
-                self._latest, self._timestamp = commit["version"], commit["timestamp"]
+                self._latest = commit["version"]
+                self._timestamp = commit["timestamp"]
                 return
             error = answer["error"]
             self.attempts[error["type"]] += 1
@@ -276,7 +280,8 @@ class Stream:
     def __init__(self, client: str, target: dict[str, Any], number: int, rows: int) -> None:
         self._connect = functools.partial(WRITERS[client], target)
         self._writer: Writer = self._connect()
-        self._next, self._rows = number * BATCHES_OF_A_WRITER, rows
+        self._next = number * BATCHES_OF_A_WRITER
+        self._rows = rows
         self.ms: list[tuple[float, float]] = []
         self.done: list[int] = []
         self.errors: Counter[str] = Counter()
@@ -288,7 +293,8 @@ class Stream:
         for _ in range(commits):
             if time.monotonic() - start > seconds:
                 break
-            batch, rows = self._next, batch_rows(self._next, self._rows)
+            batch = self._next
+            rows = batch_rows(self._next, self._rows)
             self._next += 1
             began = time.perf_counter()
             if not self._commit(batch, rows, start + seconds):

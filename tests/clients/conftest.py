@@ -52,7 +52,8 @@ def held_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def vending_server(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOnS3]:
     """A server with its tables in S3, which gives clients keys: sessions of a role, narrowed to a table."""
-    endpoint, role = servers.get(MINISTACK).url, {"TURNSTILE_VENDING_ROLE": ROLE}
+    endpoint = servers.get(MINISTACK).url
+    role = {"TURNSTILE_VENDING_ROLE": ROLE}
     with server_on_s3(tmp_path_factory.mktemp("vending"), endpoint, variables=role) as running:
         yield running
 
@@ -63,7 +64,8 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
     from turnstile_server import Server
 
     reader = {hashlib.sha256(READER_TOKEN.encode()).hexdigest(): {"name": "reader", "roles": []}}
-    home, environment = tmp_path_factory.mktemp("guarded"), {"TURNSTILE_TOKENS": json.dumps(reader)}
+    home = tmp_path_factory.mktemp("guarded")
+    environment = {"TURNSTILE_TOKENS": json.dumps(reader)}
     with Server.start(home, 0, "a token for tests", environment=environment) as running:
         yield running
 

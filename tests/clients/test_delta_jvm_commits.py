@@ -107,7 +107,9 @@ def test_i3_a_lost_answer_does_not_write_twice(jvm: Any, server: Server, preview
     another staged file: only the transaction's id tells that it had won."""
     table = created(jvm, server, preview, through=flaky.url)
     flaky.lose_answers("POST ", times=2)
-    txn, made, failures = str(uuid.uuid4()), None, 0
+    txn = str(uuid.uuid4())
+    made = None
+    failures = 0
     while made is None:
         try:
             made = table.commit(1, txn=txn)
@@ -171,7 +173,8 @@ def test_i2_writers_that_race_all_get_a_version_of_their_own(jvm: Any, server: S
     conflicts = []
 
     def write(_: int) -> list[int]:
-        mine, version = [], 1
+        mine = []
+        version = 1
         while len(mine) < 5:
             try:
                 mine.append(table.commit(version).getCommit().getVersion())

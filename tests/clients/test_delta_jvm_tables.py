@@ -23,7 +23,8 @@ def client(jvm: Any, server: Server) -> Client:
 
 def test_a_staged_table_asks_for_what_the_client_must_write(client: Client) -> None:
     staged = client.uc.createStagingTable(client.identifier(fresh()))
-    required, suggested = staged.getRequiredProtocol(), staged.getSuggestedProtocol()
+    required = staged.getRequiredProtocol()
+    suggested = staged.getSuggestedProtocol()
     assert "catalogManaged" in required.getWriterFeatures() and "inCommitTimestamp" in required.getWriterFeatures()
     assert "rowTracking" in suggested.getWriterFeatures()
     assert staged.getRequiredProperties()["io.unitycatalog.tableId"] == staged.getTableId().toString()

@@ -47,7 +47,8 @@ def insert(db: duckdb.DuckDBPyConnection, table: Engine, id: int) -> None:
 
 
 def test_the_catalog_shows_schemas_tables_and_columns(attached: Attach, server: Server) -> None:
-    table, schema = Engine(server).create(), fresh("s")
+    table = Engine(server).create()
+    schema = fresh("s")
     table.ask("POST", f"{B}/schemas", {"name": schema, "catalog_name": "main"})
     db = attached(server)
     # The extension marks a catalog as loaded before it has loaded it, and SHOW ALL TABLES looks with several threads:
@@ -107,7 +108,8 @@ def test_a_transaction_that_is_rolled_back_leaves_no_version(attached: Attach, s
 
 def test_i2_of_two_transactions_on_one_version_the_second_gets_the_conflict(attached: Attach, server: Server) -> None:
     table = Engine(server).create().append(range(3))
-    one, two = attached(server), attached(server)
+    one = attached(server)
+    two = attached(server)
     for db, id in ((one, 60), (two, 61)):
         db.execute("BEGIN")
         insert(db, table, id)
@@ -119,7 +121,8 @@ def test_i2_of_two_transactions_on_one_version_the_second_gets_the_conflict(atta
 
 @pytest.mark.slow
 def test_i2_writers_that_race_lose_nothing_and_write_nothing_twice(attached: Attach, server: Server) -> None:
-    table, conflicts = Engine(server).create(), []
+    table = Engine(server).create()
+    conflicts = []
 
     def write(writer: int) -> None:
         for n in range(4):
@@ -146,7 +149,8 @@ def test_an_external_table_is_read(attached: Attach, server: Server, tmp_path: P
     table = Engine(server).create().append(range(3))
     copy = tmp_path / "elsewhere" / "table"
     shutil.copytree(table.files.root, copy, ignore=shutil.ignore_patterns("_staged_commits", ".turnstile-*"))
-    zero, one = copy / "_delta_log" / f"{0:020d}.json", copy / "_delta_log" / f"{1:020d}.json"
+    zero = copy / "_delta_log" / f"{0:020d}.json"
+    one = copy / "_delta_log" / f"{1:020d}.json"
     one.write_bytes(next(table.files.staged.glob("*.json")).read_bytes())
     zero.write_text(zero.read_text().replace('"catalogManaged",', ""))
     column = {"name": "id", "type_name": "LONG", "type_text": "bigint", "position": 0, "nullable": True,

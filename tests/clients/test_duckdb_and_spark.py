@@ -59,7 +59,8 @@ def test_each_sees_what_the_other_wrote(spark: Any, lake: Any, connect: Any, ser
 def test_i2_engines_that_race_lose_nothing_and_write_nothing_twice(
     spark: Any, lake: Any, connect: Any, server: Server
 ) -> None:
-    table, rounds = fresh("race"), 6
+    table = fresh("race")
+    rounds = 6
     spark.sql(f"CREATE TABLE {lake.name}.default.{table} (id BIGINT)")
 
     def by_spark() -> None:
@@ -74,7 +75,8 @@ def test_i2_engines_that_race_lose_nothing_and_write_nothing_twice(
         return list(itertools.chain.from_iterable(tries))
 
     with ThreadPoolExecutor(2) as pool:
-        spark_wrote, duckdb_wrote = pool.submit(by_spark), pool.submit(by_duckdb)
+        spark_wrote = pool.submit(by_spark)
+        duckdb_wrote = pool.submit(by_duckdb)
         spark_wrote.result()
         conflicts = duckdb_wrote.result()
     wanted = [*range(rounds), *range(100, 100 + rounds)]

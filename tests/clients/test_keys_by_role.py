@@ -50,7 +50,8 @@ def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Deployed with the name of a role that is not there yet."""
     from turnstile_local import Stack
 
-    home, parameters = tmp_path_factory.mktemp("roles"), {"VendingRole": ARN}
+    home = tmp_path_factory.mktemp("roles")
+    parameters = {"VendingRole": ARN}
     with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters=parameters, roles=True) as running:
         yield running
 

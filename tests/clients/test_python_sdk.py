@@ -83,7 +83,8 @@ def test_schemas_live_their_life(run: Callable[[Story], None]) -> None:
 
 def test_i9_a_schema_gets_another_name_with_what_is_in_it(run: Callable[[Story], None], tmp_path: Path) -> None:
     async def story(sdk: Sdk) -> None:
-        old, new = fresh("s"), fresh("S")
+        old = fresh("s")
+        new = fresh("S")
         schema = await sdk.schemas.create_schema(models.CreateSchema(name=old, catalog_name="main", comment="one"))
         table = await sdk.tables.create_table(models.CreateTable(
             name="t", catalog_name="main", schema_name=old, table_type=models.TableType.EXTERNAL,
@@ -108,7 +109,8 @@ def test_listings_come_in_pages(run: Callable[[Story], None]) -> None:
         names = [f"s{number}" for number in range(5)]
         for name in names:
             await sdk.schemas.create_schema(models.CreateSchema(name=name, catalog_name=catalog))
-        seen, token = [], None
+        seen = []
+        token = None
         while True:
             page = await sdk.schemas.list_schemas(catalog, max_results=2, page_token=token)
             assert len(page.schemas) <= 2
@@ -148,7 +150,8 @@ def test_external_tables_live_their_life(run: Callable[[Story], None], tmp_path:
 
 def append(files: Files, txn: str) -> models.DeltaCommitInfo:
     """A staged append that wants to be version 1."""
-    ict, file = now_ms() + 1, f"{1:020d}.{txn}.json"
+    ict = now_ms() + 1
+    file = f"{1:020d}.{txn}.json"
     content = delta.lines(delta.info(txn, ict), files.parquet(range(3)))
     modified = files.put(f"_delta_log/_staged_commits/{file}", content)
     return models.DeltaCommitInfo(
@@ -163,7 +166,8 @@ def test_a_managed_table_is_made_and_committed_to_the_older_way(run: Callable[[S
         name = fresh("old")
         place = {"name": name, "catalog_name": "main", "schema_name": "default"}
         staged = await sdk.tables.create_staging_table(models.CreateStagingTable(**place))
-        files, config = Files(staged.staging_location), {"io.unitycatalog.tableId": staged.id}
+        files = Files(staged.staging_location)
+        config = {"io.unitycatalog.tableId": staged.id}
         zero = delta.lines(delta.info("zero", now_ms(), "CREATE TABLE"), protocol(), metadata(**config))
         files.put(f"_delta_log/{0:020d}.json", zero)
         asked = models.CreateTable(
@@ -229,7 +233,9 @@ def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_server: Serve
 
 def test_permissions_are_given_shown_and_taken_back(run: Callable[[Story], None], server: Server) -> None:
     table = f"main.default.{Engine(server).create().name}"
-    kind, select, modify = models.SecurableType.TABLE, models.Privilege.SELECT, models.Privilege.MODIFY
+    kind = models.SecurableType.TABLE
+    select = models.Privilege.SELECT
+    modify = models.Privilege.MODIFY
 
     async def story(sdk: Sdk) -> None:
         async def change(add: list[models.Privilege], remove: list[models.Privilege]) -> models.PermissionsList:
@@ -250,7 +256,8 @@ def test_permissions_are_given_shown_and_taken_back(run: Callable[[Story], None]
 
 def test_the_metastore_has_an_id(run: Callable[[Story], None]) -> None:
     async def story(sdk: Sdk) -> None:
-        one, two = await sdk.metastores.summary(), await sdk.metastores.summary()
+        one = await sdk.metastores.summary()
+        two = await sdk.metastores.summary()
         assert one.metastore_id == two.metastore_id
 
     run(story)

@@ -44,7 +44,8 @@ def test_deltas_preview_client_commits_with_one_request_and_publishes_with_anoth
 def test_duckdb_reads_with_one_request_and_writes_with_one(server: Server, tmp_path: Path) -> None:
     """Names come with the first use of an attachment, and a snapshot is read again only after a commit of one's own."""
     table = Engine(server).create().append(range(3))
-    db, asked = duck.connect(tmp_path), Requests(server)
+    db = duck.connect(tmp_path)
+    asked = Requests(server)
     duck.attach(db, server)
     assert asked.seen() == {}
     duck.ids(db, table.name)
@@ -62,7 +63,8 @@ def test_duckdb_reads_with_one_request_and_writes_with_one(server: Server, tmp_p
 
 def test_the_rust_kernel_reads_and_writes_with_one_request_beside_load_and_keys(program: Path, server: Server) -> None:
     table = Engine(server).create().append(range(3))
-    client, asked = kernel_rs.Kernel(program, server, table.name), Requests(server)
+    client = kernel_rs.Kernel(program, server, table.name)
+    asked = Requests(server)
     client("read")
     assert asked.seen() == {"load": 1, "credentials": 1}
     client("append", 10, 1)

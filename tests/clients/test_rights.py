@@ -39,7 +39,8 @@ def allow(asker: Engine, kind: str, name: str, privilege: str) -> None:
 
 def listing(reader: Any) -> list[dict[str, Any]]:
     """The tables of the schema as the reader is told them, without a client in between."""
-    headers, query = {"Authorization": f"Bearer {reader.token}"}, {"catalog_name": "main", "schema_name": "default"}
+    headers = {"Authorization": f"Bearer {reader.token}"}
+    query = {"catalog_name": "main", "schema_name": "default"}
     answer = httpx.get(f"{reader.url}{B}/tables", headers=headers, params=query, trust_env=False, timeout=60)
     assert answer.status_code == 200, answer.text
     found: list[dict[str, Any]] = answer.json()["tables"]

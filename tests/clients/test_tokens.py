@@ -39,7 +39,8 @@ def test_i12_deltas_clients(jvm: Any, guarded_server: Server, stranger: Any, tab
     def commits(server: Any) -> Any:
         client = delta_jvm.client(jvm, server, preview=preview)
         uri = client.cls("java.net.URI").create(table.location)
-        name, none = client.identifier(table.name), client.maybe()
+        name = client.identifier(table.name)
+        none = client.maybe()
         return client.uc.getCommits(table.id, uri, name, none if not preview else client.maybe_long(0), none)
 
     assert commits(guarded_server).getLatestTableVersion() == 1

@@ -71,7 +71,9 @@ def told(
     server: Server = request.getfixturevalue("vending_server" if request.param == "s3" else "server")
     if request.param == "s3":
         options |= {**S3A_OPTIONS, "spark.hadoop.fs.s3a.endpoint": server.s3_endpoint}
-    work, asked, found = tmp_path_factory.mktemp("uc"), Requests(server), {}
+    work = tmp_path_factory.mktemp("uc")
+    asked = Requests(server)
+    found = {}
     command = [
         sys.executable,
         "-m",
@@ -82,7 +84,8 @@ def told(
         str(work),
     ]
     command += [f"{key}={value}" for key, value in options.items()]
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    pipe = subprocess.PIPE
+    nowhere = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=nowhere) as story:
         assert story.stdin is not None and story.stdout is not None
         for _ in SAW:

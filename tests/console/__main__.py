@@ -17,7 +17,8 @@ from tests.support.repository import ROOT
 from turnstile.api.auth.verifier import fingerprint
 from turnstile_server import Server
 
-TOKEN, READER = "the operator of the console's test", "a reader of the console's test"
+TOKEN = "the operator of the console's test"
+READER = "a reader of the console's test"
 
 
 def main() -> int:

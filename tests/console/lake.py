@@ -54,7 +54,9 @@ class Table:
     """A Delta table with Parquet files, written as an engine writes it."""
 
     def __init__(self, api: httpx.Client, namespace: str, name: str, comment: str | None = None) -> None:
-        self.api, self.version, self.name = api, 0, f"main.{namespace}.{name}"
+        self.api = api
+        self.version = 0
+        self.name = f"main.{namespace}.{name}"
         path = f"{CATALOG}/namespaces/{namespace}"
         staged = ask(api, "POST", f"{path}/staging-tables", {"name": name})
         self.id = staged["table_id"]
@@ -176,7 +178,8 @@ def transactions(api: httpx.Client, orders: Table, payments: Table) -> None:
         ask(api, "PUT", f"/v1/transactions/{id}", {"commits": commits, "isolation": "serializable"})
         if settled:
             ask(api, "POST", "/v1/transactions", {"id": id, "commits": commits, "journal": True})
-            orders.version, payments.version = orders.version + 1, payments.version + 1
+            orders.version = orders.version + 1
+            payments.version = payments.version + 1
 
 
 def path_table(folder: Path) -> str:

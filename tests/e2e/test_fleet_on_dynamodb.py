@@ -20,7 +20,8 @@ from tests.support.store.servers import Servers
 
 pytestmark = [pytest.mark.slow, needs_proc, pytest.mark.timeout(600)]
 
-TABLES, VERSIONS = 6, 4
+TABLES = 6
+VERSIONS = 4
 
 
 @pytest.fixture(scope="module")

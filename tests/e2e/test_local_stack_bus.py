@@ -17,7 +17,8 @@ BUS = "arn:aws:events:us-east-1:000000000000:event-bus/lake"
 def test_i14_each_version_of_a_table_comes_to_a_queue_by_a_rule_of_the_bus(tmp_path: Path) -> None:
     parameters = {"EventBus": BUS}
     with Stack.start(tmp_path / "home", port=0, parameters=parameters, roles=True) as stack:
-        events, sqs = stack.aws("events"), stack.aws("sqs")
+        events = stack.aws("events")
+        sqs = stack.aws("sqs")
         assert events.create_event_bus(Name="lake")["EventBusArn"] == BUS
         queue = sqs.create_queue(QueueName="commits")["QueueUrl"]
         arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

@@ -1,4 +1,5 @@
-"""A killed stack: it says what was lost, and no table takes a commit before it knows what it had published (I1, I2, I3)."""
+"""A killed stack reports its losses, and no table takes a commit before its published versions are
+known (I1, I2, I3)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from turnstile_local import Stack
 from turnstile_local.home import Layout
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
-BEHIND, AHEAD = 2, 9
+BEHIND = 2
+AHEAD = 9
 """The version that the tables on disk have, and the one that was acknowledged and published before the kill."""
 
 
@@ -25,7 +27,8 @@ class Hammer:
     """A client that proposes commits from before the stack is back until ``stop``: the next version, and a named one."""
 
     def __init__(self, url: str, table: Table) -> None:
-        self._url, self._table = url, table
+        self._url = url
+        self._table = table
         self._over = threading.Event()
         self.ratified: list[int] = []
         self.closed = 0

@@ -1,4 +1,5 @@
-"""``turnstile up --aws`` and ``down``: data outlives them, two stacks do not meet, and what is left over harms nobody."""
+"""``turnstile up --aws`` and ``down``: data outlive them, two stacks do not meet, and leftovers of
+a run do no harm."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ def check_of(cli: Program, name: str) -> dict[str, str]:
 
 
 def test_i10_i24_a_home_that_was_renamed_goes_on_after_a_relocation(tmp_path: Path) -> None:
-    before, home = tmp_path / "before", tmp_path / "after"
+    before = tmp_path / "before"
+    home = tmp_path / "after"
     with Server.start(before, 0) as server:
         table = Table(server, "kept")
         for version in range(1, 4):

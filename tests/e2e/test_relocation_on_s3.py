@@ -98,7 +98,8 @@ def test_i10_i24_a_lake_in_s3_goes_on_below_the_prefix_to_which_its_objects_were
 ) -> None:
     source = Bucket(endpoint)
     target = Bucket(endpoint) if other_bucket else source
-    old, new = f"s3://{source.name}/{old_prefix}", f"s3://{target.name}/{new_prefix}".rstrip("/")
+    old = f"s3://{source.name}/{old_prefix}"
+    new = f"s3://{target.name}/{new_prefix}".rstrip("/")
     server = start(old)
     table = Table(server, "kept")
     for version in range(1, 4):

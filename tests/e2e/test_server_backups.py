@@ -72,7 +72,8 @@ def test_i1_i4_a_server_whose_wal_is_gone_refuses_the_first_commit_and_goes_on_a
 
 
 def test_i1_i4_an_old_backup_is_restored_looked_at_closed_and_opened(tmp_path: Path) -> None:
-    home, cli = tmp_path / "home", Program(tmp_path / "home")
+    home = tmp_path / "home"
+    cli = Program(tmp_path / "home")
     server = Server.start(home, 0)
     table = Table(server, "kept")
     table.append(1)

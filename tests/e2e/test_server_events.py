@@ -46,7 +46,8 @@ class Follower:
     def __init__(self, server: Server) -> None:
         self._api = server.client()
         self.events: list[dict[str, Any]] = []
-        self._over, self._faults = threading.Event(), list[BaseException]()
+        self._over = threading.Event()
+        self._faults = list[BaseException]()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 

@@ -141,7 +141,8 @@ def test_two_servers_side_by_side_share_nothing_and_other_settings_are_refused(t
 def test_tokens_that_the_server_issued_outlive_a_restart(tmp_path: Path) -> None:
     with Server.start(tmp_path / "home", 0, "operator") as server, server.client() as api:
         client = api.post("/v1/clients", json={"name": "etl", "admin": True}).json()
-        form, credentials = {"grant_type": "client_credentials"}, (client["client_id"], client["client_secret"])
+        form = {"grant_type": "client_credentials"}
+        credentials = (client["client_id"], client["client_secret"])
         token = httpx.post(f"{server.url}/oauth/token", data=form, auth=credentials, trust_env=False, timeout=60).json()
     with Server.start(tmp_path / "home", 0) as server, server.client() as api:
         headers = {"authorization": f"Bearer {token['access_token']}"}

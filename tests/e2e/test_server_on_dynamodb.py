@@ -123,7 +123,8 @@ def test_i1_i2_i4_two_servers_on_one_table_ratify_each_version_once_and_publish_
         def append(number: int) -> tuple[int, str]:
             """By ticket, so that no writer loses to the other server."""
             with_other = Table.__new__(Table)
-            with_other.api, with_other.id = clients[number % 2], table.id
+            with_other.api = clients[number % 2]
+            with_other.id = table.id
             answer = with_other.propose(None, txn=f"t{number}", base=0)
             assert answer.status_code == 200, answer.text
             commit = answer.json()["commit"]

@@ -18,7 +18,8 @@ import pytest
 from turnstile_server import Server
 from turnstile_server.settings import ServerSettings
 
-OPERATOR, READER = "an operator's token", "a reader's token"
+OPERATOR = "an operator's token"
+READER = "a reader's token"
 IDLE: Final = 1_100
 """More than the thousand connections at which granian stops, by default, to take any."""
 

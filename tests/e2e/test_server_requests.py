@@ -30,7 +30,8 @@ from turnstile_server.world import open_store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OPERATOR, READER = "an operator's token", "a reader's token"
+OPERATOR = "an operator's token"
+READER = "a reader's token"
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 LIMIT_BYTES = BodyLimit().bytes
@@ -62,7 +63,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Two processes that answer, and tokens of an operator and a reader."""
     home = tmp_path_factory.mktemp("guarded")
     reader = {hashlib.sha256(READER.encode()).hexdigest(): {"name": "reader", "roles": []}}
-    settings, environment = ServerSettings(str(home), workers=2), {"TURNSTILE_TOKENS": json.dumps(reader)}
+    settings = ServerSettings(str(home), workers=2)
+    environment = {"TURNSTILE_TOKENS": json.dumps(reader)}
     with Server.start(home, 0, OPERATOR, settings=settings, environment=environment) as running:
         yield running
 
@@ -209,7 +211,8 @@ def test_a_body_over_the_limit_is_refused_before_all_of_it_has_come(server: Serv
 
 def test_i12_bodies_of_strangers_that_never_come_leave_the_server_to_all_others(tmp_path: Path) -> None:
     threads = 8
-    settings, begun = ServerSettings(str(tmp_path / "home"), threads=threads), b"grant_type="
+    settings = ServerSettings(str(tmp_path / "home"), threads=threads)
+    begun = b"grant_type="
     head = b"POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
     form = b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
     with Server.start(tmp_path / "home", 0, OPERATOR, settings=settings) as running, ExitStack() as wires:
@@ -301,7 +304,8 @@ def count(server: Server, operation: str, status: int) -> float:
 
 
 def test_figures_add_up_over_the_processes_that_answer(guarded: Server) -> None:
-    before, refused = count(guarded, "GET /v1/catalogs", 200), count(guarded, "GET /v1/catalogs", 401)
+    before = count(guarded, "GET /v1/catalogs", 200)
+    refused = count(guarded, "GET /v1/catalogs", 401)
 
     def ask(number: int) -> int:
         with httpx.Client(base_url=guarded.url, trust_env=False, timeout=60) as api:
@@ -326,7 +330,8 @@ def test_published_versions_are_counted(server: Server) -> None:
 
 
 def test_it_shows_the_loser_of_a_version_and_the_winner(server: Server) -> None:
-    table, other = Table(server), Table(server)
+    table = Table(server)
+    other = Table(server)
     table.append(1, "the-winner")
     assert table.propose(1, "the-loser").status_code == 409
     members = [

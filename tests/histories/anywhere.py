@@ -17,7 +17,8 @@ class Balancer:
     """The servers at some addresses, and which of them did not answer just now. Safe for threads."""
 
     def __init__(self, urls: Sequence[str], timeout_s: float) -> None:
-        self.timeout_s, self._avoided_s = timeout_s, dict.fromkeys(urls, 0.0)
+        self.timeout_s = timeout_s
+        self._avoided_s = dict.fromkeys(urls, 0.0)
 
     def connect(self) -> Anywhere:
         """Returns a client."""
@@ -37,7 +38,8 @@ class Anywhere:
     For one thread."""
 
     def __init__(self, balancer: Balancer, urls: Sequence[str]) -> None:
-        self._balancer, self._rng = balancer, random.Random()
+        self._balancer = balancer
+        self._rng = random.Random()
         self._clients = {url: httpx.Client(timeout=balancer.timeout_s, trust_env=False, base_url=url) for url in urls}
 
     def __enter__(self) -> Self:

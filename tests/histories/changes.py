@@ -75,7 +75,9 @@ def _create(http: Anywhere, answers: Answers, name: str, key: str) -> None:
 def check_log(http: Anywhere, answers: Answers) -> list[str]:
     """Returns the faults of the catalog's log: an acknowledged name is there once, a name with an
     unknown outcome at most once, a refused one never."""
-    numbers, created, start = list[int](), Counter[str](), ""
+    numbers = list[int]()
+    created = Counter[str]()
+    start = ""
     while True:
         page = http.get(f"/v1/catalogs/main/log?max_results=500{start}").raise_for_status().json()
         for commit in page["commits"]:

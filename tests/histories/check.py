@@ -62,7 +62,9 @@ class History:
 def told(operation: Operation, result: str, got: int, last: str = "") -> None:
     """The answer has come."""
     operation.returned = time.monotonic_ns()
-    operation.result, operation.got, operation.last = result, got, last
+    operation.result = result
+    operation.got = got
+    operation.last = last
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,10 @@ def run(
 
 class _Client:
     def __init__(self, http: Connection, history: History, number: int, load: Load) -> None:
-        self._http, self._history, self._number, self._load = http, history, number, load
+        self._http = http
+        self._history = history
+        self._number = number
+        self._load = load
         self.rng = random.Random(f"{load.seed}/{number}")
         self._count = 0
         self._past: list[tuple[str, dict[str, Any], str]] = []

@@ -120,7 +120,8 @@ def dependencies(transactions: Sequence[Transaction]) -> tuple[list[Edge], list[
     """Returns the edges ww, wr and rw of a history, and the faults that keep it from having a graph
     (``two writers``, ``unwritten``)."""
     writers: dict[str, dict[int, str]] = defaultdict(dict)
-    edges, anomalies = [], []
+    edges = []
+    anomalies = []
     for transaction in transactions:
         for name, version in transaction.writes:
             other = writers[name].setdefault(version, transaction.id)
@@ -233,7 +234,8 @@ def _single(edges: Sequence[Edge]) -> list[Edge]:
     graph = _graph(edge for edge in edges if edge.kind != "rw")
     places = {node: -place for place, (node,) in enumerate(components(graph))}
     for edge in edges:
-        first, last = places.get(edge.target), places.get(edge.source)
+        first = places.get(edge.target)
+        last = places.get(edge.source)
         if edge.kind != "rw" or first is None or last is None or first > last:
             continue
 

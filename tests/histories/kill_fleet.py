@@ -104,7 +104,8 @@ def campaign(fleet: Fleet, failures: Sequence[str], work: Work) -> Report:
     load = Load(
         clients=work.clients, seconds=3600, staged=0.4, rest_s=work.rest_s, timeout_s=TIMEOUT_S, patient=True, replays=0.05, seed=len(failures),
     )  # fmt: skip
-    connect, ended = Balancer(fleet.urls(), TIMEOUT_S).connect, threading.Event()
+    connect = Balancer(fleet.urls(), TIMEOUT_S).connect
+    ended = threading.Event()
     with LagWatch(fleet.world, roots) as watch, ThreadPoolExecutor(2) as pool:
         history: Future[History] = pool.submit(run, connect, list(roots), load, ended)
         answers: Future[Answers] = pool.submit(change, connect, work.changers, work.rest_s, ended)
@@ -179,7 +180,8 @@ def _until_published(fleet: Fleet, tables: Sequence[str], report: Report) -> Non
 
 
 def _check_tables(fleet: Fleet, roots: dict[str, Path], history: History, report: Report) -> list[str]:
-    problems, txns = list[str](), set[str]()
+    problems = list[str]()
+    txns = set[str]()
     for table, root in roots.items():
         log = dict[int, str]()
         for version in range(1, read_head(fleet.world, table).floor + 1):

@@ -55,7 +55,8 @@ class Report:
 
 def campaign(home: Path, rounds: int, *, each: int = 5, clients: int = 4, tables: int = 2, seed: int = 1) -> Report:
     """Plays ``rounds`` kills, with new tables after ``each`` of them; ends at the first problem."""
-    report, rng = Report(), random.Random(seed)
+    report = Report()
+    rng = random.Random(seed)
     server = Server.start(home, 0)
     try:
         while report.rounds < rounds and not report.problems:

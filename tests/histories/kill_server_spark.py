@@ -49,12 +49,14 @@ def campaign(folder: Path, rounds: int, writers: int, seed: int) -> Report:
     """Plays ``rounds`` kills, a few seconds apart, while ``writers`` insert."""
     from turnstile_spark import attach, session
 
-    report, rng = Report(), random.Random(seed)
+    report = Report()
+    rng = random.Random(seed)
     server = Server.start(folder / "home", 0)
     spark = session(small=True)
     lake = attach(spark, name="lake", uri=server.url, catalog="main")
     spark.sql(f"CREATE TABLE {TABLE} (writer INT, n INT)")
-    logs, stop = [folder / f"writer-{number}" for number in range(writers)], folder / "stop"
+    logs = [folder / f"writer-{number}" for number in range(writers)]
+    stop = folder / "stop"
     processes = [
         subprocess.Popen(
             [

@@ -90,7 +90,9 @@ class Work(ABC):
     moments_s: ClassVar[tuple[float, float]] = (0.0, 0.3)
 
     def __init__(self, server: Server, rng: random.Random, report: Report) -> None:
-        self.server, self.rng, self.report = server, rng, report
+        self.server = server
+        self.rng = rng
+        self.report = report
         self.api: httpx.Client = server.client(timeout=120.0)
 
     @abstractmethod
@@ -137,7 +139,8 @@ class Work(ABC):
 
 def campaign(home: Path, kind: type[Work], kills: int, *, seed: int = 1) -> Report:
     """Plays ``kills`` kills in the midst of one kind of work; ends at the first problem."""
-    report, rng = Report(kind.kind), random.Random(f"{kind.kind}/{seed}")
+    report = Report(kind.kind)
+    rng = random.Random(f"{kind.kind}/{seed}")
     server = Server.start(home, 0, environment=ENVIRONMENT)
     work = kind(server, rng, report)
     try:
@@ -322,7 +325,8 @@ class Reset(Work):
             self.ask("DELETE", f"{NAMESPACE}/tables/{table.name}")
         self.tables += [Table(self.server) for _ in range(4)]
         self._remember("summer")
-        self.at, self.asked = "summer", ""
+        self.at = "summer"
+        self.asked = ""
 
     def _remember(self, name: str) -> None:
         self.ask("POST", "/v1/catalogs/main/snapshots", {"name": name})
@@ -339,7 +343,8 @@ class Reset(Work):
         while True:  # until it is killed
             self.asked = "spring" if self.at == "summer" else "summer"
             self.ask("POST", "/v1/catalogs/main/reset", {"to": {"snapshot": self.asked}})
-            self.at, self.asked = self.asked, ""
+            self.at = self.asked
+            self.asked = ""
             self.report.done += 1
 
     def whole(self) -> bool:
@@ -351,7 +356,8 @@ class Reset(Work):
                 f"reset: {sorted(names)} are the tables, and it was {self.at}, then {self.asked}"
             )
             return True
-        self.at, self.asked = found[0], ""
+        self.at = found[0]
+        self.asked = ""
         return True
 
     def check(self) -> Iterator[str]:
@@ -462,7 +468,9 @@ class IcebergAppends(Work):
             catalog.create_namespace("ice")
         self.name = f"ice.t{uuid.uuid4().hex[:8]}"
         catalog.create_table(self.name, self.schema)
-        self.number, self.told, self.sent = 0, list[int](), list[int]()
+        self.number = 0
+        self.told = list[int]()
+        self.sent = list[int]()
 
     def _catalog(self) -> Any:
         from pyiceberg.catalog.rest import RestCatalog
@@ -514,7 +522,8 @@ class Checkpoints(Work):
 
     kind = "checkpoints"
     moments_s = (0.0, 0.4)
-    count, each = 8, 10
+    count = 8
+    each = 10
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -63,10 +63,13 @@ class LagWatch:
     """
 
     def __init__(self, world: World, locations: Mapping[str, Path]) -> None:
-        self._world, self.problems, self.longest_look_s = world, list[str](), 0.0
+        self._world = world
+        self.problems = list[str]()
+        self.longest_look_s = 0.0
         now_ms = time.time() * 1000
         self._seen = {table: _Seen(root, now_ms, 0, 0, {}, {}) for table, root in locations.items()}
-        self._stop, self._faults = threading.Event(), list[BaseException]()
+        self._stop = threading.Event()
+        self._faults = list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -102,12 +105,15 @@ class LagWatch:
             self.problems.append(f"the watch ended: {fault!r}")
 
     def _look(self) -> None:
-        began_ms, keys = time.time() * 1000, {self._world.space.table(table): table for table in self._seen}
+        began_ms = time.time() * 1000
+        keys = {self._world.space.table(table): table for table in self._seen}
         rows = self._world.refs.read_many(list(keys))
         for key, table in keys.items():
-            seen, latest = self._seen[table], TableHead.from_row(rows[key]).latest
+            seen = self._seen[table]
+            latest = TableHead.from_row(rows[key]).latest
             seen.ratified.update(dict.fromkeys(range(seen.latest + 1, latest + 1), seen.looked_ms))
-            seen.latest, seen.looked_ms = latest, began_ms
+            seen.latest = latest
+            seen.looked_ms = began_ms
             while (file := seen.stat(seen.published + 1)) is not None:
                 seen.published += 1
                 seen.files[seen.published] = file

@@ -45,14 +45,17 @@ CONSUMER: Final = "publish"
 
 def open_world(folder: Path) -> tuple[World, Database]:
     """The ports on one file, as a process of a server opens them."""
-    database, clock = Database(folder / "turnstile.db", checkpoint_pages=200), SystemClock()
-    refs, objs = SqliteRefs(database, realm=REALM, clock=clock), SqliteObjs(database, clock=clock)
+    database = Database(folder / "turnstile.db", checkpoint_pages=200)
+    clock = SystemClock()
+    refs = SqliteRefs(database, realm=REALM, clock=clock)
+    objs = SqliteObjs(database, clock=clock)
     return World(refs, objs, FileStorages(), clock, RandomIds(), Space(REALM)), database
 
 
 def create(world: World, folder: Path, table_id: str) -> None:
     """A table with its published version 0."""
-    now, location = world.clock.now_ms(), f"file://{folder}/lake/{table_id}"
+    now = world.clock.now_ms()
+    location = f"file://{folder}/lake/{table_id}"
     world.storages.open(location).put_if_absent(published_path(0), delta.version_zero(f"zero-{table_id}", now))
     row = new_head_row(
         key=world.space.table(table_id), table_id=table_id, catalog="main", name=f"main.default.{table_id}",
@@ -65,7 +68,9 @@ class Processes:
     """What the processes print, as one history."""
 
     def __init__(self, folder: Path, tables: Sequence[str]) -> None:
-        self._folder, self._tables, self._count = folder, tables, 0
+        self._folder = folder
+        self._tables = tables
+        self._count = 0
         self._running: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
         self._operations: dict[str, Operation] = {}
         self.killed = 0
@@ -109,8 +114,11 @@ class Processes:
 
 class _Client:
     def __init__(self, world: World, number: int, tables: Sequence[str]) -> None:
-        self._world, self._number, self._tables = world, number, tables
-        self._ratifier, self._rng = Ratifier(world), random.Random(number)
+        self._world = world
+        self._number = number
+        self._tables = tables
+        self._ratifier = Ratifier(world)
+        self._rng = random.Random(number)
         self._operations = self._transactions = 0
         self._past: list[tuple[CommitRequest, str]] = []
 

@@ -1,4 +1,4 @@
-"""The checker is checked: it accepts what may happen and finds what may not."""
+"""The checker accepts possible histories and finds impossible ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign of failures checks finds what it is there to find (I3, I4, I21)."""
+"""The checks of a campaign of failures find planted losses, duplicates and changes (I3, I4, I21)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Log:
     """A lake of one table, whose HEAD and files the test sets."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self.table = folder, Table(fake_world())
+        self.root = folder
+        self.table = Table(fake_world())
         (folder / "_delta_log").mkdir()
         self.id = self.table.head.table_id
         self.row: dict[str, Any] = self.table.world.refs.rows[self.table.world.space.table(self.id)]

@@ -1,4 +1,5 @@
-"""What concurrent clients of a server were told has one order in which every answer is right (I1, I2, I3, I6)."""
+"""Answers to concurrent clients of a server have one order in which every answer is right (I1, I2,
+I3, I6)."""
 
 from __future__ import annotations
 

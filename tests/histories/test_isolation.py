@@ -21,7 +21,8 @@ from tests.histories.isolation import (
 
 def transaction(id: str, reads: str = "", writes: str = "", **times: int) -> Transaction:
     """Reads and writes as ``"a1 b2"``: objects a and b, versions 1 and 2."""
-    began, ended = times.get("began"), times.get("ended")
+    began = times.get("began")
+    ended = times.get("ended")
     return Transaction(id, _versions(reads), _versions(writes), began, ended)
 
 
@@ -123,7 +124,9 @@ def test_two_ids_that_are_the_same_are_refused() -> None:
 
 def serial(count: int, seed: int) -> list[Transaction]:
     """Transactions one after the other over four objects of their own, shuffled; with readers of past moments."""
-    rng, latest, cuts = random.Random(seed), dict.fromkeys("wxyz", 0), [{"w": 0}]
+    rng = random.Random(seed)
+    latest = dict.fromkeys("wxyz", 0)
+    cuts = [{"w": 0}]
     history = []
     for number in range(count):
         if rng.random() < 0.5:
@@ -165,7 +168,8 @@ def test_i8_a_read_of_one_version_earlier_is_noticed(seed: int) -> None:
 
 def arbitrary(rng: random.Random) -> list[Transaction]:
     """Up to four transactions over two objects, with reads of any version that there is."""
-    ids, latest = "stuv"[: rng.randint(2, 4)], {"a": 0, "b": 0}
+    ids = "stuv"[: rng.randint(2, 4)]
+    latest = {"a": 0, "b": 0}
     writes: dict[str, list[tuple[str, int]]] = {id: [] for id in ids}
     for name in "ab":
         writers = rng.sample(ids, rng.randint(0, len(ids)))
@@ -223,7 +227,8 @@ def is_of_snapshots(
 
 
 def test_i8_the_graph_is_without_a_cycle_exactly_if_some_order_explains_the_history() -> None:
-    rng, kinds = random.Random(7), set()
+    rng = random.Random(7)
+    kinds = set()
     for _ in range(3000):
         history = arbitrary(rng)
         anomalies = check(history)
@@ -233,7 +238,8 @@ def test_i8_the_graph_is_without_a_cycle_exactly_if_some_order_explains_the_hist
 
 
 def test_i8_what_snapshot_isolation_allows_is_exactly_what_has_reads_and_writes_at_two_moments() -> None:
-    rng, kinds = random.Random(7), set()
+    rng = random.Random(7)
+    kinds = set()
     for _ in range(3000):
         history = arbitrary(rng)
         anomalies = check(history)

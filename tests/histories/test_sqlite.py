@@ -25,7 +25,8 @@ def test_i1_i2_i3_i4_i6_i11_processes_that_are_killed_leave_one_history_and_publ
     world, database = open_world(tmp_path)
     for table in TABLES:
         create(world, tmp_path, table)
-    processes, rng = Processes(tmp_path, TABLES), random.Random(11)
+    processes = Processes(tmp_path, TABLES)
+    rng = random.Random(11)
     for _ in range(3):
         processes.start()
     while processes.killed < KILLS:

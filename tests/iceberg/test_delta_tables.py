@@ -50,7 +50,8 @@ def by_pyiceberg(catalog: RestCatalog, table: str, **scan: Any) -> list[tuple[An
 
 def test_rows_are_those_of_delta_spark(spark: Any, lake: Any, planned: RestCatalog, namespace: str) -> None:
     """Partitions, names with blanks, renamed and added columns, structs, time travel, filters that leave out files."""
-    name, mapping = f"{lake.name}.{namespace}.t", "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    name = f"{lake.name}.{namespace}.t"
+    mapping = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, label STRING, a STRUCT<x: INT>, day DATE, area STRING) "
         f"PARTITIONED BY (day, area) {mapping}"

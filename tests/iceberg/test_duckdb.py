@@ -24,7 +24,9 @@ PACKAGES = ("duckdb", "duckdb-extension-avro", "duckdb-extension-httpfs", "duckd
 def python() -> Path:
     """An interpreter with DuckDB and the extensions, which are of one version; raises Missing where it cannot be made."""
     home = cache(f"duckdb-iceberg-{VERSION}")
-    made, complete, uv = home / "bin" / "python", home / "complete", Path(sys.executable).with_name("uv")
+    made = home / "bin" / "python"
+    complete = home / "complete"
+    uv = Path(sys.executable).with_name("uv")
     packages = [f"{package}=={VERSION}" for package in PACKAGES]
     with alone(home):
         if not complete.exists():

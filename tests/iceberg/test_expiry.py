@@ -155,9 +155,11 @@ def finished(moving: Moving, run: Callable[[], Report]) -> Table:
 
 def test_expired_snapshots_and_all_that_only_they_name_go(moving: Moving) -> None:
     table = written(moving)
-    expected, tagged = ids(table), table.metadata.refs["kept"].snapshot_id
+    expected = ids(table)
+    tagged = table.metadata.refs["kept"].snapshot_id
     then = sorted(table.scan(snapshot_id=tagged).to_arrow()["id"].to_pylist())
-    before, files = [one.snapshot_id for one in table.snapshots()], stored(table)
+    before = [one.snapshot_id for one in table.snapshots()]
+    files = stored(table)
     assert len(before) > 8
     orphan = Path(table.location().removeprefix("file://")) / "data" / "orphan.parquet"
     orphan.write_bytes(b"died before it committed")

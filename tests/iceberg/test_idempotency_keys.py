@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def test_i3_a_request_sent_again_is_applied_once(server: Server, namespace: str) -> None:
-    path, key = f"/iceberg/v1/main/namespaces/{namespace}/tables", {"Idempotency-Key": str(uuid.uuid4())}
+    path = f"/iceberg/v1/main/namespaces/{namespace}/tables"
+    key = {"Idempotency-Key": str(uuid.uuid4())}
     with server.client() as http:
         first = http.post(path, json={"name": "t", "schema": SCHEMA}, headers=key)
         again = http.post(path, json={"name": "t", "schema": SCHEMA}, headers=key)

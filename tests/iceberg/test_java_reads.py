@@ -41,7 +41,8 @@ def broken() -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_i9_java_reads_every_file_that_careless_writers_made(python: Path, tmp_path: Path) -> None:
-    folder, answers = tmp_path / "files", tmp_path / "answers.json"
+    folder = tmp_path / "files"
+    answers = tmp_path / "answers.json"
     folder.mkdir()
     files = broken()
     for seed in range(HISTORIES):

@@ -101,7 +101,9 @@ def test_few_manifests_in_the_order_of_partitions_have_the_same_files(
     for number in range(12):
         table.append(batch(number))
     table.delete("id = 3")
-    before, rows, listed = files(table), ids(table.refresh()), manifests(table)
+    before = files(table)
+    rows = ids(table.refresh())
+    listed = manifests(table)
     late.refresh()
     transaction = late.transaction()
     transaction.append(batch(50))

@@ -21,7 +21,8 @@ NAMESPACES = "/v1/catalogs/main/namespaces"
 
 
 def test_i9_tables_of_both_formats_go_with_their_namespace(server: Server, connect: Connect, namespace: str) -> None:
-    catalog, new = connect(), f"{namespace}_renamed"
+    catalog = connect()
+    new = f"{namespace}_renamed"
     iceberg = catalog.create_table(f"{namespace}.events", SCHEMA)
     iceberg.append(rows(1))
     with server.client() as http:

@@ -196,7 +196,9 @@ def test_i9_appends_from_the_same_state_become_one_history(connect: Connect, nam
 
 def test_i9_eight_writers_append_to_one_table_and_none_is_refused(connect: Connect, namespace: str) -> None:
     """Without retries of their own: what is refused surfaces."""
-    name, writers, appends = f"{namespace}.t", 8, 3
+    name = f"{namespace}.t"
+    writers = 8
+    appends = 3
     connect().create_table(name, SCHEMA, properties=NO_RETRY)
 
     def write(writer: int) -> None:
@@ -213,7 +215,8 @@ def test_i9_eight_writers_append_to_one_table_and_none_is_refused(connect: Conne
 
 @pytest.mark.parametrize("name", ["a.b", "a b", "a/b", "日本語", "a%2Fb", "a:b?c#d"])
 def test_i9_odd_names_come_through_the_gateway(connect: Connect, namespace: str, name: str) -> None:
-    catalog, inner = connect(), (namespace, name)
+    catalog = connect()
+    inner = (namespace, name)
     assert not catalog.namespace_exists(inner)
     catalog.create_namespace(inner)
     assert catalog.list_namespaces(namespace) == [inner] and catalog.namespace_exists(inner)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-OPERATOR, READER = "a token for operators", "a token for readers"
+OPERATOR = "a token for operators"
+READER = "a token for readers"
 ROLE = "arn:aws:iam::000000000000:role/vending"
 
 

@@ -52,7 +52,8 @@ def test_pyiceberg_reads_the_same_rows_by_plans(connect: Connect, namespace: str
         update.rename_column("label", "title")
         update.add_column("more", LongType())
     table.append(rows(*range(20, 30)).rename_columns(["id", "title", "day"]))
-    plain, planned = connect().load_table(name), connect(**{"scan-planning-mode": "server"}).load_table(name)
+    plain = connect().load_table(name)
+    planned = connect(**{"scan-planning-mode": "server"}).load_table(name)
     assert planned.catalog.supports_server_side_planning() and not plain.catalog.supports_server_side_planning()  # type: ignore[attr-defined]
     for where in (
         "id >= 0",

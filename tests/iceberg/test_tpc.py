@@ -68,7 +68,8 @@ def fill(session: Any, folder: Path, tables: list[str]) -> None:
 def test_every_query_has_the_rows_of_plain_delta(  # noqa: PLR0917 - fixtures
     spark: Any, server: Server, namespace: str, python: Path, tmp_path: Path, suite: str, count: int
 ) -> None:
-    session, (tables, queries) = spark.newSession(), generated(suite, tmp_path)
+    session = spark.newSession()
+    (tables, queries) = generated(suite, tmp_path)
     assert len(queries) == count
     with turnstile_spark.attach(session, f"tpc_{namespace}", server.url, token=server.token or None) as lake:
         session.sql(f"USE {lake.name}.{namespace}")

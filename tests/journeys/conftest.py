@@ -50,7 +50,8 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture(scope="session")
 def dynamodb(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The same on two tables of DynamoDB's API."""
-    home, backend = tmp_path_factory.mktemp("dynamodb") / "home", servers.get(DYNOXIDE)
+    home = tmp_path_factory.mktemp("dynamodb") / "home"
+    backend = servers.get(DYNOXIDE)
     store = ("--store", f"dynamodb:{REFS_TABLE},{OBJS_TABLE}", "--store-endpoint", backend.url or "")
     with _serving(Program(home), "--realm", f"r{uuid4().hex[:8]}", *store) as url:
         yield Place(url, "", home.parent)

@@ -40,7 +40,8 @@ def test_a_foreign_table_that_delta_opens_is_imported_and_read_through_the_lake(
     lakes: Lakes, namespace: str, spark: Any, table: Foreign, tmp_path: Path
 ) -> None:
     place, lake = lakes.at("up")
-    folder, name = tmp_path / "t", place.fresh("foreign")
+    folder = tmp_path / "t"
+    name = place.fresh("foreign")
     table.write(folder)
     assert opened(spark, folder) == IDS
     place.ask(

@@ -1,4 +1,4 @@
-"""What a mutant puts in place of a clause or an action."""
+"""The replacements of clauses and actions in a mutant."""
 
 from __future__ import annotations
 

@@ -181,7 +181,8 @@ def _change(tree: ast.Module, node: ast.AST, kind: str) -> None:
 
 class _Replace(ast.NodeTransformer):
     def __init__(self, old: ast.AST, new: ast.expr) -> None:
-        self._old, self._new = old, new
+        self._old = old
+        self._new = new
 
     def visit(self, node: ast.AST) -> ast.AST:
         return self._new if node is self._old else self.generic_visit(node)

@@ -43,7 +43,8 @@ def project(name: str) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A wheel of each, built from a copy: setuptools leaves folders behind."""
-    built, out = {}, tmp_path_factory.mktemp("wheels")
+    built = {}
+    out = tmp_path_factory.mktemp("wheels")
     for name, source in SOURCES.items():
         copy = tmp_path_factory.mktemp(name)
         for part in COPIED[name]:

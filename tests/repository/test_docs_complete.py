@@ -51,7 +51,8 @@ def test_every_alarm_has_a_section_in_the_runbook():
 def test_the_command_for_the_alarms_gives_every_parameter_and_takes_what_the_template_puts_out():
     command = next(s.code for s in snippets() if s.page == "docs/deploy.md" and "infra/alarms.yaml" in s.code)
     looped = re.search(r"for name in (.+?); do", command, re.DOTALL)[1].replace("\\", " ").split()
-    parameters, outputs = _template("infra/alarms.yaml")["Parameters"], _template("template.yaml")["Outputs"]
+    parameters = _template("infra/alarms.yaml")["Parameters"]
+    outputs = _template("template.yaml")["Outputs"]
     needed = {name for name, one in parameters.items() if "Default" not in one}
     assert needed == {"FailureQueueName", *looped}
     assert {"PublishFailuresName", *looped} <= outputs.keys()

@@ -89,7 +89,8 @@ def test_the_lines_that_attach_spark_are_those_that_up_prints():
     from turnstile_cli.commands.server import attach_lines
 
     class Server:
-        url, token = "http://127.0.0.1:8750", ""
+        url = "http://127.0.0.1:8750"
+        token = ""
 
     readme = next(s for s in PYTHON if s.page == "README.md")
     for line in attach_lines(Server()):

@@ -55,7 +55,8 @@ def test_imports_form_no_circle(root: str) -> None:
 
 
 def test_a_circle_would_be_noticed() -> None:
-    a, b = ast.parse("from x.b import name"), ast.parse("import x.a")
+    a = ast.parse("from x.b import name")
+    b = ast.parse("import x.a")
     graph = {"x.a": imported(a, {"x.a", "x.b"}), "x.b": imported(b, {"x.a", "x.b"})}
     with pytest.raises(CycleError):
         TopologicalSorter(graph).prepare()

@@ -47,7 +47,8 @@ def clauses() -> dict[str, set[str]]:
         module = "/".join(part for part in place if part != "core")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Clause":
-                name, invariant = node.args[0], node.args[1]
+                name = node.args[0]
+                invariant = node.args[1]
                 if isinstance(name, ast.Constant) and isinstance(invariant, ast.Constant):
                     found[invariant.value].add(f"{module}: {name.value}")
     return found

@@ -88,7 +88,8 @@ def test_the_licence_of_every_direct_dependency_is_open() -> None:
 
 
 def test_the_licences_of_the_page_are_those_of_the_installed_packages() -> None:
-    wrong, seen = {}, 0
+    wrong = {}
+    seen = 0
     for name, licence in listed().items():
         try:
             about = metadata(name)

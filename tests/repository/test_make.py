@@ -41,7 +41,8 @@ def groups(target):
 
 
 def test_every_test_is_in_one_group_of_make_test_or_of_make_test_all():
-    usual, longer = groups("test"), groups("test-all")
+    usual = groups("test")
+    longer = groups("test-all")
     assert len(usual) == len(longer) == 2
     for spark, slow, stack in itertools.product((True, False), repeat=3):
         marks = {"spark": spark, "slow": slow, "stack": stack}

@@ -65,7 +65,8 @@ def recorded(folder: Path, **variables: str) -> tuple[Records, subprocess.Comple
         "    if os.environ.get(VARIABLE):\n"
         "        config.pluginmanager.register(Recorder(pathlib.Path(os.environ[VARIABLE])))\n"
     )
-    records, flaky = folder / "records", folder / "flaky.txt"
+    records = folder / "records"
+    flaky = folder / "flaky.txt"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     environment.pop("PYTEST_ADDOPTS", None)
     first = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_cases.py"]

@@ -1,4 +1,4 @@
-"""``requirements/setup`` makes what is missing anew, and leaves what is whole alone."""
+"""``requirements/setup`` makes missing parts anew and leaves whole parts alone."""
 
 import os
 import shutil

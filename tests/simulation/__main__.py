@@ -44,8 +44,10 @@ def _mistakes(scenario: Scenario, seeds: int, store: str) -> int:
 
 
 def _many(scenario: Scenario, start: int, seeds: int, store: str) -> int:
-    began, said = time.monotonic(), time.monotonic()
-    steps, seen = 0, Counter[str]()
+    began = time.monotonic()
+    said = time.monotonic()
+    steps = 0
+    seen = Counter[str]()
     for number, seed in enumerate(range(start, start + seeds), start=1):
         try:
             ran = run(scenario.plan(seed), scenario, store=store)

@@ -1,4 +1,4 @@
-"""Attach, detach, several lakes, and what the package leans on."""
+"""Attach, detach, several lakes, and the parts of Spark that the package needs."""
 
 from __future__ import annotations
 

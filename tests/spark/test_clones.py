@@ -19,7 +19,8 @@ def clone(lake: Any, source: str, to: str, **moment: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_clone_shows_its_version_when_the_source_has_moved_on(stored: Any, sql: Any, name: str) -> None:
-    source, copy = f"{stored.name}.{name}", f"{stored.name}.{name}_clone"
+    source = f"{stored.name}.{name}"
+    copy = f"{stored.name}.{name}_clone"
     sql(f"CREATE TABLE {source} (id BIGINT)")
     sql(f"INSERT INTO {source} VALUES (1), (2)")
     (made,) = clone(stored, name, f"{name}_clone")["tables"]
@@ -58,7 +59,8 @@ BEYOND = (
 
 
 def test_i10_a_clone_is_not_written_nor_read_beyond_its_version(lake: Any, sql: Any, name: str) -> None:
-    source, copy = f"lake.{name}", f"lake.{name}_clone"
+    source = f"lake.{name}"
+    copy = f"lake.{name}_clone"
     sql(f"CREATE TABLE {source} AS SELECT 1 AS id")
     clone(lake, name, f"{name}_clone")
     sql(f"INSERT INTO {source} VALUES (2)")
@@ -72,7 +74,8 @@ def test_i10_a_clone_is_not_written_nor_read_beyond_its_version(lake: Any, sql: 
 @pytest.mark.slow
 def test_i10_a_restore_of_a_clone_does_not_restore_its_source(lake: Any, sql: Any, name: str) -> None:
     """RESTORE is given the clone's old version like every reader, and would commit to the log that it found."""
-    source, copy = f"lake.{name}", f"lake.{name}_clone"
+    source = f"lake.{name}"
+    copy = f"lake.{name}_clone"
     sql(f"CREATE TABLE {source} AS SELECT 1 AS id")
     clone(lake, name, f"{name}_clone")
     sql(f"INSERT INTO {source} VALUES (2)")

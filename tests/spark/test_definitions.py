@@ -185,11 +185,13 @@ LIKE = {
 @pytest.mark.parametrize("kind", LIKE)
 def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: str, kind: str) -> None:
     """Clustering, too, which Delta itself forgets; a table like one of plain Delta, and one like that."""
-    first, copies = f"spark_catalog.{name}", (f"lake.{name}_copy", f"lake.{name}_second")
+    first = f"spark_catalog.{name}"
+    copies = (f"lake.{name}_copy", f"lake.{name}_second")
     sql(f"CREATE TABLE {first} {LIKE[kind]}")
     if kind == "clustered by nothing":
         sql(f"ALTER TABLE {first} CLUSTER BY NONE")
-    source, columns = first, sql(f"DESCRIBE {first}")
+    source = first
+    columns = sql(f"DESCRIBE {first}")
     detail = sql(f"DESCRIBE DETAIL {first}")[0]
     for copy in copies:
         sql(f"CREATE TABLE {copy} LIKE {source}")

@@ -84,7 +84,8 @@ class DeltaTestCase(unittest.TestCase):
 
     @pytest.fixture(autouse=True)
     def _session(self, spark: Any, lake: Any) -> None:
-        self.spark, self.lake = spark, lake
+        self.spark = spark
+        self.lake = lake
 
     def setUp(self) -> None:
         self.schema = f"suite{os.getpid()}_{next(_numbers)}"
@@ -125,8 +126,11 @@ class DeltaTestCase(unittest.TestCase):
         """Methods that take paths, and what stands for them."""
         test = self
         sources: dict[int, str] = {}
-        load, save, sql = DataFrameReader.load, DataFrameWriter.save, SparkSession.sql
-        for_path, is_delta = DeltaTable.forPath, DeltaTable.isDeltaTable
+        load = DataFrameReader.load
+        save = DataFrameWriter.save
+        sql = SparkSession.sql
+        for_path = DeltaTable.forPath
+        is_delta = DeltaTable.isDeltaTable
 
         def remembering(format: Any) -> Any:
             def remembered(self: Any, source: str) -> Any:

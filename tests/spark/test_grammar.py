@@ -22,7 +22,8 @@ from turnstile_spark import TurnstileError
 pytestmark = pytest.mark.slow
 
 PAGE = ROOT / "docs" / "statements.md"
-BEGIN, END = "<!-- made by tests/spark/test_grammar.py -->", "<!-- end -->"
+BEGIN = "<!-- made by tests/spark/test_grammar.py -->"
+END = "<!-- end -->"
 #: Plans of tables with a handful of rows.
 QUICK = {
     "spark.sql.adaptive.enabled": "false",

@@ -147,7 +147,8 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("what", STATEMENTS)
 def test_i2_what_spark_writes_is_accepted(spark: Any, tmp_path: Path, what: str) -> None:
-    table, refused = f"{tmp_path}/t", []
+    table = f"{tmp_path}/t"
+    refused = []
     for statement in STATEMENTS[what]:
         try:
             spark.sql(statement.format(t=f"delta.`{table}`")).collect()
@@ -157,7 +158,8 @@ def test_i2_what_spark_writes_is_accepted(spark: Any, tmp_path: Path, what: str)
 
 
 def test_i2_what_streams_and_schema_evolution_write_is_accepted(spark: Any, tmp_path: Path) -> None:
-    source, table = f"{tmp_path}/s", f"{tmp_path}/t"
+    source = f"{tmp_path}/s"
+    table = f"{tmp_path}/t"
     spark.sql(f"CREATE TABLE delta.`{source}` (id BIGINT) USING delta TBLPROPERTIES ({ICT})")
     spark.sql(f"CREATE TABLE delta.`{table}` (id BIGINT) USING delta TBLPROPERTIES ({ICT})")
     spark.range(5).write.format("delta").mode("append").save(source)
@@ -286,7 +288,8 @@ def check_read(spark: Any, path: Path) -> None:
 
 def test_i2_what_is_accepted_spark_reads(spark: Any, base: Path) -> None:
     zero = read_content(managed(Path(base, "_delta_log", f"{0:020d}.json").read_bytes()), first_version=True)
-    table, seen = base.parent / "drawn", {"accepted": 0, "refused": 0}
+    table = base.parent / "drawn"
+    seen = {"accepted": 0, "refused": 0}
 
     @settings(max_examples=examples(40), suppress_health_check=[*HealthCheck])
     @given(commits())

@@ -66,7 +66,8 @@ def test_rows_are_those_of_the_table(spark: Any, table: Any, where: str | None) 
 
 
 def test_only_the_planned_files_are_read_and_no_log_but_the_plans(table: Any) -> None:
-    every, some = table.planned(), table.planned("id BETWEEN 120 AND 130")
+    every = table.planned()
+    some = table.planned("id BETWEEN 120 AND 130")
     assert 0 < len(some.inputFiles()) < len(every.inputFiles()) == len(table.to_df().inputFiles())
     assert table.name not in some._jdf.queryExecution().analyzed().toString()
 

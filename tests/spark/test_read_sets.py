@@ -20,7 +20,9 @@ class Reads:
     """Runs something in a collector of its own and says what it read, by table name."""
 
     def __init__(self, lake: Any, spark: Any, tables: dict[str, str]) -> None:
-        self._lake, self._spark, self._tables = lake, spark, tables
+        self._lake = lake
+        self._spark = spark
+        self._tables = tables
         self._names = {self._path(full): short for short, full in tables.items()}
 
     def _path(self, name: str) -> str:

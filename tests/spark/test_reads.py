@@ -96,7 +96,8 @@ def test_every_published_file_has_the_bytes_that_were_committed(lake: Any, sql: 
     for n in range(3):
         sql(f"INSERT INTO lake.{name} VALUES ({n})")
     table = lake.table(name)
-    commits, location = table.commits(), table.head().location
+    commits = table.commits()
+    location = table.head().location
     table.publish()
     log = Path(location.removeprefix("file://").removeprefix("file:")) / "_delta_log"
     assert [commit.version for commit in commits] == [1, 2, 3]

@@ -37,7 +37,8 @@ def test_a_table_of_the_same_name_in_another_catalog_is_left_alone(
     lake: Any, sql: Any, *, spark: Any, namesake: str, name: str, tmp_path: Path
 ) -> None:
     """Delta looks tables up, and sets locations and schemas, in the session's catalog by schema and name."""
-    table, before = f"lake.{name}", described(sql, namesake)
+    table = f"lake.{name}"
+    before = described(sql, namesake)
     sql(f"CREATE TABLE {table} (id BIGINT)")
     sql(f"DROP TABLE {table}")
     spark.range(2).write.saveAsTable(table)

@@ -66,7 +66,10 @@ class Side:
     """One schema in which a subject's statements run, one after the other."""
 
     def __init__(self, spark: Any, catalog: str, schema: str, path: Path, defaults: dict[str, str]) -> None:
-        self.spark, self.catalog, self.schema, self.path = spark, catalog, schema, path
+        self.spark = spark
+        self.catalog = catalog
+        self.schema = schema
+        self.path = path
         self.here = f"{catalog}.{schema}"
         for key, value in {**QUICK, **{DEFAULTS + key: value for key, value in defaults.items()}}.items():
             spark.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""A commit whose answer is lost is committed once, or its writer is told that nobody knows."""
+"""A commit with a lost answer is committed once, or its writer gets an unknown outcome."""
 
 from __future__ import annotations
 

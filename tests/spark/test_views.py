@@ -12,7 +12,8 @@ from turnstile_http.http import path
 
 
 def test_a_view_is_made_read_changed_renamed_and_dropped(lake: Any, sql: Any, spark: Any, name: str) -> None:
-    table, view = f"lake.{name}", f"lake.{name}_v"
+    table = f"lake.{name}"
+    view = f"lake.{name}_v"
     sql(f"CREATE TABLE {table} AS SELECT 1L AS id, 'a' AS s")
     sql(
         f"CREATE VIEW {view} (k COMMENT 'key', s) COMMENT 'words' TBLPROPERTIES ('a' = 'b') AS SELECT id, s FROM {table}"

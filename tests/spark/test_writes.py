@@ -80,7 +80,8 @@ def test_alter_table_changes_columns_properties_and_constraints(stored: Any, sql
 
 def test_a_commit_over_the_inline_limit_is_staged(stored: Any, sql: Any, spark: Any, name: str) -> None:
     table = make(stored, sql, name, "id BIGINT")
-    before, stored.context.inline_limit = stored.context.inline_limit, 2000
+    before = stored.context.inline_limit
+    stored.context.inline_limit = 2000
     try:
         spark.range(400).repartition(10).writeTo(table).append()
         sql(f"INSERT INTO {table} VALUES (1000)")
@@ -93,7 +94,8 @@ def test_a_commit_over_the_inline_limit_is_staged(stored: Any, sql: Any, spark: 
 
 def test_with_an_inline_limit_of_nothing_every_commit_is_staged(lake: Any, sql: Any, name: str) -> None:
     table = make(lake, sql, name)
-    before, lake.context.inline_limit = lake.context.inline_limit, 0
+    before = lake.context.inline_limit
+    lake.context.inline_limit = 0
     try:
         sql(f"INSERT INTO {table} VALUES (1, 'a')")
     finally:

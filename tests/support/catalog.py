@@ -108,7 +108,8 @@ def complete(world: FakeWorld, *, importing: bool = False, past: bool = True) ->
         space = world.space.objs(row["name"])
         commit = decode_commit(world.objs.stored(space, row["head"]).payload)
         assert commit.seq == row["seq"]
-        behind, older = row["head"], commit
+        behind = row["head"]
+        older = commit
         while past and older.parents:  # the whole history
             behind = older.parents[0]
             before = decode_commit(world.objs.stored(space, behind).payload)
@@ -148,7 +149,8 @@ class RowSegments:
     """Index segments straight from the rows."""
 
     def __init__(self, world: FakeWorld, space: str) -> None:
-        self._world, self._space = world, space
+        self._world = world
+        self._space = space
 
     def load(self, id: str) -> Index:
         obj = self._world.objs.stored(self._space, id)

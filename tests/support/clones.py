@@ -57,7 +57,8 @@ def clone(services: CatalogServices, source: str, to: str, **moment: Any) -> Clo
 
 def commit(world: FakeWorld, table_id: str, *actions: dict[str, Any]) -> int:
     """A commit of the next version: an append, unless ``actions`` say otherwise. Its version."""
-    version, now = head_of(world, table_id).latest + 1, world.clock.now_ms()
+    version = head_of(world, table_id).latest + 1
+    now = world.clock.now_ms()
     content = delta.lines(delta.info(f"c-{version}-{now}", now), *(actions or (delta.add(f"{version}-{now}.parquet"),)))
     answer = Ratifier(world).commit(CommitRequest(table_id, version, content=content))
     assert isinstance(answer, Ratified), answer

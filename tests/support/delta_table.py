@@ -60,7 +60,8 @@ class Table:
     """One table of ``world``; ``ratified`` maps version to the bytes that were ratified."""
 
     def __init__(self, world: FakeWorld, id: str = TABLE, *, managed: bool = True, owned: bool = True) -> None:
-        self.world, self.id = world, id
+        self.world = world
+        self.id = id
         self.location = f"file:///lake/{id}"
         self.key = world.space.table(id)
         self.storage = world.storages.open(self.location)

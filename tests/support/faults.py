@@ -30,7 +30,8 @@ class Faulty:
     """``world`` with ports of which the ``at``-th write (from 1) fails; ``writes`` names those that were made."""
 
     def __init__(self, world: FakeWorld, at: int = 0, how: How = "before") -> None:
-        self._left, self._how = at, how
+        self._left = at
+        self._how = how
         self.writes: list[str] = []
         self.world: World = World(
             refs=_Port(world.refs, self, {"write": OutcomeUnknown, "transact": OutcomeUnknown}),
@@ -58,7 +59,9 @@ class Faulty:
 
 class _Port:
     def __init__(self, port: Any, faulty: Faulty, lost: dict[str, type[Exception]]) -> None:
-        self._port, self._faulty, self._lost = port, faulty, lost
+        self._port = port
+        self._faulty = faulty
+        self._lost = lost
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._port, name)

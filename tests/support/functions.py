@@ -40,7 +40,8 @@ class Function:
     def __init__(self, name: str, **environment: str) -> None:
         spec = importlib.util.spec_from_file_location(f"function_{name}", ROOT / "functions" / name / "app.py")
         assert spec is not None and spec.loader is not None
-        self._name, self._module = name, importlib.util.module_from_spec(spec)
+        self._name = name
+        self._module = importlib.util.module_from_spec(spec)
         named = any(variable.startswith(("TURNSTILE_TOKEN", "TURNSTILE_OIDC")) for variable in environment)
         with _environment({"TURNSTILE_AUTHENTICATION": "required" if named else "none", **environment}):
             spec.loader.exec_module(self._module)
@@ -153,7 +154,8 @@ class Http:
     """
 
     def __init__(self, handler: Handler, token: str = "") -> None:
-        self._handler, self._token = handler, token
+        self._handler = handler
+        self._token = token
 
     def send(self, made: Mapping[str, Any]) -> Answer:
         """Send a ready event."""

@@ -35,7 +35,8 @@ class SpreadIds:
     """Ids as random as real ones, which share few characters with each other; the same in every run."""
 
     def __init__(self) -> None:
-        self._random, self._now = random.Random(1), 1_770_000_000_000
+        self._random = random.Random(1)
+        self._now = 1_770_000_000_000
 
     def uuid(self) -> str:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
@@ -58,7 +59,11 @@ class Meter:
     commit: int = 0
 
     def reset(self) -> None:
-        self.requests, self.write_units, self.read_units, self.objs, self.commit = [], 0, 0, {}, 0
+        self.requests = []
+        self.write_units = 0
+        self.read_units = 0
+        self.objs = {}
+        self.commit = 0
 
 
 def size_of(value: Any) -> int:
@@ -86,7 +91,8 @@ def _read_units(row: Row | None) -> int:
 
 class _Refs:
     def __init__(self, world: FakeWorld, meter: Meter) -> None:
-        self._refs, self._meter = world.refs, meter
+        self._refs = world.refs
+        self._meter = meter
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **named: Any) -> Any:
@@ -114,7 +120,8 @@ class _Refs:
 
 class _Objs:
     def __init__(self, world: FakeWorld, meter: Meter) -> None:
-        self._objs, self._meter = world.objs, meter
+        self._objs = world.objs
+        self._meter = meter
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **named: Any) -> Any:
@@ -172,13 +179,15 @@ def metered(fake: FakeWorld, meter: Meter) -> FakeWorld:
 
 def filled(size: int) -> Metered:
     """A catalog with ``size`` tables in its index, which no HEAD or location stands behind: made in one change."""
-    fake, meter = fake_world(), Meter()
+    fake = fake_world()
+    meter = Meter()
     world = metered(fake, meter)
     bootstrap.ensure(world, lake_root=LAKE)
     services = build(world, lake_root=LAKE)
     tables: dict[Path, Entity] = {}
     for number in range(size):
-        name, id = f"filler_table_{number:06d}", world.ids.uuid()
+        name = f"filler_table_{number:06d}"
+        id = world.ids.uuid()
         tables["default", name] = Table(name, id, f"{LAKE}/main/default/{id}", 1)
     services.committer.commit("main", lambda _: Edit("fill", put=tables))
     return Metered(fake, meter, services)
@@ -197,10 +206,12 @@ def creates(metered: Metered, numbers: range) -> list[Meter]:
 def renames(metered: Metered, created: range, count: int) -> list[Meter]:
     """The cost of each of ``count`` renames, of tables that ``creates`` made, at random, to another
     name at random."""
-    chance, names = random.Random(2), [_spread(number) for number in created]
+    chance = random.Random(2)
+    names = [_spread(number) for number in created]
     found = []
     for number in range(count):
-        at, to = chance.randrange(len(names)), f"filler_table_{chance.randrange(100_000):06d}_r{number}"
+        at = chance.randrange(len(names))
+        to = f"filler_table_{chance.randrange(100_000):06d}_r{number}"
         found.append(metered.cost(metered.services.renamer.rename, *MAIN, names[at], to))
         names[at] = to
     return found
@@ -231,7 +242,8 @@ def _row(what: str, costs: list[Meter]) -> str:
 def table(size: int) -> None:
     """Print the costs in a catalog of ``size`` tables."""
     metered = filled(size)
-    services, name = metered.services, "filler_table_000001"
+    services = metered.services
+    name = "filler_table_000001"
     numbers = range(min(400, 2 * size))
     made = creates(metered, numbers)
     tree = services.reader.current("main")

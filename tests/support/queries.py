@@ -106,7 +106,8 @@ def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
     evaluated with everything known."""
 
     def candidate(path: Path) -> Candidate:
-        thing, item = things[path], entity(path, things[path])
+        thing = things[path]
+        item = entity(path, things[path])
         members: dict[str, Value | None] = {name: getattr(item, name, None) for name in ATTRIBUTES[kind_of(item)]}
         members |= {"kind": kind_of(item), "id": id_of(path), "updated": None}
         attributes = {name: value for name, value in members.items() if value is not None}

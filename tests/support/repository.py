@@ -59,7 +59,8 @@ def snippets() -> tuple[Snippet, ...]:
             before = text[: match.start()]
             run = _RUN.search(before)
             line = before.count("\n") + 1
-            code, name = match["code"], str(page.relative_to(ROOT))
+            code = match["code"]
+            name = str(page.relative_to(ROOT))
             found.append(Snippet(name, line, match["language"], code, run[1] if run else None))
     return tuple(found)
 

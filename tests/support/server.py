@@ -177,7 +177,9 @@ class MovingServer:
     before_request: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, url: str, clock: MovingClock, services: Services) -> None:
-        self.url, self.clock, self.services = url, clock, services
+        self.url = url
+        self.clock = clock
+        self.services = services
 
     def begin(self, catalog: str) -> None:
         """The clock is right again, and there is a new catalog, which knows of no later time."""

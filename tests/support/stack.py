@@ -53,7 +53,8 @@ class Storage:
     def __init__(self, stack: Stack, location: str) -> None:
         parts = urlsplit(location)
         self.s3 = stack.aws("s3") if parts.scheme == "s3" else None
-        self.bucket, self.root = parts.netloc, unquote(parts.path)
+        self.bucket = parts.netloc
+        self.root = unquote(parts.path)
 
     def write(self, path: str, content: bytes) -> None:
         if self.s3:
@@ -126,7 +127,8 @@ class Table:
 
     def stage(self, version: int) -> dict[str, Any]:
         """A staged append that must be ratified."""
-        name, content = f"{version:020d}.{uuid.uuid4()}.json", delta.append(str(uuid.uuid4()), self._next_ms())
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        content = delta.append(str(uuid.uuid4()), self._next_ms())
         self.storage.write(f"_delta_log/_staged_commits/{name}", content)
         staged = {"name": name, "size": len(content), "modified": now_ms()}
         return self.ask("POST", f"/v1/tables/{self.id}/commits", {"version": version, "staged": staged})
@@ -177,7 +179,8 @@ class StackTable:
         self.world = world
         route = "/v1/catalogs/main/namespaces/default"
         staged = self._post(f"{route}/staging-tables", {"name": name})
-        self.id, self.location = staged["table_id"], staged["location"]
+        self.id = staged["table_id"]
+        self.location = staged["location"]
         self.storage = world.storages.open(self.location)
         features = [feature for feature in staged["required_features"] if feature not in delta.WRITER_FEATURES]
         zero = delta.version_zero(f"zero-{self.id}", now_ms(), *features, **staged["required_properties"])

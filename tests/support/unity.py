@@ -102,7 +102,8 @@ class Unity:
     ) -> None:
         self.world: FakeWorld = fake_world()
         self.attach(vendor, lake_root)
-        self.hot, self.cold = Http(function("commit").app), Http(function("catalog").app)
+        self.hot = Http(function("commit").app)
+        self.cold = Http(function("catalog").app)
         assert self.call("POST", f"{B}/catalogs", {"name": catalog}).status == 200
         assert self.call("POST", f"{B}/schemas", {"name": schema, "catalog_name": catalog}).status == 200
 

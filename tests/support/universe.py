@@ -34,7 +34,8 @@ class Sandbox(Clock):
     """One process: its wall clock is off and jumps; ``look`` may freeze it after any look at a clock."""
 
     def __init__(self, universe: Universe, number: int) -> None:
-        self.universe, self.busy = universe, False
+        self.universe = universe
+        self.busy = False
         chance = universe.random
         self.offset = chance.choice(universe.off) if universe.wrong else 0
         self.stops = chance.random() < 0.5  # its monotonic clock stands still while it is frozen
@@ -57,7 +58,10 @@ class Universe:
     """Real time, the store, and the processes. ``wrong``: clocks may be wrong, by one of ``off`` (ms)."""
 
     def __init__(self, seed: int, processes: int, *, wrong: bool = True, off: Sequence[int] = OFF) -> None:
-        self.random, self.now, self.wrong, self.off = random.Random(seed), START, wrong, off
+        self.random = random.Random(seed)
+        self.now = START
+        self.wrong = wrong
+        self.off = off
         self.store = Losing()
         self.base: FakeWorld = fake_world()
         self.depth = 0

@@ -61,8 +61,14 @@ def open_credential_vendor(
     static: StaticCredentials | None = None,
     who: Callable[[], str] = str,
 ) -> VendorByLocation:
-    """Returns the vendor for a deployment's settings: a ``role``, whose sessions may use the KMS
-    ``key``, or ``static`` credentials, or none. ``who``: the name of the principal that asks."""
+    """Returns the vendor for a deployment's settings; it vends nothing without ``role`` and
+    ``static``.
+
+    Args:
+        role: its sessions are handed out, and may use the KMS ``key``.
+        static: handed out as they are, if there is no role.
+        who: returns the name of the principal that asks.
+    """
     place = place_of_s3(os.environ)
     if role:
         from turnstile.adapters.opening import sts

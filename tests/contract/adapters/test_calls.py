@@ -155,7 +155,8 @@ def test_i8_a_failed_condition_beside_a_clash_is_a_refusal_of_that_write_alone()
 @pytest.mark.parametrize("stale", [False, True])
 def test_every_page_of_a_scan_is_asked_for_as_the_first_was(stale: bool) -> None:
     """A stale page costs half of a consistent one."""
-    cut, began = {"key": {"S": "contract/table/m"}}, {"key": {"S": "contract/table/b"}}
+    cut = {"key": {"S": "contract/table/m"}}
+    began = {"key": {"S": "contract/table/b"}}
     store, client = refs({"Items": [ITEM], "LastEvaluatedKey": cut}, {"Items": []})
     assert list(store.scan("table", after="contract/table/b", stale=stale)) == [ROW]
     assert [asked["ConsistentRead"] for _, asked in client.asked] == [not stale] * 2

@@ -1,4 +1,4 @@
-"""Faults of a read of several rows at one moment (I8): what is tried again, and what is said at the deadline."""
+"""Faults of a read of several rows at one moment (I8): retries, and the error at the deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Targets of events over real HTTP: what they get, how it is signed, and what counts as acknowledged (I14)."""
+"""Targets of events over real HTTP: the requests, their signatures, and the answers that count as
+acknowledged (I14)."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def test_a_webhook_gets_cloud_events_with_a_signature_that_its_owner_can_check(i
     assert [event["data"] for event in events] == [{"version": 1}, {"version": 2}]
     assert {event["specversion"] for event in events} == {"1.0"}
     assert "time" not in events[0]
-    id, timestamp = request.headers["webhook-id"], request.headers["webhook-timestamp"]
+    id = request.headers["webhook-id"]
+    timestamp = request.headers["webhook-timestamp"]
     assert int(timestamp) == 1_770_000_000
     signed = hmac.new(KEY, f"{id}.{timestamp}.".encode() + request.body, hashlib.sha256).digest()
     assert request.headers["webhook-signature"] == "v1," + base64.b64encode(signed).decode()
@@ -70,7 +72,8 @@ def test_the_same_batch_has_the_same_id_and_another_one_another(inbox: Inbox) ->
 
 @pytest.mark.parametrize("status", [300, 301, 308, 400, 404, 410, 429, 500, 503])
 def test_i14_any_answer_but_success_is_none_and_a_redirect_is_not_followed(inbox: Inbox, status: int) -> None:
-    inbox.status, inbox.headers = status, {"location": inbox.url + "/elsewhere"}
+    inbox.status = status
+    inbox.headers = {"location": inbox.url + "/elsewhere"}
     with pytest.raises(NotDelivered, match=f"answered {status}"):
         webhook(inbox.url).send(EVENTS)
     assert len(inbox.requests) == 1

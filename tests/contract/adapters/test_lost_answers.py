@@ -41,7 +41,8 @@ def test_i3_a_commit_whose_answers_were_lost_is_a_success_once_one_arrives(
     service: Backend, key: str, version: int | None, lost: int
 ) -> None:
     """The trap: landed, sent again by the client library, reported as a conflict with itself."""
-    world, table = _world(service, lost), key.rpartition("/")[2]
+    world = _world(service, lost)
+    table = key.rpartition("/")[2]
     metadata = MetadataStore(world.objs, world.space).put("main", table, DeltaMetadata(0, {}, {}, {}), 1)
     stored(service.refs(), head_row(key, metadata=metadata))
     content = delta.append("mine", world.clock.now_ms())

@@ -1,4 +1,5 @@
-"""Sessions of the role that clients' keys are of, by two emulations of STS: what we send is taken, and what comes back is used (I12)."""
+"""Sessions of the role for clients' keys, by two emulations of STS: requests are accepted and
+answers are used (I12)."""
 
 from __future__ import annotations
 

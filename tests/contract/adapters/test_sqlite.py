@@ -193,7 +193,8 @@ def test_i3_what_was_renewed_after_it_was_seen_to_have_ended_stays(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = refs_in(database)
-    key, scan = "r/request/a", refs.scan
+    key = "r/request/a"
+    scan = refs.scan
     refs.write(Insert({"key": key, "kind": "request", "expires": 10}, (new_row("I3"),)))
 
     def scanned_before_it_was_renewed(kind: str) -> Iterator[Row]:

@@ -30,7 +30,8 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.database = path, Database(path)
+        self.path = path
+        self.database = Database(path)
         self.refs = SqliteRefs(self.database, realm="r", clock=SystemClock())
 
     def commit(self, version: int) -> None:
@@ -202,7 +203,8 @@ def test_a_backup_that_is_not_as_it_was_taken_is_refused_and_changes_nothing(
     store.commit(1)
     taken(store, tmp_path / "backup")
     store.close()
-    copy, manifest = tmp_path / "backup" / "turnstile.db", tmp_path / "backup" / "manifest.json"
+    copy = tmp_path / "backup" / "turnstile.db"
+    manifest = tmp_path / "backup" / "manifest.json"
     content = bytearray(copy.read_bytes())
     match damage:
         case "flipped":

@@ -77,7 +77,8 @@ def write(database: Database, version: int, txn: str = "t", size_bytes: int = 10
 def test_i2_i3_a_full_disk_refuses_writes_loses_nothing_and_serves_again_when_there_is_room(
     disk: Disk, tmp_path: Path
 ) -> None:
-    database, record = Database(disk.folder / "turnstile.db", vfs=disk.vfs, checkpoint_pages=50), Record()
+    database = Database(disk.folder / "turnstile.db", vfs=disk.vfs, checkpoint_pages=50)
+    record = Record()
     start(database)
     for seed in range(4):
         used = sum(path.stat().st_size for path in disk.folder.iterdir())

@@ -60,7 +60,8 @@ def test_a_lock_that_came_too_late_is_given_back_and_can_be_had_again(tmp_path: 
 
 def test_a_wait_that_goes_on_takes_the_lock_when_it_comes(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    holder, waiter = GroupLock(path), GroupLock(path)
+    holder = GroupLock(path)
+    waiter = GroupLock(path)
     assert holder.acquire(1)
     assert not waiter.acquire(0.01)
     taken: list[bool] = []
@@ -85,7 +86,8 @@ def test_a_free_lock_is_taken_without_a_thread(tmp_path: Path, monkeypatch: pyte
 
 def test_i2_a_wait_that_fails_is_not_reported_as_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "lock")
-    holder, waiter = GroupLock(path), GroupLock(path)
+    holder = GroupLock(path)
+    waiter = GroupLock(path)
     assert holder.acquire(1)
     flock = fcntl.flock
 
@@ -106,7 +108,9 @@ def test_i2_a_wait_that_fails_is_not_reported_as_the_lock(tmp_path: Path, monkey
 def test_closing_gives_the_files_back_when_no_thread_waits_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, closed, close = str(tmp_path / "lock"), list[int](), os.close
+    path = str(tmp_path / "lock")
+    closed = list[int]()
+    close = os.close
     holder, waiter, idle = GroupLock(path), GroupLock(path), GroupLock(path)
     assert holder.acquire(1) and not waiter.acquire(0.01)
     monkeypatch.setattr(os, "close", lambda file: (closed.append(file), close(file)))
@@ -124,7 +128,8 @@ def test_i2_a_process_whose_thread_waits_tries_nothing_beside_it(
 ) -> None:
     """Both have the same descriptors: what one takes the other would give back."""
     path = str(tmp_path / "lock")
-    holder, waiter = GroupLock(path), GroupLock(path)
+    holder = GroupLock(path)
+    waiter = GroupLock(path)
     assert holder.acquire(1) and not waiter.acquire(0.01)
     monkeypatch.setattr(waiter, "_try", lambda: pytest.fail("it tried"))
     assert not waiter.acquire(0.01)
@@ -133,7 +138,8 @@ def test_i2_a_process_whose_thread_waits_tries_nothing_beside_it(
 
 def test_a_later_process_waits_behind_the_queue_although_the_lock_is_free(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    first, late = GroupLock(path), GroupLock(path)
+    first = GroupLock(path)
+    late = GroupLock(path)
     fcntl.flock(first._queue, fcntl.LOCK_EX)
     assert not late.acquire(0.05)
     fcntl.flock(first._queue, fcntl.LOCK_UN)

@@ -35,11 +35,13 @@ def _no_error_is_left_for_the_next_test() -> Iterator[None]:
 
 def lose_power_again_and_again(folder: Path, seed: int, losses: int) -> Record:
     """Work, lose power, look at what remains, and go on with that. Every other time unsynced sectors remain at random."""
-    rng, record = random.Random(seed), Record()
+    rng = random.Random(seed)
+    record = Record()
     before = folder / "0"
     before.mkdir()
     for number in range(1, losses + 1):
-        disk, after = Disk(before), folder / str(number)
+        disk = Disk(before)
+        after = folder / str(number)
         databases: list[Database] = []
         try:
             disk.power_until = rng.choice((rng.randrange(1, 80), rng.randrange(50, 3_000)))

@@ -14,7 +14,9 @@ KILLS = int(os.environ.get("TURNSTILE_KILLS", "6"))
 
 
 def test_i1_i2_i8_i11_processes_that_are_killed_lose_nothing_and_delay_no_other_process(tmp_path: Path) -> None:
-    path, record, rng = tmp_path / "turnstile.db", Record(), random.Random(7)
+    path = tmp_path / "turnstile.db"
+    record = Record()
+    rng = random.Random(7)
     database = Database(path)
     start(database)
     with Writers(path, 3, record) as writers:

@@ -184,7 +184,8 @@ def test_i5_a_listing_starts_after_a_name_and_keeps_to_its_prefix(storage: LogSt
 
 def test_i10_everything_of_the_table_is_found_and_nothing_of_its_neighbours(place: Place) -> None:
     location = place.location()
-    table, beside = place.storages.open(location), place.storages.open(location + "x")
+    table = place.storages.open(location)
+    beside = place.storages.open(location + "x")
     names = ["a", "b/c", "b/d/e", COMMIT, STAGED + "s.json"]
     for name in names:
         table.put_if_absent(name, b"x")

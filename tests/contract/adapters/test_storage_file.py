@@ -80,7 +80,8 @@ def test_i2_folders_that_go_away_while_they_are_made_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer made the folder, and a cleaner removed it, between the two looks of ``makedirs``."""
-    make, folder = os.mkdir, tmp_path / "table" / "_delta_log"
+    make = os.mkdir
+    folder = tmp_path / "table" / "_delta_log"
     raced: list[str] = []
 
     def race(path: str, *more: int) -> None:
@@ -106,7 +107,8 @@ def test_i10_a_managed_table_takes_the_empty_folders_of_its_namespace_and_catalo
 
 
 def test_i10_folders_with_other_tables_stay(tmp_path: Path) -> None:
-    storage, other = STORAGES.open(f"file:{tmp_path}/{MANAGED}"), STORAGES.open(f"file:{tmp_path}/main/sales/other")
+    storage = STORAGES.open(f"file:{tmp_path}/{MANAGED}")
+    other = STORAGES.open(f"file:{tmp_path}/main/sales/other")
     for each in (storage, other):
         each.put_if_absent("a", b"x")
     storage.delete("a")
@@ -159,7 +161,8 @@ def test_i5_a_new_file_and_its_name_are_on_the_disk_before_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
 ) -> None:
     """A crash of the machine must not undo what was acknowledged: first the content, then the name in its folder."""
-    synced, fsync = [], os.fsync
+    synced = []
+    fsync = os.fsync
 
     def noted(descriptor: int) -> None:
         fsync(descriptor)
@@ -168,14 +171,16 @@ def test_i5_a_new_file_and_its_name_are_on_the_disk_before_the_answer(
 
     monkeypatch.setattr(os, "fsync", noted)
     assert STORAGES.open(f"file:{tmp_path}").put_if_absent("_delta_log/1.json", content)
-    file, folder = tmp_path / "_delta_log" / "1.json", tmp_path / "_delta_log"
+    file = tmp_path / "_delta_log" / "1.json"
+    folder = tmp_path / "_delta_log"
     assert synced == [(file.stat().st_ino, False), (folder.stat().st_ino, True)]
 
 
 @pytest.mark.parametrize("link", ["_delta_log", "_delta_log/_staged_commits"])
 def test_i10_i12_nothing_is_read_written_or_removed_behind_a_symbolic_link(tmp_path: Path, link: str) -> None:
     """A folder that somebody imports, or has the right to write, must not lead to another table's commits."""
-    victim, hostile = tmp_path / "victim", tmp_path / "hostile"
+    victim = tmp_path / "victim"
+    hostile = tmp_path / "hostile"
     path = "_delta_log/_staged_commits/a.json"
     STORAGES.open(victim.as_uri()).put_if_absent(path, b"acknowledged")
     (hostile / link).parent.mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""What a store that cannot be used is answered with: one type, a cause, what to do, and at once (I3: nothing was applied)."""
+"""Answers of an unusable store: one type of error with cause and remedy, at once (I3: nothing was
+applied)."""
 
 from __future__ import annotations
 

@@ -188,7 +188,8 @@ def test_a_request_is_signed_as_botocore_signs_it(body: bytes, token: str, trace
 def test_requests_go_out_as_botocore_builds_them_and_can_be_watched_and_answered() -> None:
     """``before-send`` is where tests and tracing look."""
     with serving({"GetItem": answer({"Item": ITEM})}) as url:
-        client, seen = _ours(url), []
+        client = _ours(url)
+        seen = []
         client.meta.events.register("before-send.dynamodb.GetItem", lambda request, **_: seen.append(request))
         with wiretap(client) as sent:
             _outcome(client, "GetItem")

@@ -1,4 +1,4 @@
-"""Capacity units: what an operation costs. Sources: DynamoDB, "Read and write operations", "Transactions"."""
+"""Capacity units of each operation. Sources: DynamoDB, "Read and write operations", "Transactions"."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_i11_a_refused_write_is_one_request_too(service: Backend, key: str) -> N
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_i8_a_transaction_costs_twice(service: Backend, rows: int) -> None:
-    sent, keys = Counter(), [fresh_key() for _ in range(rows)]
+    sent = Counter()
+    keys = [fresh_key() for _ in range(rows)]
     refs = service.refs(sent)
     for key in keys:
         stored(refs, _sized(key, 3))
@@ -62,7 +63,8 @@ def test_i6_a_consistent_read_costs_a_unit_for_every_4_kb(
 @pytest.mark.parametrize("rows", [1, 3])
 def test_i8_a_cut_costs_two_units_for_every_4_kb(request: pytest.FixtureRequest, service: Backend, rows: int) -> None:
     known_gap(request, service, ministack="reports two units for every row")
-    sent, keys = Counter(), [fresh_key() for _ in range(rows)]
+    sent = Counter()
+    keys = [fresh_key() for _ in range(rows)]
     refs = service.refs(sent)
     for key in keys:
         stored(refs, _sized(key, 9))

@@ -58,10 +58,12 @@ def test_i8_racing_transactions_are_in_the_catalog_and_in_the_table_or_in_neithe
     lake = Lake(backend)
 
     def write(writer: int) -> list[str]:
-        services, applied = lake.services(), []
+        services = lake.services()
+        applied = []
         client = Client(services, lake.catalog)
         for turn in range(TURNS):
-            name, request = f"n{writer}-{turn}", group(lake.ticket(f"{writer}-{turn}"))
+            name = f"n{writer}-{turn}"
+            request = group(lake.ticket(f"{writer}-{turn}"))
             while True:
                 try:
                     client.commit([new_namespace(services, name)], request)
@@ -89,7 +91,8 @@ def test_i3_i8_a_transaction_of_two_that_want_one_name_is_applied_once_and_again
         if writer > 1:
             return None
         services = lake.services()
-        client, request = Client(services, lake.catalog), group(lake.ticket(f"w{writer}"))
+        client = Client(services, lake.catalog)
+        request = group(lake.ticket(f"w{writer}"))
         changes = [new_namespace(services, "wanted")]
         while True:
             try:

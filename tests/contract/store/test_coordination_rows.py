@@ -51,7 +51,8 @@ def at_once(call: Callable[[], Any], times: int = 6) -> list[Any]:
 
 
 def test_i2_a_lease_has_one_holder_and_goes_from_one_to_the_next(world: World) -> None:
-    leases, clock = Leases(world), world.clock
+    leases = Leases(world)
+    clock = world.clock
     assert isinstance(clock, FakeClock)
     answers = at_once(lambda: leases.take("n", TERM))
     (first,) = [one for one in answers if isinstance(one, Lease)]
@@ -86,7 +87,8 @@ def test_i6_of_updates_at_once_one_wins_and_the_others_see_it(world: World) -> N
 
 
 def test_i10_of_tasks_begun_at_once_one_runs(world: World) -> None:
-    tasks, clock = Tasks(world), world.clock
+    tasks = Tasks(world)
+    clock = world.clock
     assert isinstance(clock, FakeClock)
     for attempt in (1, 2):
         answers = at_once(lambda: tasks.begin("gc", TERM))
@@ -105,7 +107,8 @@ def test_i3_i6_a_reference_goes_round_its_ring_and_agrees_with_its_answers(world
     refs = NamedRefs(world)
     token = first = refs.create("r", "0", "id-0").entry.token
     for number in range(1, RECENT + 4):
-        base, token = token, refs.swap("r", token, str(number), f"id-{number}").entry.token
+        base = token
+        token = refs.swap("r", token, str(number), f"id-{number}").entry.token
         assert refs.swap("r", base, str(number), f"id-{number}").outcome == "replayed"
         with pytest.raises(StateConflict):
             refs.swap("r", base, "other")

@@ -14,7 +14,8 @@ from turnstile.store.core.writes import Equals, Set
 
 def damaged_between(backend: Backend) -> tuple[str, str, str]:
     """Keys of three tables, ascending; the row of the second is damaged."""
-    refs, keys = backend.refs(), tuple(fresh_key() for _ in range(3))
+    refs = backend.refs()
+    keys = tuple(fresh_key() for _ in range(3))
     for key in keys:
         stored(refs, head_row(key))
     backend.damage(keys[1])
@@ -22,7 +23,8 @@ def damaged_between(backend: Backend) -> tuple[str, str, str]:
 
 
 def test_i10_a_scan_shows_a_damaged_row_under_its_key_and_goes_on(backend: Backend) -> None:
-    keys, refs = damaged_between(backend), backend.refs()
+    keys = damaged_between(backend)
+    refs = backend.refs()
     found = {row["key"]: row for row in refs.scan("table") if row["key"] in keys}
     assert set(found) == set(keys)
     assert [is_damaged(found[key]) for key in keys] == [False, True, False]
@@ -32,7 +34,9 @@ def test_i10_a_scan_shows_a_damaged_row_under_its_key_and_goes_on(backend: Backe
 
 
 def test_i10_a_part_of_a_scan_does_too(backend: Backend) -> None:
-    keys, refs, after = damaged_between(backend), backend.refs(), ""
+    keys = damaged_between(backend)
+    refs = backend.refs()
+    after = ""
     found = {}
     while True:
         rows, after = refs.scan_part(["table"], after=after, limit=100)
@@ -43,13 +47,15 @@ def test_i10_a_part_of_a_scan_does_too(backend: Backend) -> None:
 
 
 def test_i10_several_rows_are_read_with_the_damaged_one_among_them(backend: Backend) -> None:
-    keys, refs = damaged_between(backend), backend.refs()
+    keys = damaged_between(backend)
+    refs = backend.refs()
     found = refs.read_many(list(keys))
     assert [is_damaged(found[key]) for key in keys] == [False, True, False]
 
 
 def test_i10_a_damaged_row_alone_is_refused_by_its_key(backend: Backend) -> None:
-    keys, refs = damaged_between(backend), backend.refs()
+    keys = damaged_between(backend)
+    refs = backend.refs()
     with pytest.raises(UnreadableRow, match=keys[1]) as refusal:
         refs.read(keys[1])
     assert refusal.value.details == {"row": keys[1]} and refusal.value.remedy
@@ -59,7 +65,8 @@ def test_i10_a_damaged_row_alone_is_refused_by_its_key(backend: Backend) -> None
 
 
 def test_i10_a_write_that_a_damaged_row_refuses_says_so_and_changes_nothing(backend: Backend) -> None:
-    keys, refs = damaged_between(backend), backend.refs()
+    keys = damaged_between(backend)
+    refs = backend.refs()
     write = change(keys[1], Set(("latest",), 9), when=(Equals(("latest",), 1_000_000),))
     with pytest.raises(UnreadableRow, match=keys[1]):
         refs.write(write)

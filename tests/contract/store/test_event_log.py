@@ -33,7 +33,8 @@ def _world(backend: Backend) -> World:
 
 def _table(world: World, catalog: str) -> str:
     id = str(uuid.uuid4())
-    key, now = world.space.table(id), world.clock.now_ms()
+    key = world.space.table(id)
+    now = world.clock.now_ms()
     row = new_head_row(key=key, table_id=id, catalog=catalog, name=f"{catalog}.s.{id[:8]}", location=f"file:///lake/{id}",
                        metadata="m", version=0, ict=now, row_hwm=None, created=now, managed=True)  # fmt: skip
     world.refs.write(Insert(row, (new_row("I2"),)))
@@ -50,7 +51,8 @@ def _advance(world: World, id: str) -> None:
 
 
 def _events(world: World, catalog: str) -> list[Event]:
-    reader, events = EventReader(world), list[Event]()
+    reader = EventReader(world)
+    events = list[Event]()
     place = reader.place(catalog, None)
     while page := list(reader.events(place)):
         events += [event for event, _ in page]

@@ -80,7 +80,8 @@ def at_once(calls: Sequence[Callable[[], object]]) -> None:
 
 
 def test_i19_granules_are_claimed_shared_taken_over_and_given_back(shared: Shared) -> None:
-    first, second = shared.member("a"), shared.member("b")
+    first = shared.member("a")
+    second = shared.member("b")
     shared.beat(first)
     assert len(first.owned()) == 101 and shared.report().migrations == 101
     shared.beat(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
@@ -112,11 +113,13 @@ def test_i19_members_that_join_and_take_over_at_once_agree_in_the_end(shared: Sh
 
 
 def test_i19_what_a_former_owner_sends_late_changes_nothing(shared: Shared) -> None:
-    first, second = shared.member("a"), shared.member("b")
+    first = shared.member("a")
+    second = shared.member("b")
     shared.beat(first)
     granule = first.granule("sweep", "anything")
     assert granule is not None
-    fence, subject = owned_still(granule), shared.world.space.fleet_member(first.id)
+    fence = owned_still(granule)
+    subject = shared.world.space.fleet_member(first.id)
     name = Change(
         subject, (Clause("named", "I19", "it is there", Equals(("name",), "a")),), (Set(("name",), "fenced"),)
     )
@@ -130,7 +133,8 @@ def test_i19_what_a_former_owner_sends_late_changes_nothing(shared: Shared) -> N
 
 
 def test_i19_roles_come_and_go_with_the_members_that_work_for_them(shared: Shared) -> None:
-    server, worker = shared.member("a", catalogs=4), shared.member("b", publish=6, maintain=3)
+    server = shared.member("a", catalogs=4)
+    worker = shared.member("b", publish=6, maintain=3)
     shared.beat(server)
     assert shared.report().without_members == ALL
     shared.beat(server, worker, times=WHOLE_LOOK_BEATS)

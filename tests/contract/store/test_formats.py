@@ -30,7 +30,8 @@ def test_i22_a_row_of_a_newer_format_refuses_every_write_and_stays(backend: Back
 
 
 def test_i22_a_transaction_with_a_row_of_a_newer_format_changes_nothing(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key(), fresh_key()]
+    refs = backend.refs()
+    keys = [fresh_key(), fresh_key()]
     before = [stored(refs, head_row(keys[0])), stored(refs, head_row(keys[1], format=KNOWN + 1))]
     with pytest.raises(NewerFormat, match=keys[1]):
         refs.transact([change(each, Set(("latest",), 6)) for each in keys], fresh_key())

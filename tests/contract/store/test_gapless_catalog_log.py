@@ -85,7 +85,8 @@ def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode
     """I3: an attempt that landed unheard is found, however it is learned. Also with so little time that writers are told
     the outcome is unknown and send again."""
     for deadline_ms in (DEADLINE_MS, 25):
-        backend, faults = Backend(FAKE), Faults(seed, lost=0.25)
+        backend = Backend(FAKE)
+        faults = Faults(seed, lost=0.25)
         heat = heats.run(backend, race(mode, 4, 12, deadline_ms=deadline_ms), through=faults.world)
         gapless(backend, heat)
         assert faults.made["lost and applied"] > 2 and faults.made["lost on its way"] > 2
@@ -95,7 +96,8 @@ def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode
 @pytest.mark.parametrize("mode", MODES)
 def test_i9_requests_that_are_put_off_leave_no_gap(mode: Mode) -> None:
     """Throttling beside lost answers: an answer that nothing was applied is true."""
-    backend, faults = Backend(FAKE), Faults(3, lost=0.1, throttled=0.2)
+    backend = Backend(FAKE)
+    faults = Faults(3, lost=0.1, throttled=0.2)
     heat = heats.run(backend, race(mode, 4, 12), through=faults.world)
     gapless(backend, heat)
     assert faults.made["throttled"] > 2
@@ -112,7 +114,8 @@ def test_i9_on_a_slow_network_every_attempt_races_and_nothing_is_lost() -> None:
 def test_the_audit_finds_what_a_log_lacks_repeats_and_answered_to_no_client() -> None:
     backend = Backend(FAKE)
     heat = heats.run(backend, race("line", 2, 5))
-    services, (first, second) = cold(backend, heat), heat.reports
+    services = cold(backend, heat)
+    (first, second) = heat.reports
     lost = copy.deepcopy(first)
     lost.acknowledged.append(5)
     assert violations(services, [lost, second]) == ["commit 5 of w00 was acknowledged and is lost"]

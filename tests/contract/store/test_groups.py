@@ -55,7 +55,8 @@ class Tables:
             self._create(id)
 
     def _create(self, id: str) -> None:
-        metadata, now = f"metadata/{id}/{0:020d}.{'0' * 24}", self.world.clock.now_ms()
+        metadata = f"metadata/{id}/{0:020d}.{'0' * 24}"
+        now = self.world.clock.now_ms()
         first = msgspec.json.encode(first_metadata(read_content(delta.version_zero("zero", 1), first_version=True)))
         self.world.objs.put(Obj(self.world.space.objs("main"), metadata, METADATA.name, first, created_us=1))
         row = new_head_row(
@@ -95,13 +96,15 @@ def test_i8_racing_groups_are_in_all_of_their_tables_or_in_none(backend: Backend
     tables = Tables(backend, 4)
 
     def write(writer: int) -> list[tuple[str, list[str]]]:
-        service, rng = tables.groups(), random.Random(writer)
+        service = tables.groups()
+        rng = random.Random(writer)
         acknowledged = []
         for turn in range(TURNS):
             named, ticket, read = rng.sample(tables.ids, 3)
             while True:
                 id = str(uuid.uuid4())
-                head, seen = tables.head(named), tables.head(read).latest
+                head = tables.head(named)
+                seen = tables.head(read).latest
                 commits = (
                     tables.append(named, head.latest + 1, f"{id}-n", after=head.last_ict),
                     tables.append(ticket, None, f"{id}-t", base=0),
@@ -131,7 +134,8 @@ def test_i8_of_groups_that_read_what_the_other_writes_one_is_refused(backend: Ba
         def write(writer: int, tables: Tables = tables) -> GroupRatified | GroupRefused | None:
             if writer > 1:
                 return None
-            written, read = tables.ids[writer], tables.ids[1 - writer]
+            written = tables.ids[writer]
+            read = tables.ids[1 - writer]
             commit = tables.append(written, 1, f"w{writer}")
             while True:
                 try:
@@ -178,7 +182,8 @@ def test_i1_i8_racing_large_groups_are_in_all_of_their_tables_or_in_none(backend
     tables, stopped = Tables(backend, 4), set[str]()
 
     def write(writer: int) -> list[tuple[str, list[str]]]:
-        rng, acknowledged = random.Random(writer), []
+        rng = random.Random(writer)
+        acknowledged = []
         for turn in range(TURNS):
             id = str(uuid.uuid4())
             groups = GroupRatifier(tables.world, Ratifier(tables.world, pause=time.sleep), part=1)
@@ -271,7 +276,8 @@ def test_i3_i8_an_announced_group_is_finished_or_undone_and_never_both(backend: 
         assert tables.journal().entry(group.id) == entry and group.id in {row.id for row in tables.journal().entries()}
 
         def settle(writer: int, tables: Tables = tables, group: GroupRequest = group) -> str:
-            journal, commit = tables.journal(), writer % 2 == 0
+            journal = tables.journal()
+            commit = writer % 2 == 0
             while True:
                 try:
                     if not commit:

@@ -67,7 +67,8 @@ def lost(backend: Backend, space: str, before: int = LATER) -> list[str]:
 @pytest.mark.usefixtures("_real_rows")
 @pytest.mark.parametrize("size", [OBJ_BUDGET, OBJ_BUDGET + 1, 2 * OBJ_BUDGET, MAX_OBJ])
 def test_i9_a_large_obj_comes_back_whole_in_every_way(backend: Backend, space: str, size: int) -> None:
-    wanted, beside = large(space, size=size), small(space, "segment/0b")
+    wanted = large(space, size=size)
+    beside = small(space, "segment/0b")
     backend.objs().put(wanted)
     backend.objs().put_many([beside])
     assert backend.objs().get(space, ID) == wanted

@@ -33,7 +33,8 @@ def test_i2_a_change_that_would_make_the_row_too_large_changes_nothing(service: 
 
 
 def test_i8_a_row_too_large_anywhere_refuses_the_whole_transaction(service: Backend) -> None:
-    refs, keys = service.refs(), [fresh_key(), fresh_key()]
+    refs = service.refs()
+    keys = [fresh_key(), fresh_key()]
     for key in keys:
         stored(refs, head_row(key, tail=[bytes(300 * KB)]))
     grow = [
@@ -50,7 +51,8 @@ def _megabytes(keys: list[str]) -> list[Insert]:
 
 
 def test_i8_a_transaction_over_4_mb_is_refused_whole(service: Backend) -> None:
-    refs, keys = service.refs(), [fresh_key() for _ in range(12)]
+    refs = service.refs()
+    keys = [fresh_key() for _ in range(12)]
     with pytest.raises((TooLarge, ValueError)):
         refs.transact(_megabytes(keys), keys[0])
     assert refs.read(keys[0]) is None
@@ -58,7 +60,8 @@ def test_i8_a_transaction_over_4_mb_is_refused_whole(service: Backend) -> None:
 
 def test_i8_a_transaction_just_under_4_mb_is_applied(request: pytest.FixtureRequest, service: Backend) -> None:
     known_gap(request, service, ministack="counts binary values by their base64 text, a third too long")
-    refs, keys = service.refs(), [fresh_key() for _ in range(10)]
+    refs = service.refs()
+    keys = [fresh_key() for _ in range(10)]
     assert refs.transact(_megabytes(keys), keys[0]) == AllAccepted()
 
 

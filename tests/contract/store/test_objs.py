@@ -9,7 +9,9 @@ from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend, Counter
 from turnstile.store.ports import Obj
 
-A, B, C = "metadata/a", "metadata/b", "metadata/c"
+A = "metadata/a"
+B = "metadata/b"
+C = "metadata/c"
 
 
 def obj(space: str, id: str, payload: bytes = b"payload", **more: int) -> Obj:
@@ -38,7 +40,8 @@ def test_i9_writing_the_same_again_is_no_error_and_changes_nothing(backend: Back
 )
 def test_i9_an_id_that_can_be_no_key_is_refused_in_reads_too(backend: Backend, space: str, id: str) -> None:
     """A caller that passes on an id from a client has to check it first."""
-    objs, longest = backend.objs(), "metadata/" + "x" * 1015
+    objs = backend.objs()
+    longest = "metadata/" + "x" * 1015
     for ask in (
         lambda: objs.get(space, id),
         lambda: objs.get_many(space, [A, id]),
@@ -61,7 +64,8 @@ def test_i2_writing_something_else_under_the_same_id_is_an_error(backend: Backen
 
 @pytest.mark.parametrize("type", ["metadata", "inline", "identity"])
 def test_i3_i6_absence_is_not_remembered_where_it_may_end(backend: Backend, space: str, type: str) -> None:
-    objs, wanted = backend.objs(), Obj(space, f"{type}/a", type, b"payload", 1)
+    objs = backend.objs()
+    wanted = Obj(space, f"{type}/a", type, b"payload", 1)
     assert objs.get(space, wanted.id) is None
     assert objs.get_many(space, [wanted.id]) == {}
     backend.objs().put(wanted)  # somebody else writes
@@ -71,8 +75,10 @@ def test_i3_i6_absence_is_not_remembered_where_it_may_end(backend: Backend, spac
 def test_i9_absence_of_what_has_a_random_id_is_remembered_for_half_a_minute(service: Backend, space: str) -> None:
     """A caller that knows such an id and finds nothing asks for an obj that gc has taken: of a page
     token, or a HEAD of the past."""
-    clock, sent = FakeClock(step_ms=0), Counter()
-    objs, gone = service.objs(sent, clock=clock), Obj(space, "commit/a", "commit", b"payload", 1)
+    clock = FakeClock(step_ms=0)
+    sent = Counter()
+    objs = service.objs(sent, clock=clock)
+    gone = Obj(space, "commit/a", "commit", b"payload", 1)
     for _ in range(3):
         assert objs.get(space, gone.id) is None
         assert objs.get_many(space, [gone.id, "segment/b"]) == {}

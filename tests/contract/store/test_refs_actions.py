@@ -108,7 +108,8 @@ def test_i2_a_first_write_is_accepted_once_and_the_second_answers_the_row_that_i
     backend: Backend, key: str
 ) -> None:
     refs = backend.refs()
-    first, second = head_row(key, latest=1), head_row(key, latest=2)
+    first = head_row(key, latest=1)
+    second = head_row(key, latest=2)
     assert refs.write(Insert(first, (new_row("I2"),))) == Accepted(first)
     assert refs.write(Insert(second, (new_row("I2"),))) == Rejected(first)
     assert refs.read(key) == first

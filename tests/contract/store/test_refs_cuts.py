@@ -1,4 +1,4 @@
-"""Cuts: several rows as of one moment (I8), whatever changes them meanwhile."""
+"""Cuts: several rows as of one moment (I8), while other writers change them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_i8_a_cut_shows_rows_that_came_and_went_together_or_not_at_all(backend: 
     stored(refs, head_row(keys[0], latest=0))
 
     def write(token: str) -> None:
-        old, new = keys[len(applied) % 2], keys[(len(applied) + 1) % 2]
+        old = keys[len(applied) % 2]
+        new = keys[(len(applied) + 1) % 2]
         writes: list[Write] = [Erase(old, ()), Insert(head_row(new, latest=len(applied) + 1), (new_row("I2"),))]
         assert refs.transact(writes, f"{keys[0]}-{token}") == AllAccepted()
         applied.append(token)
@@ -90,7 +91,8 @@ def test_i8_a_cut_shows_rows_that_came_and_went_together_or_not_at_all(backend: 
 
 
 def test_i6_a_cut_shows_every_write_that_was_answered_before_it(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(3)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(3)]
     for key in keys:
         stored(refs, head_row(key))
     for version in range(6, 20):
@@ -102,7 +104,8 @@ def test_i6_a_cut_shows_every_write_that_was_answered_before_it(backend: Backend
 @pytest.mark.parametrize("rows", [1, 10, 100])
 def test_i8_a_cut_is_one_request_and_leaves_missing_rows_out(backend: Backend, rows: int) -> None:
     sent = Counter()
-    refs, keys = backend.refs(sent), [fresh_key() for _ in range(rows)]
+    refs = backend.refs(sent)
+    keys = [fresh_key() for _ in range(rows)]
     present = keys[: (rows + 1) // 2]
     for key in present:
         stored(refs, head_row(key))
@@ -113,7 +116,8 @@ def test_i8_a_cut_is_one_request_and_leaves_missing_rows_out(backend: Backend, r
 
 def test_i8_a_hundred_full_heads_fit_one_cut(backend: Backend) -> None:
     """3.3 MB; a request that reads at one moment may return 4."""
-    refs, keys = backend.refs(), [fresh_key() for _ in range(100)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(100)]
     for key in keys:
         stored(refs, head_row(key, tail=[bytes(ROW_BUDGET)]))
     rows = refs.read_cut(keys)

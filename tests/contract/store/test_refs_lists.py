@@ -60,7 +60,8 @@ def test_i4_removals_named_in_ascending_order_mean_positions_before_the_write_to
 def test_i4_any_replacements_and_descending_removals_do_the_same_everywhere(
     backend: Backend, data: st.DataObject
 ) -> None:
-    refs, key = backend.refs(), fresh_key()
+    refs = backend.refs()
+    key = fresh_key()
     count = data.draw(st.integers(1, 8))
     before = stored(refs, head_row(key, tail=_letters(count)))
     gone = data.draw(st.sets(st.integers(0, count - 1)))

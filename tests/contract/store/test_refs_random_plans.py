@@ -128,7 +128,9 @@ def writes(draw: st.DrawFn, key: str, row: Row, exists: bool) -> Write:
 @settings(max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i2_a_random_write_is_answered_and_applied_alike(service: Backend, data: st.DataObject) -> None:
-    fake, real, key = FakeRefs(), service.refs(), fresh_key()
+    fake = FakeRefs()
+    real = service.refs()
+    key = fresh_key()
     row = data.draw(rows(key))
     exists = data.draw(st.booleans() | st.just(True))
     if exists:
@@ -144,7 +146,8 @@ def test_i2_a_random_write_is_answered_and_applied_alike(service: Backend, data:
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i8_a_random_transaction_is_answered_and_applied_alike(service: Backend, data: st.DataObject) -> None:
-    fake, real = FakeRefs(), service.refs()
+    fake = FakeRefs()
+    real = service.refs()
     planned: list[Write] = []
     for key in [fresh_key() for _ in range(data.draw(st.integers(1, 3)))]:
         row = data.draw(rows(key))

@@ -26,7 +26,8 @@ def test_i6_a_read_after_a_success_answer_shows_it(backend: Backend, key: str) -
 
 def test_i6_several_rows_are_read_in_one_request_and_missing_ones_are_left_out(backend: Backend) -> None:
     sent = Counter()
-    refs, keys = backend.refs(sent), [fresh_key() for _ in range(100)]
+    refs = backend.refs(sent)
+    keys = [fresh_key() for _ in range(100)]
     for key in keys[:3]:
         stored(refs, head_row(key))
     del sent.sent[:]
@@ -42,14 +43,16 @@ def test_i6_reading_none_or_the_same_row_twice_is_no_error(backend: Backend, key
 
 
 def test_i6_more_rows_than_fit_one_request_are_read_in_several(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(130)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(130)]
     for key in keys:
         stored(refs, head_row(key))
     assert refs.read_many(keys) == {key: head_row(key) for key in keys}
 
 
 def test_i11_a_scan_finds_every_row_of_its_kind_and_no_other(backend: Backend) -> None:
-    refs, space = backend.refs(), Space(REALM)
+    refs = backend.refs()
+    space = Space(REALM)
     tables = {key: stored(refs, head_row(key)) for key in (fresh_key(), fresh_key())}
     name = fresh_key().rpartition("/")[2]
     staging = new_staging(
@@ -70,7 +73,8 @@ def test_i11_a_scan_finds_every_row_of_its_kind_and_no_other(backend: Backend) -
 
 
 def test_a_scan_goes_on_behind_any_key_also_one_whose_row_is_gone(backend: Backend) -> None:
-    refs, realm = backend.refs(realm="rounds"), "rounds/table/"
+    refs = backend.refs(realm="rounds")
+    realm = "rounds/table/"
     for _ in range(6):
         stored(refs, head_row(realm + fresh_key().rpartition("/")[2]))
     order = [row["key"] for row in refs.scan("table")]
@@ -86,13 +90,15 @@ def test_a_scan_goes_on_behind_any_key_also_one_whose_row_is_gone(backend: Backe
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_i11_parts_of_a_scan_find_every_row_of_its_kind_once(backend: Backend, limit: int) -> None:
     sent = Counter()
-    refs, realm = backend.refs(sent, realm=f"parts{limit}"), f"parts{limit}"
+    refs = backend.refs(sent, realm=f"parts{limit}")
+    realm = f"parts{limit}"
     for _ in range(5):
         name = fresh_key().rpartition("/")[2]
         stored(refs, head_row(f"{realm}/table/{name}"))
         assert isinstance(refs.write(new_catalog(Space(realm).catalog(name), name, "c/1", 1)), Accepted)
     order = [row["key"] for row in refs.scan("table")]
-    found, last = list[str](), ""
+    found = list[str]()
+    last = ""
     for _ in range(100_000):
         del sent.sent[:]
         rows, last = refs.scan_part(["table"], after=last, limit=limit)
@@ -112,7 +118,9 @@ def test_i12_a_scan_never_shows_another_tenants_rows(backend: Backend, key: str)
 
 
 def test_i9_rows_of_every_kind_can_be_stored_as_the_core_makes_them(backend: Backend) -> None:
-    refs, space, name = backend.refs(), Space(REALM), fresh_key().rpartition("/")[2]
+    refs = backend.refs()
+    space = Space(REALM)
+    name = fresh_key().rpartition("/")[2]
     for insert in (
         new_catalog(space.catalog(name), name, "c/1", 1),
         new_staging(

@@ -22,7 +22,8 @@ def _latest(refs: Refs, key: str) -> int | None:
 
 
 def test_i8_changes_inserts_erasures_and_checks_are_applied_together(backend: Backend) -> None:
-    refs, (one, two, gone, watched) = backend.refs(), [fresh_key() for _ in range(4)]
+    refs = backend.refs()
+    (one, two, gone, watched) = [fresh_key() for _ in range(4)]
     for key in (one, gone, watched):
         stored(refs, head_row(key))
     writes: list[Write] = [
@@ -40,9 +41,11 @@ def test_i8_changes_inserts_erasures_and_checks_are_applied_together(backend: Ba
 
 @pytest.mark.parametrize("bad", range(4))
 def test_i8_one_refused_write_of_any_kind_leaves_every_row_as_it_was(backend: Backend, bad: int) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(4)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(4)]
     rows = {key: stored(refs, head_row(key)) for key in (keys[0], keys[2], keys[3])}
-    wrong, right = clause(Equals(("latest",), 4)), clause(AT_5)
+    wrong = clause(Equals(("latest",), 4))
+    right = clause(AT_5)
     writes: list[Write] = [
         Change(keys[0], (wrong if bad == 0 else right,), (Set(("latest",), 6),)),
         Insert(head_row(keys[1]), (clause(Present(("key",))) if bad == 1 else new_row("I2"),)),
@@ -54,7 +57,8 @@ def test_i8_one_refused_write_of_any_kind_leaves_every_row_as_it_was(backend: Ba
 
 
 def test_i8_all_refused_writes_are_named_with_the_rows_they_were_judged_on(backend: Backend) -> None:
-    refs, (one, two, none) = backend.refs(), [fresh_key() for _ in range(3)]
+    refs = backend.refs()
+    (one, two, none) = [fresh_key() for _ in range(3)]
     moved = stored(refs, head_row(one, latest=9, ids={"winner"}))
     stored(refs, head_row(two))
     answer = refs.transact([_step(one), _step(two), _step(none)], one)
@@ -110,14 +114,16 @@ def test_i8_a_transaction_has_at_most_one_write_for_a_row(backend: Backend, key:
 
 
 def test_i8_a_hundred_tables_fit_one_transaction(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(100)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(100)]
     assert refs.transact([Insert(head_row(key), (new_row("I2"),)) for key in keys], keys[0]) == AllAccepted()
     assert refs.transact([_step(key) for key in keys], keys[1]) == AllAccepted()
     assert {row["latest"] for row in refs.read_many(keys).values()} == {6}
 
 
 def test_i8_a_transaction_takes_100_writes_and_no_more(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(101)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(101)]
     inserts = [Insert(head_row(key), (new_row("I2"),)) for key in keys]
     with pytest.raises(ValueError, match="transact_write_items"):
         refs.transact(inserts, keys[0])

@@ -39,7 +39,9 @@ def head(world: World, table: str) -> TableHead:
 
 
 def test_i18_a_reserved_table_takes_its_holders_commits_and_tickets_only(world: World) -> None:
-    reservations, now, key = Reservations(world), world.clock.now_ms(), world.space.table("x")
+    reservations = Reservations(world)
+    now = world.clock.now_ms()
+    key = world.space.table("x")
     assert reservations.ask("ann", "1", TABLES, LEASE)[0].outcome == "held"
     assert reservations.ask("bob", "2", TABLES, LEASE)[0].outcome == "waiting"
     refused = world.refs.write(named_change(key, named(1, "bob", ratified_ms=now), now))

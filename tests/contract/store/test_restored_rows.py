@@ -30,7 +30,9 @@ def row(kind: str, number: int, text: str = "x") -> dict[str, Any]:
 @pytest.fixture(params=KEYS)
 def pair(service: Backend, request: pytest.FixtureRequest) -> Any:
     """Two empty tables of one kind."""
-    client, kind, name = service.client, request.param, fresh_key().rpartition("/")[2]
+    client = service.client
+    kind = request.param
+    name = fresh_key().rpartition("/")[2]
     made = []
     for which in ("from", "into"):
         table = f"{which}-{name}"
@@ -85,7 +87,8 @@ class Stingy:
     """A client that does a third of each batch and leaves the rest to be asked for again."""
 
     def __init__(self, client: Any) -> None:
-        self._client, self.turned_away = client, 0
+        self._client = client
+        self.turned_away = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)

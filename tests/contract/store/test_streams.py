@@ -57,7 +57,8 @@ def test_i11_every_applied_write_has_one_record_with_the_row_after_it_and_a_refu
 
 
 def test_i8_a_transaction_has_a_record_for_every_row_it_changed(service: Backend) -> None:
-    refs, keys = service.refs(), [fresh_key() for _ in range(3)]
+    refs = service.refs()
+    keys = [fresh_key() for _ in range(3)]
     for key in keys:
         stored(refs, head_row(key, **FULL))
     refs.transact([change(key, Set(("latest",), 6), when=(Present(("key",)),)) for key in keys], keys[0])

@@ -1,4 +1,4 @@
-"""What the tests of rights share."""
+"""Fixtures of the tests of rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners, grants and changes: who owns what is made, and by which rights a change is judged (I12)."""
+"""Owners, grants and changes: the owner of a new entity, and the rights that a change needs (I12)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def test_i12_a_change_is_judged_by_the_very_rights_that_it_replaces(
     """The right is taken away between the judgement and the swap: the swap is refused, and judged again."""
     realm.grant("catalog", "main", "ann", "USE CATALOG")
     realm.own(kind, name, "ann")
-    world, put = realm.world, realm.world.objs.put_many
+    world = realm.world
+    put = realm.world.objs.put_many
     once = threading.Event()
 
     def put_many(objs: Any) -> None:
@@ -167,7 +168,8 @@ def _answer(realm: Realm, view: Any) -> Answer:
     """``GET /v1`` answered by another view."""
     module = functions()["commit"]
     entry = module.app.routes["/v1"]["GET"]
-    kept, entry.view_function = entry.view_function, view
+    kept = entry.view_function
+    entry.view_function = view
     try:
         return realm.ask("ann", "GET", "/v1")
     finally:

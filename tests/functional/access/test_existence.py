@@ -1,4 +1,5 @@
-"""What may not be seen cannot be told from what does not exist, and listings hold what may be seen (I12)."""
+"""A hidden entity is answered like one that does not exist, and listings have the visible entities
+only (I12)."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def test_i12_tables_are_listed_for_principals_that_may_see_them_page_by_page(rea
         realm.grant("table", f"main.sales.{name}", "ann", privilege)
     unity = {"catalog_name": "main", "schema_name": "sales"}
     for path, query in ((f"{SALES}/tables", {}), (f"{B}/tables", unity)):
-        found, token = [], {}
+        found = []
+        token = {}
         while True:
             page = ask(realm, path, max_results=1, **query, **token)
             found += names(page, "tables")

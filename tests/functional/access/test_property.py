@@ -55,7 +55,9 @@ class Oracle:
         def owns(kind: str) -> bool:
             return owners[kind] in ("member", "team")
 
-        catalog, schema, table = held("catalog"), held("catalog", "schema"), held("catalog", "schema", "table")
+        catalog = held("catalog")
+        schema = held("catalog", "schema")
+        table = held("catalog", "schema", "table")
         uses = ("USE CATALOG" in catalog or owns("catalog")) and ("USE SCHEMA" in schema or owns("schema"))
         self.read = uses and ("SELECT" in table or owns("table"))
         self.commit = uses and ("MODIFY" in table or owns("table"))
@@ -65,13 +67,15 @@ class Oracle:
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(grants=GRANTS, owners=OWNERS)
 def test_i12_no_set_of_grants_allows_what_it_does_not_say(grants: Grants, owners: dict[str, str]) -> None:
-    here, may = realm().copy(), Oracle(grants, owners)
+    here = realm().copy()
+    may = Oracle(grants, owners)
     for kind, principal, privilege in sorted(grants):
         here.grant(kind, NAMES[kind], principal, privilege)
     for kind, owner in owners.items():
         here.own(kind, NAMES[kind], owner)
     here.open()
-    table, before = f"/v1/tables/{here.table}", here.state()
+    table = f"/v1/tables/{here.table}"
+    before = here.state()
 
     commits = here.ask("member", "GET", f"{table}/commits", content="true")
     loaded = here.ask("member", "GET", f"{SALES}/tables/t1", content="true")

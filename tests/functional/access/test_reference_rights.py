@@ -1,4 +1,5 @@
-"""Who may do what with a reference, over HTTP: its owner, those it grants to, and nobody learns more (I12)."""
+"""Rights on a reference over HTTP: its owner and its grantees use it, and other principals learn
+nothing (I12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's files: what is served below ``/ui``, to whom, with which headers, and that no path leads out of the folder (I12)."""
+"""The console's files below ``/ui``: access and headers, and no path leads out of the folder (I12)."""
 
 from __future__ import annotations
 

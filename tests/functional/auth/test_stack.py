@@ -93,7 +93,8 @@ def test_i12_without_a_header_the_gateway_itself_refuses(api: httpx.Client, path
 
 def test_a_token_is_judged_once_for_many_requests(api: httpx.Client, guarded: Stack, trusted: Issuer) -> None:
     token = trusted.token(groups=["ops"], jti="once")
-    before, asked = len(verdicts(guarded)), len(trusted.asked)
+    before = len(verdicts(guarded))
+    asked = len(trusted.asked)
     for _ in range(10):
         assert api.get("/v1", headers=bearer(token)).status_code == 200
         assert api.get("/v1/catalogs", headers=bearer(token)).status_code == 200

@@ -88,7 +88,8 @@ def away(site: Site, id: str) -> Answer:
         return site.good(id)
     with issuer() as gone:
         gone.down = True
-        site.here, site.trusted = Deployment(gone.url), gone
+        site.here = Deployment(gone.url)
+        site.trusted = gone
         return site.good(id, gone.token())
 
 
@@ -177,7 +178,8 @@ def body_of(case: Any) -> str | None:
 @settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_generated_requests_are_answered_as_described(id: str, data: st.DataObject, trusted: Issuer) -> None:
-    site, one = Site(trusted), OPERATIONS[id]
+    site = Site(trusted)
+    one = OPERATIONS[id]
     for _ in range(3):
         mode = data.draw(st.sampled_from([GenerationMode.POSITIVE, GenerationMode.NEGATIVE]))
         case = data.draw(GENERATED[id].as_strategy(generation_mode=mode))

@@ -135,7 +135,8 @@ def test_i12_a_secret_in_the_url_is_refused(here: Deployment, client: dict[str, 
 
 
 def headers_that_are_no_client(client: dict[str, Any]) -> list[str]:
-    id, secret = client["client_id"], client["client_secret"]
+    id = client["client_id"]
+    secret = client["client_secret"]
     return [
         basic(id, "wrong"), basic(id, ""), basic(id, secret + "x"), basic(id.upper(), secret), basic("client-1", secret),
         basic("", ""), basic("operator", OPERATOR), f"Bearer {OPERATOR}", f"Bearer {secret}", "Basic", "Basic ", "Basic !",
@@ -152,7 +153,8 @@ def test_i12_a_caller_without_the_right_secret_gets_nothing(here: Deployment, cl
 
 
 def test_i12_a_deleted_client_gets_no_token_and_a_rotated_secret_none_either(here: Deployment) -> None:
-    made, operator = here.client(), here.http("tokens", OPERATOR)
+    made = here.client()
+    operator = here.http("tokens", OPERATOR)
     path = f"/v1/clients/{made['client_id']}"
     fresh = operator.post(path + "/rotate", {}).json
     old = here.ask_token(GRANT, Authorization=basic(made["client_id"], made["client_secret"]))

@@ -57,7 +57,8 @@ class _Memory:
 
 class _MemoryTransaction:
     def __init__(self, memory: _Memory) -> None:
-        self.memory, self.replaced = memory, []
+        self.memory = memory
+        self.replaced = []
 
     def do(self, statement: Any, table: str) -> list[Row]:
         rows = self.memory.tables[table]

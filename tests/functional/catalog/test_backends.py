@@ -172,7 +172,8 @@ def test_i10_a_lake_that_moved_is_relocated(
     services = stored_realm.services()
     id = create(services, "t")
     services.externals.register(*MAIN, "ext", location=stored_realm.old, format="delta", about=External())
-    root, new = stored_realm.lake.removesuffix("/lake"), f"file://{tmp_path_factory.mktemp('moved')}/new"
+    root = stored_realm.lake.removesuffix("/lake")
+    new = f"file://{tmp_path_factory.mktemp('moved')}/new"
     shutil.copytree(root.removeprefix("file://"), new.removeprefix("file://"))
     for left in (False, True):
         relocator = Relocator(services.world, stored_realm.services().reader)

@@ -73,7 +73,8 @@ def test_i8_an_announced_transaction_is_committed_with_its_entry_and_again_is_a_
     assert first.json["outcome"] == "applied" and lake.is_applied()
     assert lake.entry(id)["state"] == "committed"
     before = lake.state()
-    again, resumed = lake.transact(*changes, **more, id=id, journal=True), lake.resume(id)
+    again = lake.transact(*changes, **more, id=id, journal=True)
+    resumed = lake.resume(id)
     for replay in (again, resumed):
         assert (replay.json["outcome"], replay.json["commits"]) == ("replayed", first.json["commits"])
     assert lake.state() == before
@@ -107,7 +108,8 @@ def test_i3_an_entry_that_is_settled_under_way_decides(lake: Announced, id: str,
     """Between what the request reads of its entry and its one write, a copy of it commits, or somebody aborts it."""
     changes, more = lake.members()
     lake.announce(id, *changes, **more)
-    together, done = FakeRefs.transact, []
+    together = FakeRefs.transact
+    done = []
 
     def overtaken(self: FakeRefs, writes: Any, token: str) -> Any:
         if not done:
@@ -129,7 +131,8 @@ def test_i3_an_entry_that_is_settled_under_way_decides(lake: Announced, id: str,
 def test_i3_after_a_lost_answer_the_entry_tells_what_became_of_it(lake: Announced, id: str, applied: bool) -> None:
     changes, more = lake.members()
     lake.announce(id, *changes, **more)
-    together, lost = FakeRefs.transact, []
+    together = FakeRefs.transact
+    lost = []
 
     def losing(self: FakeRefs, writes: Any, token: str) -> Any:
         if applied and not lost:
@@ -150,7 +153,8 @@ def test_i3_i8_after_a_failure_at_any_write_the_transaction_is_there_once_or_can
     """Announced and sent by a server that fails at the n-th write; resumed by another one."""
     settled: list[str] = []
     for at in range(1, 30):
-        lake, id = Announced(), str(uuid.uuid4())
+        lake = Announced()
+        id = str(uuid.uuid4())
         changes, more = lake.members()
         faulty = Faulty(lake.world, at, how)
         function("catalog").use_world(faulty.world)
@@ -182,7 +186,8 @@ def test_i3_i8_after_a_failure_at_any_write_the_transaction_is_there_once_or_can
 
 
 def test_i8_a_refusal_leaves_the_entry_open_and_later_content_is_another_attempt(lake: Announced, id: str) -> None:
-    changes, more = [rename("second", "moved")], {"commits": [lake.inline(lake.table, 3, "late")]}
+    changes = [rename("second", "moved")]
+    more = {"commits": [lake.inline(lake.table, 3, "late")]}
     lake.announce(id, *changes, **more)
     answer = lake.transact(*changes, **more, id=id, journal=True)
     assert (answer.status, answer.error["type"]) == (409, "TransactionConflict")
@@ -198,7 +203,8 @@ def test_i8_a_refusal_leaves_the_entry_open_and_later_content_is_another_attempt
 
 
 def test_commits_are_not_taken_for_the_transaction_with_its_changes(lake: Announced, id: str) -> None:
-    changes, more = [rename("second", "moved")], {"commits": [lake.inline(lake.table, 4, "a")]}
+    changes = [rename("second", "moved")]
+    more = {"commits": [lake.inline(lake.table, 4, "a")]}
     lake.announce(id, *changes, **more)
     alone = lake.ask("transact", {"id": id, **more, "journal": True})
     refused(alone, 409, "TransactionSuperseded", "attempt")

@@ -85,7 +85,8 @@ def test_i9_its_own_changes_are_no_conflict_and_reads_alone_refuse_without_a_cha
 
 
 def test_i3_a_refused_read_is_remembered_and_an_applied_one_is_answered_as_it_was(lake: Lake) -> None:
-    read, id = at_head(lake, IN_SALES), str(uuid.uuid4())
+    read = at_head(lake, IN_SALES)
+    id = str(uuid.uuid4())
     request = {"id": id, "changes": [drop("second")], "catalog_reads": [read]}
     assert lake.ask("transactCatalog", request).json["outcome"] == "applied"
     assert lake.ask("transactCatalog", request).json["outcome"] == "replayed"

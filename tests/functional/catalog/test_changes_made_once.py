@@ -99,7 +99,8 @@ def test_i3_a_change_sent_again_is_made_once_and_answered_the_same(api: CatalogA
 @pytest.mark.parametrize("how", ["before", "after", "unsent", "lost"])
 @pytest.mark.parametrize("at", [1, 2])
 def test_i3_a_counter_is_added_to_once_whatever_fails_at_every_write(api: CatalogApi, at: int, how: Any) -> None:
-    app, faulty = function("catalog"), Faulty(api.world, at, how)
+    app = function("catalog")
+    faulty = Faulty(api.world, at, how)
     app.use_world(faulty.world)
     answer = None
     with contextlib.suppress(Crash):
@@ -126,7 +127,8 @@ def test_i3_a_repetition_gets_the_first_answer_not_the_present_state(api: Catalo
 
 @pytest.mark.parametrize("at", range(1, 7))
 def test_i3_a_cascade_of_several_changes_goes_on_where_it_was_and_is_done_once(api: CatalogApi, at: int) -> None:
-    change, app = cascade(api), function("catalog")
+    change = cascade(api)
+    app = function("catalog")
     app.use_world(Faulty(api.world, at, "after").world)
     with contextlib.suppress(Crash):
         keyed(api, change)

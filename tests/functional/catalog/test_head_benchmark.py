@@ -59,7 +59,8 @@ def test_an_undisturbed_commit_is_one_attempt_of_three_requests(mode: heats.Mode
 
 
 def test_what_is_metered_is_what_was_written() -> None:
-    backend, meter = Backend(FAKE), Meter()
+    backend = Backend(FAKE)
+    meter = Meter()
     realm = fresh_realm(backend)
     world = world_of(backend, realm, meter)
     key = world.space.catalog("main")

@@ -126,7 +126,8 @@ def test_i12_a_rename_is_judged_by_the_very_rights_that_it_replaces(realm: Realm
     realm.grant("catalog", "main", "ann", "USE CATALOG", "USE SCHEMA")
     realm.grant("schema", "main.hr", "ann", "CREATE SCHEMA")
     realm.own("schema", "main.sales", "ann")
-    objs, put = realm.world.objs, realm.world.objs.put_many
+    objs = realm.world.objs
+    put = realm.world.objs.put_many
 
     def put_many(batch: Any) -> None:
         put(batch)

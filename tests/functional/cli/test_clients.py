@@ -1,4 +1,4 @@
-"""``turnstile clients``: what it asks, what it shows, and what a gateway's bare 401 becomes."""
+"""``turnstile clients``: its requests, its output, and its error for a gateway's bare 401."""
 
 from __future__ import annotations
 

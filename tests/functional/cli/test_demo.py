@@ -1,4 +1,4 @@
-"""The demo notices what it claims to check."""
+"""The demo fails where a fact that it checks is wrong."""
 
 from collections import Counter
 from types import SimpleNamespace

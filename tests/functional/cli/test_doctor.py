@@ -1,4 +1,4 @@
-"""``turnstile doctor``: what it sees from the client's side, and what it passes on of the service's checks."""
+"""``turnstile doctor``: its checks from the client's side, and the service's checks that it passes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``turnstile grants``: what it asks, and what it says."""
+"""``turnstile grants``: its requests and its output."""
 
 from __future__ import annotations
 

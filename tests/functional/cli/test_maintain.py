@@ -1,4 +1,4 @@
-"""What is due on a table, and policies: what the commands ask, and what they show as text and as JSON."""
+"""Commands on due work and policies: their requests, and their output as text and as JSON."""
 
 from __future__ import annotations
 

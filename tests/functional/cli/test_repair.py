@@ -1,4 +1,5 @@
-"""``turnstile repair`` against the real handlers: what it says, what it does, and how it ends (I4, I11)."""
+"""``turnstile repair`` against the real handlers: its output, its changes and its exit codes (I4,
+I11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``turnstile top``: two readings of a service, and what lies between them."""
+"""``turnstile top``: two readings of a service, and their difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on announced transactions: what they ask, and what they answer as text and as JSON."""
+"""Commands on announced transactions: their requests, and their output as text and as JSON."""
 
 from __future__ import annotations
 

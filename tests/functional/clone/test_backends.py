@@ -1,4 +1,4 @@
-"""Clones on real tables: what the fakes promise, DynamoDB's API keeps."""
+"""Clones on real tables: DynamoDB's API behaves as the fakes do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_i10_clones_are_made_gone_back_over_and_dropped_on_real_tables(stored_re
     counter = Counter()
     services = stored_realm.services(counter)
     services.namespaces.create("main", ("sales",))
-    id, table = create(services, "d", "sales"), iceberg_table(services, "sales.i")
+    id = create(services, "d", "sales")
+    table = iceberg_table(services, "sales.i")
     place = head_of(services.world, id).location
     counter.sent.clear()
     made = {one.name: one.table_id for one in clone(services, "sales", "dev").tables}

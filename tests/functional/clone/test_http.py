@@ -136,10 +136,12 @@ def test_a_clone_is_refused_where_engines_would_take_it_for_its_source(api: Cata
     """Unity Catalog's clients find a table by its folder: they would read, and write, what the source is by now."""
     api.create("t")
     (one,) = made(api.http.post(CLONES, {"from": "default.t", "to": "default.copy"}))["tables"]
-    id, world = one["table_id"], api.world
+    id = one["table_id"]
+    world = api.world
     hot = function("commit")
     hot.use_world(world)
-    commits, path = Http(hot.app), f"{B}/delta/v1/catalogs/main/schemas/default/tables/copy"
+    commits = Http(hot.app)
+    path = f"{B}/delta/v1/catalogs/main/schemas/default/tables/copy"
     native = ok(commits.get(f"{NAMESPACES}/default/tables/copy"))
     assert (native["state"], native["latest"], native["commits"]) == ("pinned", 0, [])
     update = {"requirements": [{"type": "assert-table-uuid", "uuid": id}], "updates": [
@@ -177,7 +179,8 @@ def test_an_iceberg_clone_is_a_table_of_its_own_over_the_same_snapshots(api: Cat
     kinds = {one["name"]: one["kind"] for one in answer["tables"]}
     assert kinds == {"dev.T1": "iceberg-table", "dev.v1": "iceberg-view"}
     copy = load(client, "dev")
-    one, other = source["metadata"], copy["metadata"]
+    one = source["metadata"]
+    other = copy["metadata"]
     assert other["table-uuid"] != one["table-uuid"] and other["location"] != one["location"]
     assert other["location"].endswith(f"/main/dev/{other['table-uuid']}")
     assert copy["metadata-location"].startswith(other["location"])
@@ -218,7 +221,8 @@ def test_paths_of_the_source_are_not_written_to_by_its_clone(api: CatalogApi) ->
 
 
 def test_i10_a_source_is_purged_when_its_last_iceberg_clone_is_gone_and_not_before(api: CatalogApi) -> None:
-    client, world = lake(api), api.world
+    client = lake(api)
+    world = api.world
     location = load(client, "sales")["metadata"]["location"]
     world.storages.open(location).put_if_absent("data/1.parquet", b"x")
     for namespace, source in (("one", "sales"), ("two", "one")):
@@ -272,7 +276,8 @@ def test_i12_a_refusal_does_not_tell_what_is_there() -> None:
         assert message == f"'ann' may not clone 'main.{source}' to 'main.{to}'", message
         return str(answer.error["remedy"])
 
-    there, missing = said("sales.t1", "sales.t2"), said("hr.nothing", "hr.t2")
+    there = said("sales.t1", "sales.t2")
+    missing = said("hr.nothing", "hr.t2")
     assert there == missing == said("sales", "dev") == said("hr", "dev") == said("hr.nothing", "sales.t9")
     realm.grant("table", "main.sales.t1", "ann", "SELECT")
     said("sales", "dev")

@@ -1,1 +1,1 @@
-"""Damage of files below tables: told, or without effect."""
+"""Damage of files below tables: it is reported, or it has no effect."""

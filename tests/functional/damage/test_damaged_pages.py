@@ -27,7 +27,8 @@ def test_i2_a_sample_of_damaged_pages_is_reported_or_has_no_effect(tmp_path: Pat
 @pytest.mark.parametrize("type", ["metadata", "commit", "table"])
 def test_a_damaged_obj_is_named_and_not_taken_for_one_that_is_not_there(type: str) -> None:
     services = fresh()
-    world, id = fakes(services), create(services, "t")
+    world = fakes(services)
+    id = create(services, "t")
     for key, obj in list(world.objs.rows.items()):
         if obj.type == type:
             world.objs.rows[key] = msgspec.structs.replace(obj, payload=b"\xc1" + obj.payload[1:])

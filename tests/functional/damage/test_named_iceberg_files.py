@@ -127,7 +127,9 @@ def test_a_call_looks_at_some_files_and_the_next_goes_on_until_all_were_seen(
     names = [f"{number}-{part}.parquet" for number in range(APPENDS) for part in range(PER_APPEND)]
     for name in names:
         del site.stored[site.path(name)]
-    after, paths, files = "", list[str](), 0
+    after = ""
+    paths = list[str]()
+    files = 0
     while True:
         answer = site.look(after)
         paths += [fault.path for fault in answer.deviations]

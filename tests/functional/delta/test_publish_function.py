@@ -50,7 +50,8 @@ def test_i11_every_table_that_a_batch_names_is_published(app: Function, world: F
 
 
 def test_i4_duplicated_late_and_reordered_records_change_nothing(app: Function, world: FakeWorld) -> None:
-    first, second = Table(world, table_id(1)), Table(world, table_id(2))
+    first = Table(world, table_id(1))
+    second = Table(world, table_id(2))
     first.mixed(3)
     second.mixed(3)
     event = records(second, first, second, first, first)

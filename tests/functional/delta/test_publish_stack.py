@@ -48,7 +48,8 @@ def test_i4_i11_the_stream_publishes_every_kind_of_commit_with_exactly_its_bytes
 
 
 def test_i3_a_replay_after_publication_gets_the_same_version(table: StackTable) -> None:
-    staged, inline = table.stage(), table.inline()
+    staged = table.stage()
+    inline = table.inline()
     table.mixed(8)
     table.check_all_published()
     assert table.head.tail_from > 2

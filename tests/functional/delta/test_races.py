@@ -24,11 +24,13 @@ def test_32_blind_appenders_never_see_a_conflict(server):
     assert heat.commits == 1600
     assert heat.conflicts == 0
 
-    first_row, last = 0, 0
+    first_row = 0
+    last = 0
     for version in range(1, 1601):
         actions = [json.loads(line) for line in appended.published(version).splitlines()]
         info = actions[0]["commitInfo"]
         add = next(action["add"] for action in actions if "add" in action)
         assert info["inCommitTimestamp"] > last, "I7: timestamps increase"
         assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (first_row, version), "row ids follow the order"
-        first_row, last = first_row + table.ROWS, info["inCommitTimestamp"]
+        first_row = first_row + table.ROWS
+        last = info["inCommitTimestamp"]

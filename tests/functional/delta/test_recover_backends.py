@@ -97,7 +97,8 @@ def test_i1_i10_after_a_restore_of_all_rows_no_real_table_takes_a_commit_before_
     stored_realm: StoredRealm,
 ) -> None:
     services = stored_realm.services()
-    world, table_id = services.world, create(services)
+    world = services.world
+    table_id = create(services)
     assert mark_all_restored(world) == 1 == mark_all_restored(world)
     request = CommitRequest(table_id, 1, content=delta.append("early", world.clock.now_ms()))
     assert isinstance(Ratifier(world).commit(request), Refused)

@@ -182,10 +182,12 @@ def test_a_description_without_texts_says_the_same_of_every_operation(service: s
             }
         return value
 
-    whole, data = Path(botocore.__file__).parent / "data", tmp_path / "data"
+    whole = Path(botocore.__file__).parent / "data"
+    data = tmp_path / "data"
     shutil.copytree(whole / service, data / service)
     layers.leave_out_documentation(data)
-    kept, all_of_it = Loader(extra_search_paths=[str(data)], include_default_search_paths=False), Loader()
+    kept = Loader(extra_search_paths=[str(data)], include_default_search_paths=False)
+    all_of_it = Loader()
     for kind in ("service-2", "endpoint-rule-set-1"):
         assert without(kept.load_service_model(service, kind)) == without(all_of_it.load_service_model(service, kind))
 

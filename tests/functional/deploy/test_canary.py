@@ -123,7 +123,8 @@ def test_no_other_start_is_taken(start: str) -> None:
 def test_what_starting_warm_costs_is_what_the_prices_say() -> None:
     """docs/deploy.md, "A canary": of one GB, for a month of 730 hours."""
     prices = json.loads((ROOT / "infra/turnstile_cost/prices.json").read_text())
-    month_s, page = 730 * 3600, (ROOT / "docs/deploy.md").read_text()
+    month_s = 730 * 3600
+    page = (ROOT / "docs/deploy.md").read_text()
     for name in ("snapstart_gb_second", "provisioned_gb_second"):
         assert f"${prices[name] * month_s:.2f} a month" in page, name
     assert f"${prices['snapstart_restored_gb']:.5f}" in page
@@ -161,7 +162,8 @@ class Deployment:
             try:
                 refused += (self.new if is_new else self.old)().status >= 500
             except Exception:  # what Lambda counts as an error, and the gateway answers with 500
-                errors, refused = errors + is_new, refused + 1
+                errors = errors + is_new
+                refused = refused + 1
         self.series["Errors"].append(errors)
         self.series["5xx"].append(refused / REQUESTS)
         self.failed += refused

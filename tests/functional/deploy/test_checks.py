@@ -178,7 +178,8 @@ def test_a_check_that_cannot_be_made_does_not_end_the_others(world: FakeWorld, m
 def test_the_checks_write_below_the_lakes_root_where_the_functions_may(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, paths = FakeStorage.put_if_absent, []
+    put = FakeStorage.put_if_absent
+    paths = []
 
     def seen(self: FakeStorage, path: str, content: Any) -> bool:
         paths.append(self._key(path))

@@ -105,7 +105,8 @@ def choices() -> list[tuple[str, ...]]:
 
 def pairwise(count: int) -> list[tuple[bool, ...]]:
     """Rows in which each two choices are given and left out in all four ways."""
-    rng, rows = random.Random(7), [(True,) * count, (False,) * count]
+    rng = random.Random(7)
+    rows = [(True,) * count, (False,) * count]
     missing = {
         (a, b, x, y) for a, b in itertools.combinations(range(count), 2) for x in (True, False) for y in (True, False)
     }
@@ -156,7 +157,8 @@ def test_every_pair_of_choices_makes_a_template_that_cfn_lint_takes(template: di
     assert len(rows) <= 16
     if number >= len(rows):
         return
-    given, whole = rows[number], translated(template)
+    given = rows[number]
+    whole = translated(template)
     stack = Resolved(template, given)
     resources = {
         name: {member: pruned(stack, value) for member, value in resource.items() if member != "Condition"}
@@ -201,7 +203,9 @@ def pruned(stack: Resolved, node: Any) -> Any:
 # -- a lake in another account ----------------------------------------------------------------------------------------
 
 OTHER = "111122223333"
-BUCKET, KEY, ROLE = "lake", f"arn:aws:kms:us-east-1:{OTHER}:key/lake", f"arn:aws:iam::{OTHER}:role/turnstile-lake"
+BUCKET = "lake"
+KEY = f"arn:aws:kms:us-east-1:{OTHER}:key/lake"
+ROLE = f"arn:aws:iam::{OTHER}:role/turnstile-lake"
 
 
 def policy(name: str) -> dict[str, Any]:

@@ -44,10 +44,13 @@ class Counted:
     """A table on fakes that count requests by DynamoDB's rules."""
 
     def __init__(self, kind: str) -> None:
-        self.kind, self.world, self.meter = kind, fake_world(), Meter()
+        self.kind = kind
+        self.world = fake_world()
+        self.meter = Meter()
         self.table = Table(self.world)
         self.metered = metered(self.world, self.meter)
-        self.ratifier, self._random = Ratifier(self.metered), Random(3)
+        self.ratifier = Ratifier(self.metered)
+        self._random = Random(3)
         self.ratifier.facts(self.table.id)
         self.used: dict[str, Usage] = {}
 
@@ -65,7 +68,8 @@ class Counted:
         self.used[step] = self.used.get(step, Usage()) + used
 
     def commit(self) -> None:
-        version, stamp = self.table.head.latest + 1, max(self.world.clock.now_ms(), self.table.head.last_ict + 1)
+        version = self.table.head.latest + 1
+        stamp = max(self.world.clock.now_ms(), self.table.head.last_ict + 1)
         content = delta.append(self._uuid(), stamp, rows=1000)
         request = CommitRequest(self.table.id, version, content=content)
         if self.kind == "staged":

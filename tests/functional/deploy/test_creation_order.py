@@ -18,7 +18,9 @@ from tests.support.repository import ROOT
 from tests.support.roles.translated import references, translated
 from turnstile_local.deployment import read_template
 
-ROLE, POLICY, MANAGED = "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"
+ROLE = "AWS::IAM::Role"
+POLICY = "AWS::IAM::Policy"
+MANAGED = "AWS::IAM::ManagedPolicy"
 CHECKED = {
     "AWS::Lambda::Function",
     "AWS::Lambda::EventSourceMapping",
@@ -31,7 +33,8 @@ CHECKED = {
 
 def awaited(resources: dict[str, Any], name: str) -> set[str]:
     """Everything that is there before the resource is created."""
-    found, left = set[str](), [name]
+    found = set[str]()
+    left = [name]
     while left:
         resource = resources[left.pop()]
         named = resource.get("DependsOn", [])

@@ -1,4 +1,5 @@
-"""Deploying to an emulator of AWS that runs: where it is, what is sent there. What is built and deployed runs in tests/artefacts."""
+"""Deploying to an emulator of AWS that runs: its address and the requests to it. tests/artefacts
+runs the built functions."""
 
 from __future__ import annotations
 

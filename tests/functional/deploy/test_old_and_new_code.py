@@ -15,7 +15,8 @@ from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import KNOWN
 from turnstile.store.ports import World
 
-ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+ONE = "11111111-1111-4111-8111-111111111111"
+TWO = "22222222-2222-4222-8222-222222222222"
 
 
 class Release(Protocol):
@@ -28,7 +29,8 @@ class Both:
     """Both releases, and the store that they share."""
 
     def __init__(self, world: World, newer: Release) -> None:
-        self.world, self.newer = world, newer
+        self.world = world
+        self.newer = newer
         self.older: Release = partial(act, world)
 
     def row(self, table: str) -> dict[str, Any]:

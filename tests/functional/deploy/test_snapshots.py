@@ -90,7 +90,8 @@ def test_requests_go_to_the_version_that_is_the_snapshot_and_another_text_or_oth
     def stack(**given: str) -> Resolved:
         return Resolved({**template, "Resources": translated(template)}, {**EVERYTHING, **given})
 
-    on, off = stack(SnapStart="one"), stack(SnapStart="")
+    on = stack(SnapStart="one")
+    off = stack(SnapStart="")
     assert on.resources["CommitAlias"]["Properties"]["Name"] == "snapshot"
     assert not {"CommitVersion", "CommitAlias"} & off.resources.keys()
     described = on.resources["CommitVersion"]["Properties"]["Description"]

@@ -188,7 +188,8 @@ def test_i13_events_hear_of_heads_and_runs_only_and_give_nothing_up(resources: d
 def test_i1_a_bucket_that_the_stack_creates_keeps_versions_wants_tls_and_may_refuse_to_overwrite_versions_of_logs(
     template: dict[str, Any], resources: dict[str, Any]
 ) -> None:
-    bucket, policy = resources["LakeBucket"], resources["LakeBucketPolicy"]
+    bucket = resources["LakeBucket"]
+    policy = resources["LakeBucketPolicy"]
     assert bucket["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
     assert bucket["Condition"] == policy["Condition"] == "WithLakeBucket"
     tls, conditional = policy["Properties"]["PolicyDocument"]["Statement"]

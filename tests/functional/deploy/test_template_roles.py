@@ -315,15 +315,20 @@ def test_lake_policies_stay_below_the_lake(resources: dict[str, Any], name: str)
 
 def test_i10_every_file_that_a_function_writes_or_removes_is_one_that_its_role_may(tmp_path: Path) -> None:
     """As the code names them: of a log, of an Iceberg table, and of an append that was merged and lost."""
-    log, iceberg = LAKE_POLICIES["LogWriter"][1], LAKE_POLICIES["MetadataWriter"][1]
+    log = LAKE_POLICIES["LogWriter"][1]
+    iceberg = LAKE_POLICIES["MetadataWriter"][1]
     for path in (published_path(7), staged_path(staged_file(7, "x")), aside_path(version_file(7), "0f")):
         assert matches(f"main/sales/u/{path}", log)
         assert matches(path, log), "of a table that was imported from the import root itself"
-    lake, storages, ids = Lake(tmp_path), FileStorages(), FakeIds()
-    schema, uuid = msgspec.convert(SCHEMA, Schema), ids.uuid()
+    lake = Lake(tmp_path)
+    storages = FileStorages()
+    ids = FakeIds()
+    schema = msgspec.convert(SCHEMA, Schema)
+    uuid = ids.uuid()
     empty = new_table(uuid=uuid, location=lake.location, schema=schema, spec=None, order=None, properties={}, now_ms=1)
     first = lake.append(1, None, 1)
-    fast, slow = lake.append(2, first, 2), lake.append(3, first, 2)
+    fast = lake.append(2, first, 2)
+    slow = lake.append(3, first, 2)
     table = empty
     for snapshot in (first, fast):
         table = applied(table, (AddSnapshot(snapshot), SetSnapshotRef("main", snapshot.snapshot_id, "branch")), 10**13)

@@ -11,7 +11,8 @@ from turnstile.delta.sweep import Sweeper
 
 def test_every_look_at_all_tables_names_the_damaged_row_and_goes_on() -> None:
     world = fake_world()
-    damaged, good = Table(world, table_id(1)), Table(world, table_id(2))
+    damaged = Table(world, table_id(1))
+    good = Table(world, table_id(2))
     world.refs.damage(damaged.key)
     catalog = function("catalog")
     catalog.use_world(world)

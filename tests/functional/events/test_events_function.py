@@ -117,7 +117,8 @@ def test_an_image_is_the_row(world: FakeWorld) -> None:
 
 
 def test_i13_each_version_has_one_event_whatever_the_stream_repeats(app: Function, world: FakeWorld) -> None:
-    table, records = Table(world), []
+    table = Table(world)
+    records = []
     app.on_refs({"Records": [record(table)]}, Context())
     for _ in range(12):
         table.inline()
@@ -128,7 +129,8 @@ def test_i13_each_version_has_one_event_whatever_the_stream_repeats(app: Functio
 
 
 def test_versions_that_have_left_the_tail_are_reported_with_what_images_show(app: Function, world: FakeWorld) -> None:
-    table, records = Table(world), []
+    table = Table(world)
+    records = []
     app.on_refs({"Records": [record(table)]}, Context())
     for _ in range(12):
         table.inline()
@@ -156,7 +158,8 @@ def test_i13_a_batch_whose_events_could_not_be_appended_is_sent_again(app: Funct
 
 
 def test_i13_a_record_that_cannot_be_read_keeps_no_other_back(app: Function, world: FakeWorld) -> None:
-    table, other = Table(world), Table(world, table_id(2))
+    table = Table(world)
+    other = Table(world, table_id(2))
     broken = record(other)
     broken["dynamodb"]["NewImage"] = {"tail": {"L": [{"B": "!"}]}}
     other.row["tail"] = [b"nonsense"]
@@ -179,7 +182,8 @@ def test_i13_the_schedule_finds_what_the_stream_lost(app: Function, world: FakeW
 class Bus:
     """A target that takes everything, or nothing."""
 
-    name, most = "bus", 10
+    name = "bus"
+    most = 10
 
     def __init__(self) -> None:
         self.versions: list[int] = []
@@ -194,7 +198,8 @@ class Bus:
 def test_i14_a_batch_that_a_target_does_not_take_is_sent_by_the_schedule_and_not_by_the_stream(
     app: Function, world: FakeWorld, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    bus, table = Bus(), Table(world)
+    bus = Bus()
+    table = Table(world)
     app.use_world(world, event_targets=(bus,))
     table.mixed(2)
     assert app.on_refs({"Records": [record(table)]}, Context()) == {"batchItemFailures": []}
@@ -220,7 +225,8 @@ def test_i14_a_batch_that_a_target_does_not_take_is_sent_by_the_schedule_and_not
 
 
 def test_i14_a_store_that_fails_while_events_are_sent_sends_no_batch_back(app: Function, world: FakeWorld) -> None:
-    bus, table = Bus(), Table(world)
+    bus = Bus()
+    table = Table(world)
     app.use_world(world, event_targets=(bus,))
     write = world.refs.write
 

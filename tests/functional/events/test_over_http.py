@@ -68,7 +68,8 @@ def test_a_cursor_goes_on_where_an_answer_ended(api: CatalogApi) -> None:
     for name in "abc":
         api.create(name)
         append(api.world)
-    cursor, seen = None, list[str]()
+    cursor = None
+    seen = list[str]()
     for _ in range(20):
         after = {} if cursor is None else {"after": cursor}
         page = api.http.get(EVENTS, catalog="main", limit=1, **after).json
@@ -256,7 +257,8 @@ def test_i12_a_table_that_is_renamed_while_its_events_are_read_is_seen_by_princi
     realm.grant("table", "main.sales.t1", "ann", "SELECT")
     for reads in range(1, 4):
         realm.open()  # no name is known yet
-        left, current = [reads], Authorizer.current_since
+        left = [reads]
+        current = Authorizer.current_since
 
         def renamed_meanwhile(self: Authorizer, catalog: str) -> Any:
             tree = current(self, catalog)  # noqa: B023

@@ -33,7 +33,8 @@ pytestmark = [needs_proc, pytest.mark.timeout(240)]
 
 WITHIN_S = 60.0
 BEAT_MS = 500
-ADMIN, READER = "admin-token", "reader-token"
+ADMIN = "admin-token"
+READER = "reader-token"
 NAMESPACES = "/v1/catalogs/main/namespaces"
 
 
@@ -108,7 +109,8 @@ def owner_pids(servers: list[Server]) -> list[int]:
 
 def commits(server: Server) -> list[str]:
     """The messages of the catalog's log."""
-    messages, start = list[str](), ""
+    messages = list[str]()
+    start = ""
     with client(server) as api:
         while True:
             page = api.get(f"/v1/catalogs/main/log?max_results=500{start}").raise_for_status().json()
@@ -157,11 +159,9 @@ class HotTable:
     """A table that both servers get many appends of, each by a writer that sends it again until its outcome is known."""
 
     def __init__(self, pair: list[Server]) -> None:
-        self.table, self.versions, self._mutex = (
-            Table(pair[0], headers=headers(ADMIN)),
-            dict[int, str](),
-            threading.Lock(),
-        )
+        self.table = Table(pair[0], headers=headers(ADMIN))
+        self.versions = dict[int, str]()
+        self._mutex = threading.Lock()
         self.problems = list[object]()
 
     def write(self, server: Server, stop: threading.Event) -> None:

@@ -44,7 +44,8 @@ class Site:
     """Servers and workers of one SQLite file, and its rows."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
+        self._folder = folder
+        self._stack = stack
         self.store = f"sqlite:{folder / 'shared.db'}"
 
     def open(self) -> None:
@@ -105,7 +106,8 @@ class Site:
         """Waits for the checkpoints of these versions: one attempt wrote each. It is over then, and
         a frozen process holds up no other."""
         deadline = time.monotonic() + WITHIN_S
-        storage, maintainer = self.world.storages.open(f"file://{table.storage.root}"), Maintainer(self.world)
+        storage = self.world.storages.open(f"file://{table.storage.root}")
+        maintainer = Maintainer(self.world)
         while maintainer.upkept(table.id).next <= max(versions):
             assert time.monotonic() < deadline, (table.get("head"), self.log())
             time.sleep(0.2)
@@ -237,7 +239,8 @@ class stopped:
     """A worker's processes are frozen while the block runs."""
 
     def __init__(self, worker: subprocess.Popen[bytes], server: Server) -> None:
-        self._pids, self._server = [worker.pid, *children(worker.pid)], server
+        self._pids = [worker.pid, *children(worker.pid)]
+        self._server = server
 
     def __enter__(self) -> None:
         while True:

@@ -55,8 +55,10 @@ def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_mor
 
 def test_i10_a_long_run_keeps_its_lease_and_one_that_died_loses_it_within_minutes(world: FakeWorld) -> None:
     """A server's run may take an hour; ten minutes after the start of the next server it can have its own."""
-    collector, others = Collector(world, GRACE), list[bool]()
-    task, scan = CollectTask(world, collector), collector._scan
+    collector = Collector(world, GRACE)
+    others = list[bool]()
+    task = CollectTask(world, collector)
+    scan = collector._scan
 
     def slow(*arguments: Any) -> None:
         world.clock.now += LEASE_MS // 2
@@ -87,7 +89,8 @@ def test_i10_a_long_run_keeps_its_lease_and_one_that_died_loses_it_within_minute
 
 
 def test_the_next_run_is_due_a_day_after_one_that_ended_and_at_once_where_none_did(world: FakeWorld) -> None:
-    task, tasks = CollectTask(world, Collector(world, GRACE)), Tasks(world)
+    task = CollectTask(world, Collector(world, GRACE))
+    tasks = Tasks(world)
     world.clock.step = 0
     assert task.rest_ms(DAY) == 0, "never was one"
     attempt = tasks.begin(TASK, LEASE_MS)
@@ -108,7 +111,8 @@ def test_the_next_run_is_due_a_day_after_one_that_ended_and_at_once_where_none_d
 
 
 def test_i10_a_run_that_another_one_has_replaced_ends(world: FakeWorld) -> None:
-    collector, scanned = Collector(world, GRACE), list[object]()
+    collector = Collector(world, GRACE)
+    scanned = list[object]()
     for number in range(8, 12):
         stage_table(world, table_id(number))
 

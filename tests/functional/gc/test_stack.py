@@ -25,7 +25,8 @@ class Later:
     """The world's clock, some days ahead."""
 
     def __init__(self, world: World, days: float) -> None:
-        self._clock, self._ahead = world.clock, int(days * DAY)
+        self._clock = world.clock
+        self._ahead = int(days * DAY)
 
     def now_ms(self) -> int:
         return self._clock.now_ms() + self._ahead
@@ -63,7 +64,8 @@ def names(table: StackTable) -> set[str]:
 def test_i10_losers_and_published_winners_go_and_replays_still_get_their_version(
     table: StackTable, world: World
 ) -> None:
-    loser, first = table.stage(lose=True), table.stage()
+    loser = table.stage(lose=True)
+    first = table.stage()
     table.mixed(8)
     table.check_all_published()
     open_still = table.stage(lose=True)

@@ -1,4 +1,4 @@
-"""What the tests of the Iceberg API share."""
+"""Fixtures of the tests of the Iceberg API."""
 
 from __future__ import annotations
 

@@ -73,7 +73,9 @@ def test_i2_no_commit_builds_on_an_altered_file(client: Iceberg, what: str) -> N
     view = client.post(f"{SALES}/views", VIEW).json
     for loaded in (made, view):
         overwrite(client, loaded["metadata-location"], ALTERED[what])
-    cold, rows, files = Iceberg(beside=client), client.heads(), client.files()
+    cold = Iceberg(beside=client)
+    rows = client.heads()
+    files = client.files()
     change = {"requirements": [], "updates": [set_properties(a="1")]}
     refused(cold.post(T1, change), *UNAVAILABLE)
     refused(cold.post(f"{SALES}/views/v1", change), *UNAVAILABLE)

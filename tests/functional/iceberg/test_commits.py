@@ -82,7 +82,8 @@ def test_a_commit_is_a_new_file_and_one_swap(client: Iceberg) -> None:
     answer = client.commit(add_snapshot(1), set_ref(1), require=[at_ref(None)])
     assert answer.status == 200, answer.text
     assert client.world.refs.requests == ["read", "write"] and client.world.storages.requests == ["put"]
-    file, said = answer.json["metadata-location"], answer.json["metadata"]
+    file = answer.json["metadata-location"]
+    said = answer.json["metadata"]
     assert file.rpartition("/")[2].startswith("00001-") and json.loads(client.world.storages.files[file][0]) == said
     assert said["metadata-log"][0]["metadata-file"].rpartition("/")[2].startswith("00000-")
     client.world.refs.requests.clear()
@@ -94,7 +95,9 @@ def test_what_a_request_costs_when_warm(client: Iceberg) -> None:
     client.create("t3")
     for name in ("t1", "t2", "t3"):
         client.load(f"{SALES}/tables/{name}")
-    refs, objs, storage = client.world.refs.requests, client.world.objs.requests, client.world.storages.requests
+    refs = client.world.refs.requests
+    objs = client.world.objs.requests
+    storage = client.world.storages.requests
 
     def cost(act: Callable[[], Answer], status: int) -> tuple[int, int, int]:
         for counted in (refs, objs, storage):
@@ -112,7 +115,8 @@ def test_what_a_request_costs_when_warm(client: Iceberg) -> None:
 
 
 def test_a_commit_that_changes_nothing_writes_nothing(client: Iceberg) -> None:
-    before, files = client.heads(), client.files()
+    before = client.heads()
+    files = client.files()
     answer = client.commit(set_properties())
     assert answer.status == 200 and client.heads() == before and client.files() == files
 
@@ -160,7 +164,8 @@ def test_a_table_replaced_meanwhile_is_another_table(client: Iceberg) -> None:
 def test_i9_a_name_that_another_took_meanwhile_is_not_taken_from_it(client: Iceberg) -> None:
     staged = client.create("t3", **{"stage-create": True})["metadata"]
     between(client, lambda other: other.create("t3"))
-    files, t3 = client.files(), f"{SALES}/tables/t3"
+    files = client.files()
+    t3 = f"{SALES}/tables/t3"
     answer = client.commit(*creation(staged), require=[{"type": "assert-create"}], path=t3)
     assert "table already exists: sales.t3" in refused(answer, 409, "CommitFailedException")
     assert client.load(t3)["metadata"]["table-uuid"] != staged["table-uuid"]
@@ -169,7 +174,8 @@ def test_i9_a_name_that_another_took_meanwhile_is_not_taken_from_it(client: Iceb
 
 def test_i9_a_table_is_not_created_in_a_namespace_that_was_dropped_meanwhile(client: Iceberg) -> None:
     assert client.post(f"{MAIN}/namespaces", {"namespace": ["new"]}).status == 200
-    path, before = f"{MAIN}/namespaces/new/tables", client.files()
+    path = f"{MAIN}/namespaces/new/tables"
+    before = client.files()
     staged = client.post(path, {"name": "t", "schema": SCHEMA, "stage-create": True}).json["metadata"]
     between(client, lambda other: other.delete(f"{MAIN}/namespaces/new"))
     answer = client.commit(*creation(staged), require=[{"type": "assert-create"}], path=f"{path}/t")
@@ -229,7 +235,8 @@ def test_i10_a_table_stays_in_its_location(client: Iceberg, update: Any) -> None
 
 def test_i10_neither_does_one_that_a_commit_creates(client: Iceberg) -> None:
     staged = client.create("t3", **{"stage-create": True})["metadata"]
-    heads, files = client.heads(), client.files()
+    heads = client.heads()
+    files = client.files()
     elsewhere = {**staged, "properties": {"write.data.path": "s3://elsewhere/x"}}
     changes = [change("t3", *creation(elsewhere), require=[{"type": "assert-create"}])]
     message = refused(client.post(COMMIT, {"table-changes": changes}), 400, "BadRequestException")
@@ -289,7 +296,8 @@ def _creation(client: Iceberg) -> list[Any]:
 
 
 def test_i9_one_requirement_that_fails_is_enough_for_none_to_change(client: Iceberg) -> None:
-    before, files = client.heads(), client.files()
+    before = client.heads()
+    files = client.files()
     changes = [change("t1", set_properties(a="1")), change("t2", set_properties(a="1"), require=[at_ref(7)])]
     refused(client.post(COMMIT, {"table-changes": changes}), 409, "CommitFailedException")
     changes[1] = change("none", set_properties(a="1"))

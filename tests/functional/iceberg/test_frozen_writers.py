@@ -33,7 +33,8 @@ def lake(client: Iceberg) -> LakeFiles:
 def written(lake: LakeFiles, id: int, parent: int | None = None) -> tuple[list[Any], list[Any]]:
     """Updates and requirements of an append whose files are there."""
     metadata = lake.client.load()["metadata"]
-    location, now = metadata["location"], lake.client.world.clock.now_ms()
+    location = metadata["location"]
+    now = lake.client.world.clock.now_ms()
     listed = lake.snapshot(location, id, [lake.data(location)])
     added = add_snapshot(
         id, parent, metadata["last-sequence-number"] + 1, **{"manifest-list": listed, "timestamp-ms": now}

@@ -65,7 +65,8 @@ def test_i3_a_request_sent_again_changes_nothing_more_and_is_answered_the_same(c
     method, path, body = CHANGES[what]
     first = keyed(client, method, path, body)
     assert first.status in (200, 204), first.text
-    seq, files = client.world.refs.rows["test/catalog/main"]["seq"], client.files()
+    seq = client.world.refs.rows["test/catalog/main"]["seq"]
+    files = client.files()
     again = keyed(client, method, path, body)
     assert (again.status, again.json) == (first.status, first.json)
     assert client.world.refs.rows["test/catalog/main"]["seq"] == seq and client.files() == files

@@ -74,7 +74,8 @@ def schema(**first: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_i9_a_number_that_iceberg_does_not_have_is_refused_by_its_path(client: Iceberg, update: Any, path: str) -> None:
-    before, files = client.heads(), client.files()
+    before = client.heads()
+    files = client.files()
     said = refused(client.commit(set_properties(a="1"), update), 400, "BadRequestException")
     assert said.startswith(f"updates[1].{path}: "), said
     assert (client.heads(), client.files()) == (before, files)
@@ -112,7 +113,8 @@ def test_i9_so_it_is_in_the_schema_of_a_new_table(client: Iceberg) -> None:
     ],
 )
 def test_i9_a_file_with_such_a_number_is_not_registered(client: Iceberg, changes: Any, says: str) -> None:
-    files, path = client.world.storages.files, client.load()["metadata-location"]
+    files = client.world.storages.files
+    path = client.load()["metadata-location"]
     raw, modified = files[path]
     other = path.replace("00000-", "00009-")
     files[other] = (json.dumps({**json.loads(raw), **changes}).encode(), modified)

@@ -1,4 +1,5 @@
-"""What clients of every language may write in more than one way, and what other catalogs' writers left out (I9)."""
+"""Accepted variants of requests: spellings of clients in several languages, and members that other
+catalogs leave out (I9)."""
 
 from __future__ import annotations
 

@@ -139,7 +139,9 @@ def test_a_space_may_be_written_as_javas_clients_write_it() -> None:
 
 
 def test_i9_spellings_of_one_name_are_one_name() -> None:
-    client, composed, apart = Iceberg(), unicodedata.normalize("NFC", "Café"), unicodedata.normalize("NFD", "Café")
+    client = Iceberg()
+    composed = unicodedata.normalize("NFC", "Café")
+    apart = unicodedata.normalize("NFD", "Café")
     assert client.post(f"{MAIN}/namespaces", {"namespace": [apart]}).json["namespace"] == [composed]
     refused(client.post(f"{MAIN}/namespaces", {"namespace": [composed]}), 409, "AlreadyExistsException")
     for spelling in (composed, apart, composed.upper()):

@@ -73,7 +73,8 @@ def test_without_a_token_everything_is_listed_and_with_one_pages_of_one_head(cli
         client.create(f"t{n}")
     assert len(client.get(f"{SALES}/tables").json["identifiers"]) == 5
     assert client.get(f"{SALES}/tables", pageSize="2").json["next-page-token"] is None
-    names, token = [], ""
+    names = []
+    token = ""
     for page in range(3):
         found = client.get(f"{SALES}/tables", pageToken=token, pageSize="2").json
         names += [one["name"] for one in found["identifiers"]]

@@ -73,8 +73,10 @@ def changed(client: Iceberg) -> None:
 
 def test_i9_every_way_to_name_a_moment_leads_to_one_prefix_that_shows_what_was_there(client: Iceberg) -> None:
     services = catalog(client)
-    then, seq = head(client), services.reader.current("main").commit.seq
-    before, ms = told(client, MAIN), services.reader.current("main").commit.at // 1000
+    then = head(client)
+    seq = services.reader.current("main").commit.seq
+    before = told(client, MAIN)
+    ms = services.reader.current("main").commit.at // 1000
     services.named_snapshots.create("main", "Month-End")
     client.world.clock.now += 60_000
     changed(client)
@@ -91,7 +93,8 @@ def test_i9_every_way_to_name_a_moment_leads_to_one_prefix_that_shows_what_was_t
 def test_i6_a_client_that_began_at_a_time_keeps_its_view(client: Iceberg) -> None:
     """A time yet to come means the present, for every caller, and stays that state."""
     ahead = client.world.clock.now + HOUR_MS
-    root, before = prefix(client, f"time:{ahead}"), told(client, MAIN)
+    root = prefix(client, f"time:{ahead}")
+    before = told(client, MAIN)
     changed(client)
     assert told(client, root) == before
     assert prefix(client, f"time:{ahead}") != root
@@ -157,14 +160,16 @@ def test_a_moment_that_is_none_is_refused_at_the_configuration(
 
 
 def test_i10_a_moment_ends_with_the_history_unless_it_has_a_name(client: Iceberg) -> None:
-    root, before = prefix(client, f"head:{head(client)}"), told(client, MAIN)
+    root = prefix(client, f"head:{head(client)}")
+    before = told(client, MAIN)
     changed(client)
     client.world.clock.now += WEEK - HOUR_MS
     assert told(client, root) == before
     client.world.clock.now += 2 * HOUR_MS
     refused(client.get(f"{root}/namespaces"), 404, "NoSuchWarehouseException")
     refused(client.get(at(T1, root)), 404, "NoSuchWarehouseException")
-    named, now = catalog(client).named_snapshots.create("main", "kept"), told(client, MAIN)
+    named = catalog(client).named_snapshots.create("main", "kept")
+    now = told(client, MAIN)
     changed_root = prefix(client, "snapshot:kept")
     client.create("t3")
     client.world.clock.now += 2 * WEEK

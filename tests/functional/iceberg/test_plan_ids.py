@@ -54,7 +54,9 @@ def test_pages_of_a_fetched_plan_go_on(client: Iceberg, table: DeltaTable, monke
 def test_a_long_plan_of_a_client_that_asks_again_is_submitted(
     client: Iceberg, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, goes, plan = PlanRuns[Any](wait_s=0), threading.Event(), delta_scans.DeltaScans.result
+    runs = PlanRuns[Any](wait_s=0)
+    goes = threading.Event()
+    plan = delta_scans.DeltaScans.result
     monkeypatch.setitem(client.services.__dict__, "plan_runs", runs)
 
     def slow(*arguments: Any) -> Any:

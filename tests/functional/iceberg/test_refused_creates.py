@@ -33,9 +33,11 @@ TABLES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("wrong", TABLES)
 @pytest.mark.parametrize("staged", [False, True])
 def test_i10_a_table_that_cannot_be_is_given_no_location(wrong: str, staged: bool) -> None:
-    client, (more, said) = Iceberg(), TABLES[wrong]
+    client = Iceberg()
+    (more, said) = TABLES[wrong]
     client.create("first")
-    rows, files = client.heads(), client.files()
+    rows = client.heads()
+    files = client.files()
     answer = client.post(f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "stage-create": staged, **more})
     assert said in refused(answer, 400, "BadRequestException")
     assert (client.heads(), client.files()) == (rows, files)
@@ -53,7 +55,8 @@ def test_i10_a_table_that_cannot_be_is_given_no_location(wrong: str, staged: boo
 def test_i10_neither_is_a_view(more: dict[str, Any]) -> None:
     client = Iceberg()
     client.create("first")
-    rows, files = client.heads(), client.files()
+    rows = client.heads()
+    files = client.files()
     refused(client.post(f"{SALES}/views", {**VIEW, **more}), 400, "BadRequestException")
     assert (client.heads(), client.files()) == (rows, files)
     assert client.post(f"{SALES}/views", VIEW).status == 200
@@ -65,7 +68,8 @@ def test_i10_a_file_that_no_answer_could_carry_is_refused_before_its_location(
     client = Iceberg()
     client.create("first")
     monkeypatch.setattr("turnstile.iceberg.files.MAX_BYTES", 500)
-    rows, files = client.heads(), client.files()
+    rows = client.heads()
+    files = client.files()
     for path, body in ((f"{SALES}/tables", {"name": "t", "schema": SCHEMA}), (f"{SALES}/views", VIEW)):
         assert "expire snapshots" in refused(client.post(path, body), 400, "BadRequestException")
     assert (client.heads(), client.files()) == (rows, files)

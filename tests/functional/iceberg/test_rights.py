@@ -185,7 +185,8 @@ def creating(realm: Realm, what: str, kind: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("what", CREATES)
 def test_i12_a_create_that_is_repeated_shows_and_opens_nothing_of_what_has_the_name_by_now(what: str) -> None:
-    realm, kind = Realm(), "views" if "view" in what else "tables"
+    realm = Realm()
+    kind = "views" if "view" in what else "tables"
     guarded().use_world(realm.world, vendor=Sessions())
     realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA, P.CREATE_TABLE)
     realm.grant(Target("."), P.CREATE_EXTERNAL_TABLE)
@@ -207,7 +208,8 @@ def test_i12_a_create_that_is_repeated_shows_and_opens_nothing_of_what_has_the_n
 
 def test_i12_a_namespace_that_is_created_again_shows_nothing_of_the_one_that_has_the_name_by_now(realm: Realm) -> None:
     realm.grant(Target("main"), P.USE_CATALOG, P.CREATE_SCHEMA)
-    path, body = f"{MAIN}/namespaces", {"namespace": ["mine"]}
+    path = f"{MAIN}/namespaces"
+    body = {"namespace": ["mine"]}
     first = realm.ask(ANN, "POST", path, body, headers=KEY)
     assert (first.status, realm.ask(ANN, "POST", path, body, headers=KEY).json) == (200, first.json)
     assert realm.ask(ANN, "DELETE", f"{path}/mine").status == 204

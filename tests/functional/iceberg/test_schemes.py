@@ -35,7 +35,8 @@ def test_i12_no_table_is_created_at_a_scheme_that_is_not_served(http: Http, loca
 
 
 def test_i12_registering_does_not_tell_which_local_files_exist(http: Http, tmp_path: Path) -> None:
-    there, missing = tmp_path / "there.metadata.json", tmp_path / "missing.metadata.json"
+    there = tmp_path / "there.metadata.json"
+    missing = tmp_path / "missing.metadata.json"
     there.write_text("{}")
     for path in (there, missing):
         answer = http.post(f"{SALES}/register", {"name": "t1", "metadata-location": f"file://{path}"})

@@ -68,7 +68,8 @@ def register(client: Iceberg, name: str, file: str, **more: Any) -> Answer:
 
 
 def test_i9_a_registration_that_overwrites_takes_the_place_of_another_table(client: Iceberg) -> None:
-    first, second = client.create("t1"), client.create("t2")
+    first = client.create("t1")
+    second = client.create("t2")
     assert client.delete(f"{SALES}/tables/t2").status == 204
     file = second["metadata-location"]
     refused(register(client, "t1", file), 409, "AlreadyExistsException")
@@ -220,7 +221,8 @@ def test_what_cannot_be_created_or_changed_is_refused_and_nothing_is_left(
     client: Iceberg, path: str, body: Any, status: int, type: str
 ) -> None:
     client.create("other")
-    before, files = client.heads(), client.files()
+    before = client.heads()
+    files = client.files()
     refused(client.post(path, body), status, type)
     staging = {key for key in client.heads() if key.startswith("test/staging/")}
     assert {key: row for key, row in client.heads().items() if key not in staging and "/location/" not in key} == {

@@ -85,13 +85,15 @@ def test_old_versions_are_forgotten_but_never_the_current_one(client: Iceberg) -
     ],
 )
 def test_a_change_that_makes_no_view_is_refused(client: Iceberg, updates: Any, says: str) -> None:
-    before, files = client.heads(), client.files()
+    before = client.heads()
+    files = client.files()
     assert says in refused(replace(client, *updates), 400, "BadRequestException")
     assert client.heads() == before and client.files() == files
 
 
 def test_two_queries_of_one_dialect_are_refused_as_java_refuses_them(client: Iceberg) -> None:
-    before, files = client.heads(), client.files()
+    before = client.heads()
+    files = client.files()
     message = refused(replace(client, version("select 2", 0, "spark", "Spark")), 400, "IllegalArgumentException")
     assert message.startswith("Invalid view version: Cannot add multiple queries for dialect spark; ")
     assert client.heads() == before and client.files() == files

@@ -30,10 +30,12 @@ class Site(CatalogApi):
 
     def __init__(self, api: CatalogApi) -> None:
         super().__init__(api.http, api.world)
-        plans, commits = function("plans"), function("commit")
+        plans = function("plans")
+        commits = function("commit")
         plans.use_world(api.world)
         commits.use_world(api.world)
-        self.plans, self.commits = Http(plans.app), Http(commits.app)
+        self.plans = Http(plans.app)
+        self.commits = Http(commits.app)
         self.id = self.create()["table_id"]
 
     def commit(self, files: int = 1, **members: Any) -> None:
@@ -105,7 +107,8 @@ def due(site: Site) -> Site:
 
 
 def test_what_is_set_above_holds_below_until_something_nearer_says_otherwise(site: Site) -> None:
-    catalog, namespace = "/v1/catalogs/main", "/v1/catalogs/main/namespaces/default"
+    catalog = "/v1/catalogs/main"
+    namespace = "/v1/catalogs/main/namespaces/default"
     assert site.value(TABLE, "target-file-size") == ("1gb", "default", "")
     for path, size, source in (
         (catalog, "1mb", "main"),
@@ -126,7 +129,8 @@ def test_what_is_set_above_holds_below_until_something_nearer_says_otherwise(sit
 
 
 def test_nested_namespaces_inherit_from_each_other(site: Site) -> None:
-    outer, inner = "/v1/catalogs/main/namespaces/a", "/v1/catalogs/main/namespaces/a.b"
+    outer = "/v1/catalogs/main/namespaces/a"
+    inner = "/v1/catalogs/main/namespaces/a.b"
     assert site.http.post("/v1/catalogs/main/namespaces", {"name": "a.b"}).status == 201
     assert site.set(outer, min_commits="7").status == 200
     assert site.value(inner, "min-commits") == ("7", "namespace", "main.a")
@@ -143,7 +147,8 @@ def test_what_cannot_be_read_is_refused_by_its_name_and_changes_nothing(site: Si
 
 
 def test_properties_that_are_set_otherwise_are_checked_as_well(site: Site) -> None:
-    bad, field = {f"{PREFIX}enabled": "maybe"}, f"properties.{PREFIX}enabled"
+    bad = {f"{PREFIX}enabled": "maybe"}
+    field = f"properties.{PREFIX}enabled"
     namespace = "/v1/catalogs/main/namespaces"
     refused(site.http.post(namespace, {"name": "n", "properties": bad}), 400, "InvalidRequest", field)
     refused(site.http.patch(f"{namespace}/default", {"set": bad}), 400, "InvalidRequest", field)
@@ -165,7 +170,8 @@ def test_properties_that_are_set_otherwise_are_checked_as_well(site: Site) -> No
 
 def test_what_a_commit_carries_is_no_reason_to_refuse_it_and_is_passed_over(site: Site) -> None:
     site.set("/v1/catalogs/main", enabled="true")
-    stamp, version = site.world.clock.now_ms(), site.head()["latest"] + 1
+    stamp = site.world.clock.now_ms()
+    version = site.head()["latest"] + 1
     altered = delta.metadata(**{f"{PREFIX}enabled": "maybe", f"{PREFIX}min-commits": "3"})
     altered["metaData"]["configuration"] |= {"delta.enableInCommitTimestamps": "true"}
     loaded = site.commits.get(TABLE).json["metadata"]
@@ -368,7 +374,8 @@ def test_budgets_and_windows_are_obeyed(due: Site) -> None:
 
 def test_a_worker_reads_when_the_window_closes(due: Site) -> None:
     minute = due.world.clock.now_ms() // 60_000 % 1440
-    begin, end = (minute - 60) % 1440, (minute + 60) % 1440
+    begin = (minute - 60) % 1440
+    end = (minute + 60) % 1440
     due.set(TABLE, windows=f"{begin // 60:02}:{begin % 60:02}-{end // 60:02}:{end % 60:02}")
     stop_ms = due.begin()["stop_ms"]
     assert 0 < stop_ms - due.world.clock.now_ms() <= HOUR_MS

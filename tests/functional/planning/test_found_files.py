@@ -1,4 +1,4 @@
-"""Path queries that go down to files, over HTTP: what they find, page by page, and what they refuse."""
+"""Path queries that reach files, over HTTP: their results page by page, and their refusals."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ class Site(CatalogApi):
 
     def __init__(self, api: CatalogApi) -> None:
         super().__init__(api.http, api.world)
-        plans, commits = function("plans"), function("commit")
+        plans = function("plans")
+        commits = function("commit")
         plans.use_world(api.world)
         commits.use_world(api.world)
-        self.plans, self.commits = Http(plans.app), Http(commits.app)
+        self.plans = Http(plans.app)
+        self.commits = Http(commits.app)
 
     def table(self, name: str, **megabytes: int) -> str:
         """A table with a file for each name; the number in the name is its least id."""
@@ -48,7 +50,8 @@ class Site(CatalogApi):
 
     def found(self, query: str) -> list[str]:
         """Tables and files that a query finds, all pages of them."""
-        names, token = list[str](), None
+        names = list[str]()
+        token = None
         for _ in range(100):
             answer = self.ask(query, **({"page_token": token} if token else {}))
             assert answer.status == 200, answer.text
@@ -95,12 +98,15 @@ def test_files_are_found_by_their_columns_and_by_what_is_known_of_them(site, que
 @pytest.mark.parametrize("tables", [1, 20])
 def test_pages_are_all_files_once_in_the_order_of_the_tables(site, monkeypatch, tables) -> None:
     monkeypatch.setattr(finding, "MAX_TABLES", tables)
-    names, token, pages = list[str](), None, 0
+    names = list[str]()
+    token = None
+    pages = 0
     while pages == 0 or (token is not None and pages < 20):
         answer = site.ask("/main/default/*/files[]", max_results=2, **({"page_token": token} if token else {}))
         assert len(answer.json["found"]) <= 2
         names += [f"{file['table']}/{file['path']}" for file in answer.json["found"]]
-        token, pages = answer.json.get("next_page_token"), pages + 1
+        token = answer.json.get("next_page_token")
+        pages = pages + 1
     assert names == [f"main.default.{name}" for name in ("a/f0", "a/f10", "a/f20", "b/f0", "b/x5")]
     assert pages >= 3
 

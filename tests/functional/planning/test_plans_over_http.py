@@ -22,16 +22,19 @@ class Site(CatalogApi):
 
     def __init__(self, api: CatalogApi) -> None:
         super().__init__(api.http, api.world)
-        plans, commits = function("plans"), function("commit")
+        plans = function("plans")
+        commits = function("commit")
         plans.use_world(api.world)
         commits.use_world(api.world)
-        self.plans, self.commits = Http(plans.app), Http(commits.app)
+        self.plans = Http(plans.app)
+        self.commits = Http(commits.app)
         self.id = self.create()["table_id"]
 
     def append(self, *lows: int) -> int:
         """A commit of a file for each of these least ids."""
         head = self.commits.get(f"/v1/tables/{self.id}/head").json
-        version, stamp = head["latest"] + 1, max(self.world.clock.now_ms(), head["timestamp"] + 1)
+        version = head["latest"] + 1
+        stamp = max(self.world.clock.now_ms(), head["timestamp"] + 1)
         added = [delta.add(f"f{low}", stats=json.dumps(_stats(low)), size=low + 1) for low in lows]
         content = delta.lines(delta.info(f"c-{version}", stamp), *added).decode()
         path = f"/v1/tables/{self.id}/commits"
@@ -217,7 +220,8 @@ def judged(site: Site, **body: Any) -> list[Any]:
 def remove(site: Site, *names: str) -> int:
     """A commit that removes files, and says no statistics of them."""
     head = site.commits.get(f"/v1/tables/{site.id}/head").json
-    version, stamp = head["latest"] + 1, max(site.world.clock.now_ms(), head["timestamp"] + 1)
+    version = head["latest"] + 1
+    stamp = max(site.world.clock.now_ms(), head["timestamp"] + 1)
     content = delta.lines(delta.info(f"c-{version}", stamp), *map(delta.remove, names)).decode()
     path = f"/v1/tables/{site.id}/commits"
     assert site.commits.post(path, {"version": version, "inline": {"content": content}}).status == 200

@@ -247,7 +247,8 @@ def test_an_overwrite_that_was_overtaken_is_a_conflict_and_leaves_no_files(
 
 
 def test_a_lost_answer_is_found_out_by_sending_the_same_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    propose, lost = table._api.propose, []
+    propose = table._api.propose
+    lost = []
 
     def without_answer(table_id: str, proposal: dict[str, Any]) -> Any:
         answer = propose(table_id, proposal)
@@ -421,7 +422,8 @@ def test_files_on_s3_are_written_and_read_with_the_callers_keys(server_on_s3: Se
 
 
 def test_a_small_append_on_s3_is_one_request_for_the_file_and_a_read_two(server_on_s3: ServerOnS3) -> None:
-    env, proxy = server_on_s3.env, Flaky(server_on_s3.s3_endpoint)
+    env = server_on_s3.env
+    proxy = Flaky(server_on_s3.s3_endpoint)
     keys = {"endpoint": proxy.url, "access_key": env["AWS_ACCESS_KEY_ID"], "secret_key": env["AWS_SECRET_ACCESS_KEY"]}
     with contextlib.closing(proxy), connect(server_on_s3.url, s3=keys) as lake:
         table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA)

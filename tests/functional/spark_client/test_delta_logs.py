@@ -30,7 +30,8 @@ class Log:
     """A DeltaLog whose snapshot is of ``version``; ``confirmed`` are the versions that were installed again."""
 
     def __init__(self, version: int) -> None:
-        self.lock, self.confirmed = Lock(), list[int]()
+        self.lock = Lock()
+        self.confirmed = list[int]()
         self.snapshot = SimpleNamespace(version=lambda: version)
 
     def snapshotLock(self) -> Lock:
@@ -70,7 +71,8 @@ def test_a_snapshot_of_another_version_is_left_to_delta(latest: int) -> None:
 
 def test_the_first_load_of_a_table_confirms_nothing() -> None:
     """Another table with as many versions may have been at its path, which is what Delta goes by."""
-    logs, log = DeltaLogs(), Log(4)
+    logs = DeltaLogs()
+    log = Log(4)
     loaded(logs, log, latest=4, table_id="a")
     loaded(logs, log, latest=4, table_id="b")
     assert log.confirmed == []
@@ -78,7 +80,8 @@ def test_the_first_load_of_a_table_confirms_nothing() -> None:
 
 def test_while_another_thread_updates_the_snapshot_nothing_is_confirmed(another_thread: ThreadPoolExecutor) -> None:
     """It may be about to install a newer one, over which the older must not be put."""
-    logs, log = DeltaLogs(), Log(4)
+    logs = DeltaLogs()
+    log = Log(4)
     loaded(logs, log, latest=4)
     another_thread.submit(log.lock.tryLock).result()
     loaded(logs, log, latest=4)

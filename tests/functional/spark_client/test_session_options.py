@@ -1,4 +1,4 @@
-"""What `session(s3=...)` tells Hadoop's S3A."""
+"""Hadoop's options for S3A that ``session(s3=...)`` sets."""
 
 from __future__ import annotations
 

@@ -137,10 +137,13 @@ def test_i10_a_table_that_goes_another_way_meanwhile_is_not_released_by_a_slow_e
 def test_i10_a_neighbour_that_comes_while_a_table_is_exported_delays_it_and_keeps_its_location() -> None:
     """Both lie below a folder outside the lake root, and its marker counts them."""
     services, _ = with_legacy()
-    world, neighbour = fakes(services), "s3://old/tables/u"
+    world = fakes(services)
+    neighbour = "s3://old/tables/u"
     Legacy(services, neighbour).created()
     run_import(services)
-    sandbox, transact, tries = fresh(world), world.refs.transact, 0
+    sandbox = fresh(world)
+    transact = world.refs.transact
+    tries = 0
 
     def after_a_neighbour(writes: Sequence[Write], token: str) -> object:
         nonlocal tries

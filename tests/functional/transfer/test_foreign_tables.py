@@ -85,7 +85,8 @@ def test_what_metadata_uses_under_an_old_protocol_is_listed_afterwards_for_delta
 
 def test_all_unknown_features_are_named_at_once() -> None:
     services = placed(TABLES["liquid for all"])
-    storage, features = services.world.storages.open(PLACE), ["a", "b", "deletionVectors"]
+    storage = services.world.storages.open(PLACE)
+    features = ["a", "b", "deletionVectors"]
     upgrade = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["b"],"writerFeatures":["a","b","deletionVectors"]}}\n'
     storage.put_if_absent(published_path(1), upgrade)
     problem = Importer(services).dry_run(*MAIN, "t", PLACE).problems[0]

@@ -301,7 +301,8 @@ def test_a_protocol_or_domain_of_other_types_is_refused_with_its_version(action:
 
 def test_a_log_that_has_no_next_version_is_refused() -> None:
     """Later it would be a number that no store takes."""
-    services, last = fresh(), MAX_VERSION
+    services = fresh()
+    last = MAX_VERSION
     legacy = Legacy(services)
     legacy.write(legacy_info(txnId="last"), version=last)
     definition = {"protocol": legacy_protocol()["protocol"], "metadata": legacy_metadata()["metaData"]}
@@ -449,7 +450,8 @@ def test_a_commit_that_comes_between_publishing_and_dropping_is_published_too() 
     services = fresh()
     legacy = Legacy(services).created()
     id = imported(services)
-    ratifier, original = Ratifier(services.world), services.publisher.publish
+    ratifier = Ratifier(services.world)
+    original = services.publisher.publish
     late: list[object] = []
 
     def publish(table_id: str) -> Published:

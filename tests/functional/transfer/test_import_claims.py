@@ -55,7 +55,8 @@ def once(
     left = [1]
 
     def wrapped(*args: Any, **named: Any) -> Any:
-        first, left[0] = left[0], 0
+        first = left[0]
+        left[0] = 0
         if first and before is not None:
             before()
         answer = call(*args, **named)
@@ -145,7 +146,8 @@ def test_a_claim_whose_catalog_is_gone_belongs_to_no_other_catalog() -> None:
 def test_i9_i10_an_external_table_that_is_dropped_under_the_eyes_of_an_import_leaves_it_no_claim() -> None:
     """Its uuid would be in the log, and nowhere else."""
     services, legacy = with_legacy()
-    external, refs = registered(services), fakes(services).refs
+    external = registered(services)
+    refs = fakes(services).refs
     other, plain = fresh(services.world), fakes(services).refs.read
     dropped: list[str] = []
 
@@ -248,7 +250,8 @@ def test_i10_a_claim_is_not_given_back_once_the_log_names_it() -> None:
     """A writer that bypasses the catalog adds a version right after the upgrade commit, which
     cannot be read."""
     services, legacy = with_legacy()
-    world, plain = fakes(services), fakes(services).storages.open
+    world = fakes(services)
+    plain = fakes(services).storages.open
 
     class Spoilt:
         def __init__(self, location: str) -> None:

@@ -120,7 +120,9 @@ class Overtaken:
     """Storage in which a filesystem writer takes the version just before the importer's ``put_if_absent``."""
 
     def __init__(self, storage: LogStorage, legacy: Legacy, times: int) -> None:
-        self._storage, self._legacy, self._times = storage, legacy, times
+        self._storage = storage
+        self._legacy = legacy
+        self._times = times
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._storage, name)
@@ -270,7 +272,8 @@ def test_commits_while_a_table_leaves_are_published_or_refused_never_lost() -> N
     acknowledged: list[int] = []
 
     def writer() -> None:
-        ratifier, version = Ratifier(services.world), 4
+        ratifier = Ratifier(services.world)
+        version = 4
         while not stop.is_set() and version < 60:
             answer = ratifier.commit(
                 CommitRequest(id, version, content=delta.append(f"w{version}", services.world.clock.now_ms()))

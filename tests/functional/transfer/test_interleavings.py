@@ -43,7 +43,9 @@ class Turns:
     """
 
     def __init__(self, rng: random.Random) -> None:
-        self._rng, self._changed, self._last = rng, threading.Condition(), ""
+        self._rng = rng
+        self._changed = threading.Condition()
+        self._last = ""
         self._goes_on = rng.choice((0.0, 0.8, 0.95, 0.98))
         self._waiting: set[str] = set()
         self._next = ""
@@ -73,7 +75,8 @@ class Port:
     """A port: each call waits for its turn, and may be the last of its process."""
 
     def __init__(self, port: Any, step: Callable[[str], None]) -> None:
-        self._port, self._step = port, step
+        self._port = port
+        self._step = step
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._port, name)
@@ -95,8 +98,12 @@ class Actor:
     def __init__(
         self, world: FakeWorld, turns: Turns, seed: str, kinds: Sequence[str], acknowledged: list[tuple[str, int, str]]
     ) -> None:
-        self._world, self._turns, self.name, self._kinds = world, turns, seed, kinds
-        self._rng, self._acknowledged = random.Random(seed), acknowledged
+        self._world = world
+        self._turns = turns
+        self.name = seed
+        self._kinds = kinds
+        self._rng = random.Random(seed)
+        self._acknowledged = acknowledged
         self._dies, self._fails = self._rng.choice((0.0, 0.02)), self._rng.choice((0.0, 0.1, 0.5))
         turns.alive.add(seed)
 
@@ -141,7 +148,8 @@ class Actor:
         row = services.world.refs.read(services.world.space.table(table_id))
         if row is None:
             return
-        txn, version = f"{self.name}-{self._rng.random()}", row["latest"] + 1
+        txn = f"{self.name}-{self._rng.random()}"
+        version = row["latest"] + 1
         content = delta.append(txn, self._world.clock.now_ms())
         answer = Ratifier(services.world).commit(CommitRequest(table_id, version, content=content))
         if isinstance(answer, Ratified):
@@ -154,7 +162,8 @@ def at_once(world: FakeWorld, seed: int) -> list[tuple[str, int, str]]:
     """Four actors that do a few kinds of things, so that they meet; the commits that were acknowledged."""
     acknowledged: list[tuple[str, int, str]] = []
     rng = random.Random(seed)
-    kinds, turns = rng.sample(KINDS, rng.randint(2, 4)), Turns(rng)
+    kinds = rng.sample(KINDS, rng.randint(2, 4))
+    turns = Turns(rng)
     if rng.random() < 0.7:
         Importer(fresh(world)).run(*MAIN, "t", PLACE)
     threads = [

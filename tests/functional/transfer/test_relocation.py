@@ -21,7 +21,8 @@ from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 from turnstile.transfer.relocation import Plan, Relocator
 
-OLD, NEW = "file:///old", "file:///new"
+OLD = "file:///old"
+NEW = "file:///new"
 LAKE = f"{OLD}/lake"
 
 

@@ -1,4 +1,4 @@
-"""What Spark writes is what import reads, and what export leaves is what Spark reads."""
+"""Import reads tables that Spark wrote, and Spark reads tables that were exported."""
 
 from __future__ import annotations
 

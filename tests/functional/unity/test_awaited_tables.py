@@ -34,7 +34,8 @@ class Early:
         self.unity = Unity()
         names = {"name": "t1", "catalog_name": "main", "schema_name": "sales"}
         staged = self.unity.post(f"{B}/staging-tables", names).json
-        self.id, self.location = staged["id"], staged["staging_location"]
+        self.id = staged["id"]
+        self.location = staged["staging_location"]
         self.request = {
             **names, "table_type": "MANAGED", "data_source_format": "DELTA", "storage_location": self.location,
             "columns": COLUMNS, "comment": "early", "properties": {"team": "sales"},
@@ -115,7 +116,8 @@ def test_i25_version_0_is_adopted_by_the_next_request_that_names_the_table(early
     loaded = early.unity.get(T1).json
     assert (loaded["latest-table-version"], loaded["metadata"]["table-uuid"]) == (0, early.id)
     assert early.unity.get(OLD).json["properties"]["team"] == "sales", "what the log does not say is kept beside it"
-    space, rows = early.unity.world.space, early.unity.world.refs.rows
+    space = early.unity.world.space
+    rows = early.unity.world.refs.rows
     assert space.staging(early.id) not in rows and space.external(early.id) not in rows
 
 

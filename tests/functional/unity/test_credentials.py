@@ -52,8 +52,10 @@ def opens(policy: dict[str, Any], action: str, resource: str, prefix: str = "") 
 
 
 def test_i12_read_cannot_write_and_no_right_deletes_from_the_log() -> None:
-    read, write = session_policy(PLACE, "READ"), session_policy(PLACE, "READ_WRITE")
-    table, log = f"{LAKE}/main/sales/t1", f"{LAKE}/main/sales/t1/_delta_log/00000000000000000000.json"
+    read = session_policy(PLACE, "READ")
+    write = session_policy(PLACE, "READ_WRITE")
+    table = f"{LAKE}/main/sales/t1"
+    log = f"{LAKE}/main/sales/t1/_delta_log/00000000000000000000.json"
     for policy in (read, write):
         assert opens(policy, "s3:GetObject", f"{table}/x") and opens(policy, "s3:GetObject", log)
         assert opens(policy, "s3:GetObject", table), "S3A asks for the folder's own key, and has to be told 404"
@@ -83,7 +85,8 @@ class Sts:
     """STS as far as policies go: takes 2,048 characters of them, and no more than it can pack."""
 
     def __init__(self, packs: int = 2_048) -> None:
-        self.packs, self.asked = packs, 0
+        self.packs = packs
+        self.asked = 0
 
     def __call__(self, **given: Any) -> Any:
         self.asked += 1
@@ -128,7 +131,8 @@ def test_a_place_that_gets_no_keys_leaves_no_staging_table_behind() -> None:
 
 
 def test_a_session_is_used_again_for_five_minutes_so_one_that_was_revoked_is_not_handed_out_for_longer() -> None:
-    clock, asked = FakeClock(step_ms=0), []
+    clock = FakeClock(step_ms=0)
+    asked = []
 
     def assume(**given: Any) -> Any:
         asked.append(given)
@@ -150,7 +154,8 @@ def test_a_session_is_used_again_for_five_minutes_so_one_that_was_revoked_is_not
 
 
 def test_a_session_of_a_short_life_is_used_again_until_its_last_quarter() -> None:
-    clock, asked = FakeClock(step_ms=0), []
+    clock = FakeClock(step_ms=0)
+    asked = []
 
     def assume(**given: Any) -> Any:
         asked.append(given)

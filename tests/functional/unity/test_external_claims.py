@@ -1,4 +1,5 @@
-"""What external tables may not say of themselves: places with two names, numbers nobody reads again, other tables' marks."""
+"""Refused definitions of external tables: a location with two names, numbers beyond 64 bits, marks
+of another table."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from turnstile.catalog.services import build
 from turnstile.store.core.errors import InvalidRequest
 
 INVALID = "InvalidParameterValueException"
-TABLES, E1 = f"{SCHEMA}/tables", f"{SCHEMA}/tables/e1"
+TABLES = f"{SCHEMA}/tables"
+E1 = f"{SCHEMA}/tables/e1"
 PROTOCOL = {"min-reader-version": 3, "min-writer-version": 7, "reader-features": [], "writer-features": []}
 
 
@@ -58,7 +60,8 @@ def test_i10_another_name_of_a_tables_place_gives_it_no_second_owner(unity: Unit
 
 
 def test_a_place_that_was_stored_under_such_a_name_is_still_read_renamed_and_dropped(unity: Unity) -> None:
-    services, place = build(unity.world, lake_root="file:///lake"), "s3://x@OTHER:443/e1"
+    services = build(unity.world, lake_root="file:///lake")
+    place = "s3://x@OTHER:443/e1"
     table = Table("e1", "11111111-1111-4111-8111-111111111111", place, 1, managed=False, external=External())
     space = unity.world.space
     unity.world.refs.rows[space.location(place)] = {
@@ -100,7 +103,8 @@ def test_i2_a_number_that_no_client_reads_again_is_refused_by_its_member(
 @pytest.mark.parametrize("number", [2**63, 2**64, 10**30])
 def test_i2_such_a_number_is_refused_in_an_update_and_by_the_older_api_too(unity: Unity, number: int) -> None:
     unity.external()
-    uuid, before = unity.get(E1).json["metadata"]["table-uuid"], unity.rows()
+    uuid = unity.get(E1).json["metadata"]["table-uuid"]
+    before = unity.rows()
     for action in (
         {"action": "set-columns", "columns": column(x=number)},
         {"action": "set-domain-metadata", "updates": {"delta.rowTracking": {"rowIdHighWaterMark": number}}},
@@ -146,7 +150,8 @@ def test_i10_an_external_table_cannot_pass_for_one_whose_commits_go_through_the_
     refused_old(unity.post(f"{B}/tables", asked_old(properties=mark)), 400, "INVALID_ARGUMENT")
     assert unity.rows() == before
     unity.external()
-    uuid, before = unity.get(E1).json["metadata"]["table-uuid"], unity.rows()
+    uuid = unity.get(E1).json["metadata"]["table-uuid"]
+    before = unity.rows()
     for action in ({"action": "set-properties", "updates": mark}, {"action": "set-protocol", "protocol": protocol}):
         refused(unity.update(action, uuid=uuid, path=E1), 400, INVALID)
     assert unity.rows() == before

@@ -69,7 +69,8 @@ def test_i6_properties_and_comment_grow_until_an_answer_is_full_and_no_further(u
 
 def test_i6_a_commit_that_makes_a_table_too_large_to_be_shown_is_not_ratified(unity: Unity) -> None:
     big = metadata(**{"io.unitycatalog.tableId": unity.uuid, "a": QUOTES * 3})
-    action, before = unity.commit(1, big), stored(unity)
+    action = unity.commit(1, big)
+    before = stored(unity)
     error = refused(unity.update(action), 400, INVALID)
     assert "bytes of an answer" in error["message"] and stored(unity) == before
     said = action["commit"]
@@ -100,7 +101,8 @@ def test_i6_a_table_is_not_created_so_large(unity: Unity) -> None:
 
 
 def test_i6_a_table_is_not_imported_so_large_and_its_log_stays_as_it_is(unity: Unity) -> None:
-    place, log = "s3://old/t9", "_delta_log/00000000000000000000.json"
+    place = "s3://old/t9"
+    log = "_delta_log/00000000000000000000.json"
     zero = delta.lines(
         {"commitInfo": {"timestamp": 1, "operation": "CREATE TABLE"}},
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
@@ -176,7 +178,8 @@ def test_i6_no_answer_takes_more_of_metadata_than_it_was_judged_by(
         domains={"delta.clustering": json.dumps({"clusteringColumns": [names]})},
         beside=Beside(properties=beside, comment=COMMENT),
     )
-    properties, bound = table_properties(snapshot, 1, 1), shown(snapshot) + 500
+    properties = table_properties(snapshot, 1, 1)
+    bound = shown(snapshot) + 500
     older = (
         response_size(to_infos(fields, snapshot.metadata["partitionColumns"]))
         + response_size(properties)

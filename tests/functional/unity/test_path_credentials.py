@@ -35,7 +35,8 @@ class Seen:
 @pytest.fixture
 def fresh() -> tuple[Callable[[str, str], Answer], Seen]:
     """A deployment without a table yet; ann has every right on files outside the catalog."""
-    seen, world = Seen(), fake_world()
+    seen = Seen()
+    world = fake_world()
     functions()["catalog"].use_world(world, vendor=seen, lake_root="s3://lake/base")
     root, ann = (Http(functions()["catalog"].app, user) for user in ("root", "ann"))
     assert root.post("/v1/catalogs", {"name": "main"}).status == 201
@@ -125,7 +126,8 @@ def test_i10_a_dropped_table_has_no_keys_for_any_principal(operation: str) -> No
 def test_i10_i12_places_of_tables_and_zones_outside_the_lake_root_are_closed(operation: str) -> None:
     """A coordinated table that was imported from elsewhere, and the root that the lake had before."""
     realm = Realm(vendor=(seen := Seen()))
-    world, space = realm.world, realm.world.space
+    world = realm.world
+    space = realm.world.space
     for location, table_id in (("s3://far/imported", realm.table), ("s3://far/earlier", "")):
         assert isinstance(world.refs.write(owner_row(space, location, table_id, "main", 1)), Accepted)
     for place in ("s3://far/imported", "s3://far/imported/part", "s3://far/earlier", "s3://far/earlier/x"):

@@ -1,4 +1,4 @@
-"""The permissions API: the reference's bodies, who sees what, and what is refused."""
+"""The permissions API: bodies as in the reference, visibility by principal, and refusals."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class Site:
         assert answer.status == 200, answer.text
 
     def listed(self, **query: str) -> list[str]:
-        names, token = list[str](), ""
+        names = list[str]()
+        token = ""
         while True:
             page = self.unity.get(f"{B}/tables", **NAMES, **query, **({"page_token": token} if token else {})).json
             names += [table["name"] for table in page["tables"]]

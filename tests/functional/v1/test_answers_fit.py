@@ -39,7 +39,8 @@ def namespaces(count: int) -> list[Namespace]:
 
 def stored_before(world: FakeWorld, table_id: str, **said: Any) -> None:
     """Describe a table of catalog ``main`` as no change may any more: with a metaData action that has these members."""
-    row, partition = world.refs.rows[world.space.table(table_id)], world.space.objs("main")
+    row = world.refs.rows[world.space.table(table_id)]
+    partition = world.space.objs("main")
     obj = world.objs.get(partition, row["metadata"])
     assert obj is not None
     small = msgspec.json.decode(obj.payload, type=DeltaMetadata)
@@ -50,7 +51,8 @@ def stored_before(world: FakeWorld, table_id: str, **said: Any) -> None:
 
 def pages(http: Http, path: str, members: str, **query: Any) -> list[int]:
     """How many things each page of a listing has, all of them followed."""
-    found, token = [], ""
+    found = []
+    token = ""
     while True:
         answer = http.get(path, **query, **({"page_token": token} if token else {}))
         assert answer.status == 200, answer.text[:300]
@@ -115,7 +117,8 @@ def test_the_largest_external_table_fits_alone_and_many_of_them_page_by_page(whe
 
 
 def test_the_comment_of_a_table_has_a_limit(api: CatalogApi) -> None:
-    id, path = api.stage("t")["table_id"], f"{DEFAULT}/tables"
+    id = api.stage("t")["table_id"]
+    path = f"{DEFAULT}/tables"
     for comment in ("x" * 32_769, "é" * 16_385):
         answer = api.http.post(path, {"name": "t", "table_id": id, "comment": comment})
         error = answer.error
@@ -171,7 +174,8 @@ def test_metadata_is_refused_before_an_answer_with_it_would_be_too_large() -> No
     """A property of quotes takes twice its bytes in a file and four times in the answer."""
     client = Iceberg()
     client.create("t1")
-    quotes, statuses = '"' * 500_000, []
+    quotes = '"' * 500_000
+    statuses = []
     for n in range(4):
         before = client.heads()
         answer = client.commit(set_properties(**{f"p{n}": quotes}))
@@ -216,9 +220,11 @@ def test_names_without_pages_are_all_shown_or_refused() -> None:
     fill(services, *(IcebergTable(name, name[-36:], "s3://b/t", "s3://b/t/m", 1) for name in names), below=above)
     path = f"{MAIN}/namespaces/{'%1F'.join(above)}/tables"
     assert "pageToken" in refused(client.get(path), 400, "BadRequestException")
-    found, token = 0, ""
+    found = 0
+    token = ""
     for _ in range(3):
         answer = client.get(path, pageToken=token)
-        found, token = found + len(answer.json["identifiers"]), answer.json["next-page-token"]
+        found = found + len(answer.json["identifiers"])
+        token = answer.json["next-page-token"]
     assert (found, token) == (2_500, None)
     assert client.get(f"{MAIN}/namespaces").status == 200

@@ -41,5 +41,6 @@ def test_all_apps_of_a_process_may_share_their_services(monkeypatch: pytest.Monk
 
 def test_an_app_that_is_built_again_serves_the_same_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_AUTHENTICATION", "none")
-    first, second = apps.catalog(), apps.catalog()
+    first = apps.catalog()
+    second = apps.catalog()
     assert first.routes == second.routes

@@ -161,7 +161,8 @@ def test_i12_a_name_that_went_to_another_table_opens_nothing_of_the_one_before(r
     realm.create("t1", user="bob")
     assert realm.ask("bob", "GET", f"{T1}/entry").status == 200
     assert seen(realm, "bob", then) == []
-    hidden, never = entry(realm, "bob", then), entry(realm, "bob", then, "never")
+    hidden = entry(realm, "bob", then)
+    never = entry(realm, "bob", then, "never")
     assert (hidden.status, never.status) == (404, 404)
     assert hidden.text.replace("t1", "never") == never.text, "not even that there was one"
     assert [entry(realm, "root", then).json["id"], entry(realm, "root", then).json["version"]] == [realm.table, 1]

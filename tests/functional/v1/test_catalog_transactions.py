@@ -30,7 +30,9 @@ def lake() -> Lake:
 
 
 def test_i8_changes_of_a_catalog_and_commits_of_both_formats_are_one_swap_of_its_head(lake: Lake) -> None:
-    staged, seq, id = lake.stage("new"), lake.seq(), str(uuid.uuid4())
+    staged = lake.stage("new")
+    seq = lake.seq()
+    id = str(uuid.uuid4())
     answer = lake.transact(
         new_namespace("eu.west"),
         new_table("new", staged, "eu.west"),
@@ -325,7 +327,8 @@ def test_i3_a_change_refused_since_the_transaction_made_it_is_a_replay_too(lake:
 
 
 def test_i8_commits_that_were_ratified_without_the_changes_are_not_taken_for_the_transaction(lake: Lake) -> None:
-    commits, id = [lake.inline(lake.table, 4, "a"), lake.inline(lake.second, 1, "b")], str(uuid.uuid4())
+    commits = [lake.inline(lake.table, 4, "a"), lake.inline(lake.second, 1, "b")]
+    id = str(uuid.uuid4())
     assert lake.ask("transact", {"id": id, "commits": commits}).status == 200
     answer = lake.transact(new_namespace("eu"), commits=commits, id=id)
     assert answer.status == 409, answer.text
@@ -361,7 +364,8 @@ def asked(realm: Realm, *changes: dict[str, Any], **more: Any) -> Answer:
 
 def test_i12_every_member_needs_what_it_needs_alone_and_one_that_is_denied_refuses_all(realm: Realm) -> None:
     commit = {"table_id": realm.table, **realm.append(2, "mine")}
-    create, before = new_table("t2", realm.staged["ann"]), realm.state()
+    create = new_table("t2", realm.staged["ann"])
+    before = realm.state()
     assert asked(realm, create, commits=[commit]).status == 403
     realm.grant("schema", "main.sales", "ann", "CREATE TABLE")
     assert asked(realm, create, commits=[commit]).status == 403, "she may not write the other table"
@@ -374,7 +378,8 @@ def test_i12_every_member_needs_what_it_needs_alone_and_one_that_is_denied_refus
 
 
 def test_i12_a_table_is_staged_in_a_namespace_to_be_by_principals_that_may_create_it(realm: Realm) -> None:
-    path, sent = "/v1/catalogs/main/namespaces/mine/staging-tables", {"name": "t", "new_namespace": True}
+    path = "/v1/catalogs/main/namespaces/mine/staging-tables"
+    sent = {"name": "t", "new_namespace": True}
     before = realm.state()
     assert realm.ask("ann", "POST", path, sent).status == 403
     realm.grant("catalog", "main", "ann", "CREATE TABLE")

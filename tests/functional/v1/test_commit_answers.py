@@ -1,4 +1,4 @@
-"""What the commit operation answers: ratified, replayed, lost, ticket; and what that costs."""
+"""Answers of the commit operation, and their costs: ratified, replayed, lost, ticket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Faults of the stores during a commit: what the client is told is true, and it can always find out (I2, I3)."""
+"""Faults of the stores during a commit: the answer is true, and the client can always find out the
+outcome (I2, I3)."""
 
 from __future__ import annotations
 

@@ -270,7 +270,8 @@ def test_i12_every_table_of_a_cut_needs_the_right_to_read_it(realm: Realm) -> No
 
 
 def test_i12_a_name_that_does_not_exist_is_refused_in_the_words_of_one_that_does(realm: Realm) -> None:
-    existing, absent = cut(realm, "main.sales.t1", "main.sales.t3"), cut(realm, "main.sales.t1", "main.sales.nope")
+    existing = cut(realm, "main.sales.t1", "main.sales.t3")
+    absent = cut(realm, "main.sales.t1", "main.sales.nope")
     assert existing.status == absent.status == 403
     assert absent.text.replace("nope", "t3") == existing.text
 
@@ -287,7 +288,8 @@ def test_an_external_table_and_one_that_is_no_table_have_no_versions_to_show(rea
 
 
 def test_i12_a_right_that_was_taken_away_serves_a_cut_by_name_not_at_all_and_by_uuid_for_seconds(realm: Realm) -> None:
-    t1, t2 = id_of(realm, "t1"), id_of(realm, "t2")
+    t1 = id_of(realm, "t1")
+    t2 = id_of(realm, "t2")
     assert cut(realm, t1, t2).status == cut(realm, "main.sales.t1", "main.sales.t2").status == 200
     realm.revoke("table", "main.sales.t2", "ann", "SELECT")
     assert cut(realm, "main.sales.t1", "main.sales.t2").status == 403
@@ -311,7 +313,8 @@ def test_i12_rights_by_uuid_cost_one_request_for_all_tables_and_none_when_warm(r
 
 
 def test_i12_a_table_that_was_renamed_is_authorized_by_its_new_name(realm: Realm) -> None:
-    t1, t2 = id_of(realm, "t1"), id_of(realm, "t2")
+    t1 = id_of(realm, "t1")
+    t2 = id_of(realm, "t2")
     assert cut(realm, t1, t2).status == 200
     realm.must("POST", f"{SALES}/tables/t2/rename", {"name": "t4"})
     answer = cut(realm, t1, t2)

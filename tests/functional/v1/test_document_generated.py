@@ -35,7 +35,8 @@ def send(site: Site, id: str, case: Any, *, real: bool) -> None:
     one = operations()[id]
     path = site.path(one) if real else case.formatted_path
     query = {name: text_of(value) for name, value in (case.query or {}).items()}
-    raw, binary = None, isinstance(case.body, bytes)
+    raw = None
+    binary = isinstance(case.body, bytes)
     if isinstance(case.body, bytes):
         raw = base64.b64encode(case.body).decode()
     elif not isinstance(case.body, NotSet):

@@ -175,7 +175,8 @@ class Rights(Realm):
         self.grant("table", "main.sales.t2", "ann", "SELECT")
 
     def announce(self, user: str, *tables: str, reads: tuple[str, ...] = ()) -> tuple[str, Answer]:
-        id, versions = str(uuid.uuid4()), {self.table: 2, self.second: 1}
+        id = str(uuid.uuid4())
+        versions = {self.table: 2, self.second: 1}
         commits = [{"table_id": table, **self.append(versions[table], f"{id}-{table}")} for table in tables]
         read = [{"table_id": table, "version": versions[table] - 1} for table in reads]
         answer = self.ask(user, "PUT", f"/v1/transactions/{id}", {"commits": commits, "reads": read})
@@ -221,7 +222,8 @@ def test_i12_staged_files_are_freed_by_principals_that_may_write_files() -> None
         if grant:
             realm.grant("table", "main.sales.t1", "ann", "SELECT")
             realm.open()
-        id, name = str(uuid.uuid4()), f"{2:020d}.{uuid.uuid4()}.json"
+        id = str(uuid.uuid4())
+        name = f"{2:020d}.{uuid.uuid4()}.json"
         commit = {"table_id": realm.table, "version": 2, "staged": {"name": name, "size": 10}}
         assert realm.ask("ann", "PUT", f"/v1/transactions/{id}", {"commits": [commit]}).status == 200
         assert realm.ask("ann", "DELETE", f"/v1/transactions/{id}").json["state"] == "aborted"

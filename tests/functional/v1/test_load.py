@@ -37,7 +37,8 @@ def load(lake: Lake, path: str = PATH, **query: Any) -> Answer:
 
 def change_catalog(lake: Lake, table_id: str | None) -> None:
     """Another writer's change of the catalog: the name leads to ``table_id`` now (None: nowhere)."""
-    store, key = CatalogStore(lake.world), lake.world.space.catalog("main")
+    store = CatalogStore(lake.world)
+    key = lake.world.space.catalog("main")
     head = CatalogHead.from_row(lake.world.refs.rows[key])
     entries = {key_of(["sales"]): IndexEntry("namespace", "entity/1")}
     if table_id:
@@ -108,7 +109,8 @@ def test_a_warm_load_sees_every_commit(lake: Lake) -> None:
 
 def test_a_cold_load_is_three_rounds_the_last_with_two_requests_side_by_side(lake: Lake) -> None:
     together = threading.Barrier(2)
-    real_read, real_newest = lake.world.refs.read, lake.world.objs.newest
+    real_read = lake.world.refs.read
+    real_newest = lake.world.objs.newest
 
     def read(key: str) -> Any:
         together.wait(5)  # breaks, and fails the test, unless the other request is under way as well
@@ -118,7 +120,9 @@ def test_a_cold_load_is_three_rounds_the_last_with_two_requests_side_by_side(lak
         together.wait(5)
         return real_newest(space, prefix)
 
-    lake.world.refs.read, lake.world.objs.newest = read, newest  # type: ignore[method-assign]
+    # type: ignore[method-assign]
+    lake.world.refs.read = read
+    lake.world.objs.newest = newest
     assert load(lake, content="true").status == 200
     assert lake.world.refs.requests == ["read_many", "read"]
     assert lake.world.objs.requests == ["get", "list"]  # the commit obj, then the newest snapshot

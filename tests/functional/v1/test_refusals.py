@@ -1,4 +1,4 @@
-"""Refusals say which member is wrong, what would be right, and whom to ask; names that lead astray are refused."""
+"""Refusals name the wrong member, the right value and the person to ask; misleading names are refused."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ def test_i8_commits_of_several_tables_become_visible_in_one_write(site: Pair) ->
 def test_i3_the_same_transaction_again_is_a_replay_with_the_same_commits(site: Pair) -> None:
     request = {"id": str(uuid.uuid4()), "commits": [site.inline(site.table, None, "a", base=3)]}
     request["commits"].append(site.inline(site.second, 1, "b"))
-    first, again = site.ask("transact", request), site.ask("transact", request)
+    first = site.ask("transact", request)
+    again = site.ask("transact", request)
     assert (first.json["outcome"], again.json["outcome"]) == ("ratified", "replayed")
     assert first.json["commits"] == again.json["commits"]
     assert first.json["commits"][0]["commit"]["content"], "a ticket's bytes are told"
@@ -122,7 +123,8 @@ class Thousand(Pair):
 
     def __init__(self) -> None:
         super().__init__()
-        refs, space = self.world.refs, self.world.space
+        refs = self.world.refs
+        space = self.world.space
         row = refs.rows[space.table(self.second)]
         self.many = [str(uuid.uuid4()) for _ in range(LARGE_MAX)]
         for id in self.many:
@@ -172,7 +174,9 @@ def test_i8_a_table_that_waits_for_a_decision_refuses_commits_and_drops_for_now_
     commits = tuple(
         CommitRequest(id, 1, content=delta.append(f"t-{id}", site.now())) for id in (site.second, site.third)
     )
-    group, write, decisions = GroupRequest(str(uuid.uuid4()), commits), site.world.refs.write, 0
+    group = GroupRequest(str(uuid.uuid4()), commits)
+    write = site.world.refs.write
+    decisions = 0
 
     def before_the_decision(change: Any) -> Any:
         nonlocal decisions
@@ -247,7 +251,8 @@ def test_i8_i10_a_namespace_with_what_was_decided_in_it_is_dropped_with_it(site:
 
 def test_i2_a_staged_member_is_judged_and_one_that_breaks_the_protocol_refuses_all(site: Pair) -> None:
     location = site.world.refs.rows[site.world.space.table(site.second)]["location"]
-    content, name = b'{"add": {"path": 3}}\n', f"{1:020d}.aaaa.json"
+    content = b'{"add": {"path": 3}}\n'
+    name = f"{1:020d}.aaaa.json"
     site.world.storages.open(location).put_if_absent(f"_delta_log/_staged_commits/{name}", content)
     staged = {"table_id": site.second, "version": 1, "staged": {"name": name, "size": len(content)}}
     before = site.state()

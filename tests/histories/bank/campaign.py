@@ -111,9 +111,13 @@ def play(
     """Plays a campaign with new tables on ``server``; with kills, the server that runs afterwards is that of the killer.
     ``connect`` makes the clients, which may be the clients of a faulty server."""
     connect = connect or server.client
-    bank, book, record = Bank([Table(server) for _ in range(plan.tables)], plan.customers), Book(), Record()
+    bank = Bank([Table(server) for _ in range(plan.tables)], plan.customers)
+    book = Book()
+    record = Record()
     shared = Shared(bank, book, record, plan.habits)
-    report, stop, began = Report(shared), threading.Event(), time.monotonic()
+    report = Report(shared)
+    stop = threading.Event()
+    began = time.monotonic()
     _open_accounts(bank, record)
     threads = []
     for number in range(plan.writers + plan.auditors):
@@ -135,7 +139,8 @@ def play(
             record.wrong("a client has not ended")
     report.seconds = time.monotonic() - began
     if killer is not None:
-        report.kills, report.back_s = killer.counts, killer.back_s
+        report.kills = killer.counts
+        report.back_s = killer.back_s
     report.log = _read_log(bank, record)
     judge(report)
     for table in bank.tables:
@@ -187,8 +192,10 @@ class _Work:
 
 def _open_accounts(bank: Bank, record: Record) -> None:
     """The first group: the balance of every account at the start."""
-    id, cut = str(uuid.uuid4()), dict.fromkeys(bank.ids, 0)
-    writes, stamp_ms = dict.fromkeys(bank.ids, 1), time.time_ns() // 1_000_000
+    id = str(uuid.uuid4())
+    cut = dict.fromkeys(bank.ids, 0)
+    writes = dict.fromkeys(bank.ids, 1)
+    stamp_ms = time.time_ns() // 1_000_000
     changes: dict[str, dict[str, int]] = defaultdict(dict)
     for customer in range(bank.customers):
         for table_id, account in bank.accounts(customer).items():
@@ -219,7 +226,9 @@ def _read_log(bank: Bank, record: Record) -> Log:
 
 def judge(report: Report) -> None:
     """Holds the record against ``report.log``; adds problems to the record, and replaces ``anomalies``."""
-    bank, record, log = report.shared.bank, report.record, report.log
+    bank = report.shared.bank
+    record = report.record
+    log = report.log
     level = SERIALIZABLE if report.shared.habits.sends_reads else SNAPSHOT
     places = _places(log)
     _check_bytes(log, report.shared.book, record)
@@ -231,7 +240,8 @@ def judge(report: Report) -> None:
 
 
 def _published(table: Table, latest: object, record: Record) -> dict[int, bytes]:
-    contents, version = {}, 1
+    contents = {}
+    version = 1
     while (content := table.storage.version(version)) is not None:
         contents[version] = content
         version += 1
@@ -291,7 +301,8 @@ def _history(places: dict[str, dict[str, int]], log: Log, record: Record) -> lis
     history = []
     for id, writes in places.items():
         table_id, version = next(iter(writes.items()))
-        entry, group = entry_of(log[table_id][version]), times.get(id)
+        entry = entry_of(log[table_id][version])
+        group = times.get(id)
         assert entry is not None
         began, ended = (group.began, group.ended) if group and group.outcome == RATIFIED else (None, None)
         history.append(Transaction(id, tuple(entry.reads.items()), tuple(writes.items()), began, ended))

@@ -63,8 +63,12 @@ class Client:
     """The common part of writers and auditors. Not for several threads; close it."""
 
     def __init__(self, http: httpx.Client, shared: Shared, seed: str) -> None:
-        self._http, self._bank, self._record, self._habits = http, shared.bank, shared.record, shared.habits
-        self._rng, self._view = random.Random(seed), View(shared.bank, shared.book)
+        self._http = http
+        self._bank = shared.bank
+        self._record = shared.record
+        self._habits = shared.habits
+        self._rng = random.Random(seed)
+        self._view = View(shared.bank, shared.book)
 
     def close(self) -> None:
         self._http.close()
@@ -97,7 +101,9 @@ class Client:
     def _cut(self, table_ids: Iterable[str]) -> tuple[dict[str, int], int]:
         """Returns a cut of these tables, and the latest of their timestamps. Raises Wrong if it
         lacks an earlier answer."""
-        began, least, ids = time.monotonic_ns(), self._record.least(), list(table_ids)
+        began = time.monotonic_ns()
+        least = self._record.least()
+        ids = list(table_ids)
         self._rng.shuffle(ids)
         answer = self._ask("POST", "/v1/snapshots", {"tables": ids})
         if answer.status_code != 200:
@@ -175,7 +181,8 @@ class Writer(Client):
 
     def _group(self, payer: int, source: str, payees: Mapping[str, str]) -> Group | None:
         """The transfer on a new cut; None if the customer has nothing."""
-        began, accounts = time.monotonic_ns(), self._bank.accounts(payer)
+        began = time.monotonic_ns()
+        accounts = self._bank.accounts(payer)
         cut, timestamp = self._cut({*accounts, *payees})
         balances = self._view.balances(cut, self._get, rereads=self._rng.random() < 0.2)
         funds = self._bank.funds(payer, balances)
@@ -186,7 +193,8 @@ class Writer(Client):
         for number, (table_id, account) in enumerate(payees.items()):
             share = amount // len(payees) + (amount % len(payees) if number == 0 else 0)
             changes[table_id] = {account: share}
-        id, stamp_ms = str(uuid.uuid4()), max(time.time_ns() // 1_000_000, timestamp + 1)
+        id = str(uuid.uuid4())
+        stamp_ms = max(time.time_ns() // 1_000_000, timestamp + 1)
         writes = {table_id: cut[table_id] + 1 for table_id in changes}
         contents = {
             table_id: content_of(Entry(id, cut, writes, change), table_id, stamp_ms)

@@ -96,7 +96,8 @@ class FaultyTransport(httpx.BaseTransport):
     """Answers what has the fault, which is given the body and a function that asks the server; the rest is the server's."""
 
     def __init__(self, fault: Fault) -> None:
-        self._fault, self._server = fault, httpx.HTTPTransport()
+        self._fault = fault
+        self._server = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path != self._fault.path or request.method != "POST":

@@ -1,4 +1,4 @@
-"""What is killed of a server, with SIGKILL, and what is frozen for a while."""
+"""Processes of a server that a campaign kills with SIGKILL or freezes for a while."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Killer:
     """Kills processes of the server in ``server``, and starts it again on the same home where all of it is gone."""
 
     def __init__(self, server: Server, workers: int, seed: int) -> None:
-        self.server, self._workers, self._rng = server, workers, random.Random(f"kills {seed}")
+        self.server = server
+        self._workers = workers
+        self._rng = random.Random(f"kills {seed}")
         self.counts: Counter[str] = Counter()
         self.back_s: list[float] = []
 
@@ -71,7 +73,8 @@ class FunctionKiller:
     """Kills and freezes the sandboxes of functions of an emulated deployment, which makes another one for the next request."""
 
     def __init__(self, stack: Stack, seed: int) -> None:
-        self._stack, self._rng = stack, random.Random(f"kills {seed}")
+        self._stack = stack
+        self._rng = random.Random(f"kills {seed}")
         self.counts: Counter[str] = Counter()
         self.back_s: list[float] = []
 
@@ -115,10 +118,13 @@ class Progress:
 
     def more(self, count: int) -> None:
         """Waits until so many more are acknowledged, or it is over. Raises Stalled."""
-        goal, last, since = self.acknowledged() + count, -1, time.monotonic()
+        goal = self.acknowledged() + count
+        last = -1
+        since = time.monotonic()
         while (now := self.acknowledged()) < goal and not self.over.is_set():
             if now > last:
-                last, since = now, time.monotonic()
+                last = now
+                since = time.monotonic()
             if time.monotonic() > since + STALLED_S:
                 raise Stalled(f"nothing was acknowledged for {STALLED_S:.0f} s")
             self.over.wait(0.02)
@@ -139,7 +145,9 @@ def play_kills(
 ) -> None:
     """Kills once for each of ``kinds`` (None: any), spread at random over ``seconds``, and after at least ``between`` more groups were
     acknowledged. Returns when so many were after the last kill, and the time is up. Raises Stalled."""
-    rng, kinds, began = random.Random(f"moments {seed}"), list(kinds), time.monotonic()
+    rng = random.Random(f"moments {seed}")
+    kinds = list(kinds)
+    began = time.monotonic()
     share = seconds / (len(kinds) + 1)
     for number, kind in enumerate(kinds, 1):
         progress.more(between)

@@ -152,7 +152,8 @@ class View:
     """Balances of some tables as of the cut that a client saw last. A client's cuts never go back (I6)."""
 
     def __init__(self, bank: Bank, book: Book) -> None:
-        self._bank, self._book = bank, book
+        self._bank = bank
+        self._book = book
         self._tables = {table.id: table for table in bank.tables}
         self._versions = dict.fromkeys(bank.ids, 0)
         self._balances: dict[str, dict[str, int]] = {id: {} for id in bank.ids}

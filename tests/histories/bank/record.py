@@ -1,4 +1,4 @@
-"""What every client did and was told, for all threads."""
+"""The record of all requests and answers of the clients. Safe for threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-RATIFIED, REFUSED, UNTOLD = "ratified", "refused", "untold"
+RATIFIED = "ratified"
+REFUSED = "refused"
+UNTOLD = "untold"
 
 
 @dataclass

@@ -73,7 +73,8 @@ class AppendWriter(Owner):
         assert now is not None
         if self._base is None or self.rng.random() < 0.5:
             self._base = now
-        files, clock = self.state.storages.files, self.state.scheduler
+        files = self.state.storages.files
+        clock = self.state.scheduler
         id = 1_000 * (1 + int(self.name.rpartition("-")[2]) + 10 * self.name.startswith("server")) + self._number
         made = append(
             lambda path, raw: files.update({path: (raw, clock.now)}),

@@ -57,7 +57,9 @@ class CatalogUser:
     def __init__(
         self, state: State, name: str, rng: random.Random, *, slow: bool = False, naps: tuple[int, ...] = ()
     ) -> None:
-        self._state, self._name, self._rng = state, name, rng
+        self._state = state
+        self._name = name
+        self._rng = rng
         self._naps = naps or ((1, SECOND, HOUR, 2 * DAY) if slow else (1, 50, SECOND, 3 * SECOND))
         self._client = Client(state, name, CatalogSandbox)
         self._process = Process(state, name, client=True)

@@ -35,7 +35,8 @@ class Bypass(Owner):
         self, state: State, name: str, rng: random.Random, auditor: OwnerAuditor, changes: ChangeAuditor
     ) -> None:
         super().__init__(state, name, rng, auditor)
-        self._changes, self._numbers = changes, 0
+        self._changes = changes
+        self._numbers = 0
 
     def start(self, world: World) -> None:
         self._world = world
@@ -118,7 +119,9 @@ class GroupServer(Bypass):
         self.committer = Committer(world, self._reader, pause=self.process.pause, deadline_ms=DEADLINE_MS)
 
     def act(self) -> None:
-        self._queue, self._waiting, self._more = ChangeQueue(), list[tuple[Asked, WaitingChange]](), 4
+        self._queue = ChangeQueue()
+        self._waiting = list[tuple[Asked, WaitingChange]]()
+        self._more = 4
         for _ in range(self.rng.randint(1, 5)):
             self._join()
         told = set[str]()

@@ -28,7 +28,9 @@ class EventPump:
     not at all."""
 
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+        self._state = state
+        self._name = name
+        self._rng = rng
 
     def __call__(self) -> None:
         appender = None
@@ -49,7 +51,9 @@ class Follower:
     """Reads the log again and again from where it was."""
 
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+        self._state = state
+        self._name = name
+        self._rng = rng
         self.events: list[Event] = []
         self.expired = False
 
@@ -66,7 +70,9 @@ class Follower:
                     self._state.auditor.seen["followed"] += 1
             except StateConflict:
                 self._state.auditor.seen["expired"] += 1
-                self.expired, self.events, place = True, [], None
+                self.expired = True
+                self.events = []
+                place = None
             except (Crashed, TurnstileError):
                 continue
             check(self._state, self.events, whole=False)
@@ -75,10 +81,12 @@ class Follower:
 class Inbox:
     """The target: it stores its events, and fails now and then, also after it stored them."""
 
-    name, most = "inbox", 3
+    name = "inbox"
+    most = 3
 
     def __init__(self, state: State, rng: random.Random) -> None:
-        self._state, self._rng = state, rng
+        self._state = state
+        self._rng = rng
         self.fails = True
         self.ids: list[str] = []
         self._furthest = ("", 0, 0)
@@ -107,7 +115,10 @@ class Courier:
     """A deliverer. It continues another one's work, and stalls in the middle of it."""
 
     def __init__(self, state: State, name: str, inbox: Inbox, rng: random.Random) -> None:
-        self._state, self._name, self._inbox, self._rng = state, name, inbox, rng
+        self._state = state
+        self._name = name
+        self._inbox = inbox
+        self._rng = rng
 
     def __call__(self) -> None:
         while True:
@@ -121,14 +132,17 @@ class Courier:
 def check(state: State, events: list[Event], *, whole: bool) -> None:
     """Raises Violation unless each version has its event, in order, once, and there is no further
     event. ``whole``: the log is complete, from its beginning to the present state."""
-    latest, floor, seq = dict[str, int](), dict[str, int](), -1
+    latest = dict[str, int]()
+    floor = dict[str, int]()
+    seq = -1
     for event in events:
         if not event.subject:
             if seq >= 0 and event.data["seq"] != seq + 1:
                 raise Violation("I13", f"HEAD {event.data} of the catalog follows {seq} in the log")
             seq = event.data["seq"]
             continue
-        history, version = state.auditor.tables[event.subject], event.data.get("version", 0)
+        history = state.auditor.tables[event.subject]
+        version = event.data.get("version", 0)
         if event.type == TABLE_CREATED:
             latest[event.subject] = version
         elif event.type == TABLE_RATIFIED:
@@ -182,7 +196,8 @@ def deliver_all(state: State, inbox: Inbox) -> None:
 def _log(state: State) -> list[Event] | None:
     """All events; None if the run was longer than the retention."""
     reader = EventReader(world_of(Process(state, "at rest", prone=False)))
-    place, events = Place(CATALOG, "", 0, 0), list[Event]()
+    place = Place(CATALOG, "", 0, 0)
+    events = list[Event]()
     try:
         while page := list(reader.events(place)):
             events += [event for event, _ in page]

@@ -64,7 +64,8 @@ class FleetMember(Owner):
     def _work(self, role: str, subject: str) -> None:
         """Writes its own id and epoch, if it still owns the granule."""
         shares = self.member.shares(*self._granules)
-        whose, granule = self.member.whose(role, subject), self.member.granule(role, subject)
+        whose = self.member.whose(role, subject)
+        granule = self.member.granule(role, subject)
         self.met(f"fleet work {whose.name}")
         if (other := shares.whose(role, subject, self.process.monotonic())) not in (whose, Whose.UNSURE):
             raise Violation("I19", f"{subject} is {whose.name} here, and {other.name} in the member's other processes")
@@ -76,7 +77,8 @@ class FleetMember(Owner):
         if self.rng.random() < 0.3:
             self.state.scheduler.sleep(self.rng.choice((1, SECOND, 20 * SECOND)))
         payload = f"{granule.name} {granule.epoch} {self.member.id}".encode()
-        now, token = self._world.clock.now_ms(), self._world.ids.uuid()
+        now = self._world.clock.now_ms()
+        token = self._world.ids.uuid()
         key = self._world.space.updateable(f"{LEDGER}/{name}")
         if before is None:
             write: Write = objects.create_object(key, LEDGER, token, payload, now)

@@ -66,7 +66,9 @@ class Site:
     real committers."""
 
     def __init__(self, process: ThreadedProcess, tokens: frozenset[str], auditor: ForwardingAuditor) -> None:
-        self._process, self._tokens, self._auditor = process, tokens, auditor
+        self._process = process
+        self._tokens = tokens
+        self._auditor = auditor
         self.bodies = BodyLimit()
         self._world = world_of(process)
         store = CatalogStore(self._world, TIGHT)
@@ -173,9 +175,16 @@ class Server:
         Args:
             addresses: of all servers, from which guessing servers choose.
         """
-        self.state, self.name, self._rng, self._network, self._auditor = state, name, rng, network, auditor
+        self.state = state
+        self.name = name
+        self._rng = rng
+        self._network = network
+        self._auditor = auditor
         self.tokens = frozenset(TOKENS if rng.random() < 0.7 else TOKENS[1:])
-        self._addresses, self._guesses, self._count, self._owners = addresses, guesses, 0, Owners()
+        self._addresses = addresses
+        self._guesses = guesses
+        self._count = 0
+        self._owners = Owners()
 
     def read(self) -> Owners:
         """This server's cache of owners; if it guesses, any owner."""
@@ -241,8 +250,14 @@ class Caller:
         self, state: State, name: str, rng: random.Random, servers: list[Server], *, network: Network,
         auditor: ForwardingAuditor,
     ) -> None:  # fmt: skip
-        self._state, self._name, self._rng, self._servers = state, name, rng, servers
-        self._network, self._auditor, self._count, self._numbers = network, auditor, 0, 0
+        self._state = state
+        self._name = name
+        self._rng = rng
+        self._servers = servers
+        self._network = network
+        self._auditor = auditor
+        self._count = 0
+        self._numbers = 0
 
     def __call__(self) -> None:
         self._start()
@@ -273,7 +288,8 @@ class Caller:
         if self._rng.random() < 0.5:
             headers[IDEMPOTENCY_KEY.lower()] = body.id
             self._auditor.keyed.add(body.id)
-        content, is_again = msgspec.json.encode(body), False
+        content = msgspec.json.encode(body)
+        is_again = False
         for _ in range(4):
             response = self._send(content, headers)
             if not self._told(asked, response, is_again=is_again):

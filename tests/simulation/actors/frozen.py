@@ -95,7 +95,8 @@ class Renamer(SnapshotUser):
 
 def _past(actor: PastActor) -> AsOf | None:
     """A HEAD that is about to leave the kept history, or one that has a name, by its id or its number."""
-    trees, rng = actor.state.trees, actor.rng
+    trees = actor.state.trees
+    rng = actor.rng
     began = actor.state.scheduler.now - actor.state.grace.history_ms
     leaving = [one for one in trees.heads.values() if one.until and began < one.until < began + 90 * MINUTE]
     if leaving and rng.random() < 0.7:
@@ -121,10 +122,12 @@ class Expiry:
     """The store removes rows when their time is over."""
 
     def __init__(self, state: State, rng: random.Random) -> None:
-        self._state, self._rng = state, rng
+        self._state = state
+        self._rng = rng
 
     def __call__(self) -> None:
-        refs, scheduler = self._state.refs, self._state.scheduler
+        refs = self._state.refs
+        scheduler = self._state.scheduler
         while True:
             scheduler.sleep(self._rng.randrange(1, HOUR))
             for key in [

@@ -83,7 +83,8 @@ class GroupWriter(Writer):
         part: int = TRANSACT_MAX,
     ) -> None:
         super().__init__(state, name, tables[0], plan, rng)
-        self._tables, self._auditor = tables, auditor
+        self._tables = tables
+        self._auditor = auditor
         limits = Limits(backlog_bytes=CROWDED) if RESENT in plan.faults else Limits()
         self._servers = Client(state, name, partial(GroupSandbox, limits=limits, part=part))
 
@@ -118,7 +119,8 @@ class GroupWriter(Writer):
 
     def _settle_group(self, group: GroupRequest, txn: str, attempt: str) -> bool:
         """Sends the same group until its answer is final. True when the transaction is over."""
-        auditor, scheduler = self._state.auditor, self._state.scheduler
+        auditor = self._state.auditor
+        scheduler = self._state.scheduler
         self._auditor.proposed(group, txn)
         lost = False
         while True:
@@ -219,10 +221,12 @@ class JournalWriter(GroupWriter):
     def _transaction(self, txn: str) -> None:
         tables = self._rng.sample(self._tables, 2)
         kinds = [self._rng.choice(ANNOUNCED) for _ in tables[: self._rng.choice((1, 2, 2))]]
-        id, last_attempt = str(uuid.UUID(int=self._rng.getrandbits(128), version=4)), ""
+        id = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        last_attempt = ""
         group: GroupRequest | None = None
         for number in range(1, 7):
-            before, attempt = group, f"a{number}"
+            before = group
+            attempt = f"a{number}"
             following = self._group(tables, kinds, txn, attempt)
             if following is None:
                 continue
@@ -305,7 +309,9 @@ class Recoverer:
     """Looks for open transactions, and finishes or undoes them, beside their clients."""
 
     def __init__(self, state: State, name: str, rng: random.Random, auditor: GroupAuditor) -> None:
-        self._state, self._rng, self._auditor = state, rng, auditor
+        self._state = state
+        self._rng = rng
+        self._auditor = auditor
         self._servers = Client(state, name, GroupSandbox)
 
     def __call__(self) -> None:
@@ -347,7 +353,10 @@ class CutReader:
     def __init__(
         self, state: State, name: str, tables: Sequence[str], rng: random.Random, auditor: GroupAuditor
     ) -> None:
-        self._state, self._tables, self._rng, self._auditor = state, tables, rng, auditor
+        self._state = state
+        self._tables = tables
+        self._rng = rng
+        self._auditor = auditor
         self._client = Client(state, name, lambda process: Cuts(world_of(process)))
 
     def __call__(self) -> None:

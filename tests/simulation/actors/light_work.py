@@ -54,7 +54,10 @@ class Worker:
     """Light work, again and again; a process that crashes begins anew."""
 
     def __init__(self, state: State, name: str, table_id: str, rng: random.Random) -> None:
-        self._state, self._name, self._table, self._rng = state, name, table_id, rng
+        self._state = state
+        self._name = name
+        self._table = table_id
+        self._rng = rng
 
     def __call__(self) -> None:
         while True:
@@ -92,7 +95,8 @@ class Judge:
     """Judges each file of light work the moment it comes to be."""
 
     def __init__(self, state: State, zero: bytes) -> None:
-        self._state, self._zero = state, zero
+        self._state = state
+        self._zero = zero
         state.auditor.light_work.append(self)
 
     def __call__(self, history: History, path: str, content: bytes) -> None:

@@ -30,7 +30,10 @@ class StreamPump:
     out of order."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
-        self._state, self._name, self._rng, self._slow = state, name, rng, slow
+        self._state = state
+        self._name = name
+        self._rng = rng
+        self._slow = slow
 
     def __call__(self) -> None:
         publisher = None
@@ -49,7 +52,8 @@ class StreamPump:
                 continue
 
     def _record(self) -> str | None:
-        stream, rng = self._state.stream, self._rng
+        stream = self._state.stream
+        rng = self._rng
         if not stream:
             return None
         at = int(rng.random() * min(3, len(stream)))
@@ -97,7 +101,9 @@ class PartSweeps:
     """The scheduled sweeper where the rows it looks at are bounded; here it finds none but by notes and full passes."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
-        self._state, self._name, self._rng = state, name, rng
+        self._state = state
+        self._name = name
+        self._rng = rng
 
     def __call__(self) -> None:
         while True:
@@ -119,7 +125,10 @@ class Sweeps:
     """The scheduled sweeper."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
-        self._state, self._name, self._rng, self._slow = state, name, rng, slow
+        self._state = state
+        self._name = name
+        self._rng = rng
+        self._slow = slow
 
     def __call__(self) -> None:
         while True:
@@ -140,8 +149,12 @@ class Gc:
     """The scheduled collector; every second run is one over a part of the rows."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
-        self._state, self._name, self._rng, self._slow = state, name, rng, slow
-        self._place, self._runs = Place(), 0
+        self._state = state
+        self._name = name
+        self._rng = rng
+        self._slow = slow
+        self._place = Place()
+        self._runs = 0
 
     def __call__(self) -> None:
         self._state.collectors.append(self._state.scheduler.running)
@@ -167,16 +180,20 @@ class Reader:
     """Lists a table again and again and reads the files of the names."""
 
     def __init__(self, state: State, name: str, table_id: str, rng: random.Random) -> None:
-        self._state, self._table, self._rng = state, table_id, rng
+        self._state = state
+        self._table = table_id
+        self._rng = rng
         self._client = Client(state, name, Sandbox)
         self._process = Process(state, name, client=True)
 
     def __call__(self) -> None:
-        auditor, scheduler = self._state.auditor, self._state.scheduler
+        auditor = self._state.auditor
+        scheduler = self._state.scheduler
         while True:
             scheduler.sleep(self._rng.choice((10, SECOND, 30 * SECOND)))
             history = auditor.tables[self._table]
-            least, content = history.shown, self._rng.random() < 0.3
+            least = history.shown
+            content = self._rng.random() < 0.3
             try:
                 listing = self._client.ask(partial(_listed, self._table, content=content))
             except NotFound:
@@ -209,7 +226,9 @@ class Engine:
     """An engine that publishes by itself, as Delta Spark does after its commits."""
 
     def __init__(self, state: State, name: str, table_id: str, rng: random.Random) -> None:
-        self._state, self._table, self._rng = state, table_id, rng
+        self._state = state
+        self._table = table_id
+        self._rng = rng
         self._client = Client(state, name, Sandbox)
         self._process = Process(state, name, client=True)
 

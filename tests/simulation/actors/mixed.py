@@ -50,7 +50,8 @@ class TransactionSandbox(CatalogSandbox):
 
     def commit(self, request: Request) -> Applied:
         """Raises the reason for refusing it."""
-        world, id = self._world, request.group.id
+        world = self._world
+        id = request.group.id
         committer = IdempotentCommitter(
             world, self.reader, key=world.space.request(CATALOG, "client", id), asked=id, final=_final
         )
@@ -136,7 +137,9 @@ class MixedWriter(GroupWriter):
 
     def _settle_request(self, request: Request, txn: str, attempt: str) -> bool:
         """Sends the same transaction until its answer is final. True when it was applied."""
-        auditor, scheduler, group = self._state.auditor, self._state.scheduler, request.group
+        auditor = self._state.auditor
+        scheduler = self._state.scheduler
+        group = request.group
         self._auditor.proposed(group, txn)
         self._auditor.changing(
             group, {id: new for id, (_, new) in request.renames.items()} | request.creates, request.drops

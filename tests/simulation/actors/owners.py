@@ -40,7 +40,8 @@ class Living(Process):
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
         super().__init__(state, name)
         self._rng = rng
-        self._stops, self._frozen = rng.random() < 0.5, 0
+        self._stops = rng.random() < 0.5
+        self._frozen = 0
         self._skews = _SKEWS if "jump" in state.faults.kinds else (0,)
         self.skew = rng.choice(self._skews)
 
@@ -74,7 +75,10 @@ class Owner:
     times = 15
 
     def __init__(self, state: State, name: str, rng: random.Random, auditor: OwnerAuditor) -> None:
-        self.state, self.name, self.rng, self.auditor = state, name, rng, auditor
+        self.state = state
+        self.name = name
+        self.rng = rng
+        self.auditor = auditor
         self._count = 0
 
     def __call__(self) -> None:
@@ -114,12 +118,14 @@ class IdMaker(Owner):
 
     def act(self) -> None:
         if self.rng.random() < 0.05:
-            lease, id_range = self._ids._lease, self._ids._range
+            lease = self._ids._lease
+            id_range = self._ids._range
             if lease is not None:
                 self.auditor.released(id_range.node, self.process.name, lease, id_range.free)
             self._ids.close()
         for _ in range(self.rng.randrange(1, 5)):
-            id, lease = self._ids.next(), self._ids._lease
+            id = self._ids.next()
+            lease = self._ids._lease
             assert isinstance(lease, Lease) and parts_of(id).node == self._ids._range.node
             self.auditor.issued(id, self.process.name, lease)
 

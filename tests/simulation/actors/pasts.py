@@ -63,7 +63,8 @@ class PastSandbox:
     """A server process that serves catalogs with their past, and Iceberg tables."""
 
     def __init__(self, process: Process) -> None:
-        self.process, self.world = process, world_of(process)
+        self.process = process
+        self.world = world_of(process)
         limits = Limits(spill=TIGHT, history_ms=process.state.grace.history_ms)
         self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
         self.finder = Finder(self.world, self.services.reader, self.services.as_of_reader, self.services.metadata)
@@ -104,7 +105,11 @@ class PastActor:
     def __init__(
         self, state: State, name: str, rng: random.Random, auditor: PastAuditor, naps: tuple[int, ...] = BUSY
     ) -> None:
-        self.state, self.name, self.rng, self.auditor, self._naps = state, name, rng, auditor, naps
+        self.state = state
+        self.name = name
+        self.rng = rng
+        self.auditor = auditor
+        self._naps = naps
         self.client = Client(state, name, PastSandbox, LIFE)
 
     def __call__(self) -> None:
@@ -150,7 +155,8 @@ class PastActor:
     @property
     def ago(self) -> int:
         """A time (ms), mostly of the kept history, often near its beginning, sometimes before it, where gc is at work."""
-        now, history = self.state.scheduler.now, self.state.grace.history_ms
+        now = self.state.scheduler.now
+        history = self.state.grace.history_ms
         back = self.rng.choice((HOUR, history // 2, history - MINUTE, history - MINUTE, history + 80 * MINUTE))
         return now - int(back * (0.9 + 0.1 * self.rng.random()))
 
@@ -307,10 +313,14 @@ class Janitor:
     kinds = _COLLECTED
 
     def __init__(self, state: State, name: str, rng: random.Random, naps: tuple[int, ...]) -> None:
-        self._state, self._name, self._rng, self._naps = state, name, rng, naps
+        self._state = state
+        self._name = name
+        self._rng = rng
+        self._naps = naps
 
     def __call__(self) -> None:
-        scheduler, count = self._state.scheduler, 0
+        scheduler = self._state.scheduler
+        count = 0
         while True:
             scheduler.sleep(self._rng.choice(self._naps))
             count += 1
@@ -339,8 +349,11 @@ class Lister(PastActor):
     """Lists page by page, with long pauses between them."""
 
     def act(self) -> None:
-        kind, catalog = self.rng.choice(("namespaces", "find")), self.rng.choice((CATALOG, CATALOG, SIDE))
-        began, token, head = self.state.scheduler.now, None, ""
+        kind = self.rng.choice(("namespaces", "find"))
+        catalog = self.rng.choice((CATALOG, CATALOG, SIDE))
+        began = self.state.scheduler.now
+        token = None
+        head = ""
         found: list[tuple[str, Entity]] = []
         while True:
             try:
@@ -352,7 +365,8 @@ class Lister(PastActor):
             head = named or head
             if following is None:
                 break
-            head, token = decode_token(following, self.state.scheduler.now).head, following
+            head = decode_token(following, self.state.scheduler.now).head
+            token = following
             self.state.scheduler.sleep(self.rng.choice(_HOLD))
         if head:
             self.met("listed")
@@ -378,10 +392,12 @@ class Traveller(PastActor):
         if self.rng.random() < 0.2:
             self._walk()
             return
-        heads, since = self._heads(), self.ago
+        heads = self._heads()
+        since = self.ago
         asked = next((one for one in heads if one.until is None or one.until > since), heads[-1])
         at = self.rng.choice((AsOf(head=asked.id), AsOf(seq=asked.row["seq"]), AsOf(time=asked.commit.at // 1000)))
-        began, first = self.state.scheduler.now, self._meant(at)
+        began = self.state.scheduler.now
+        first = self._meant(at)
 
         def question(box: PastSandbox) -> tuple[str, dict[str, Entity]]:
             tree = box.services.history.tree(CATALOG, at)

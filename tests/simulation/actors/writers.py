@@ -35,7 +35,8 @@ from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import staged_file, staged_path
 from turnstile.store.queue import Line
 
-SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
+SHORT = (1, 1, 1, 50, 5 * SECOND)
+LONG = (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
 
 PAUSES = (100, SECOND, 20 * SECOND, HOUR, 2 * DAY)
 
@@ -68,9 +69,13 @@ class Writer:
     """Whether a writer goes on after it was told that its commit is invalid."""
 
     def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
-        self._state, self._name, self._table, self._rng = state, name, table_id, rng
+        self._state = state
+        self._name = name
+        self._table = table_id
+        self._rng = rng
         self._kind = name.split("-", maxsplit=1)[0]
-        self._transactions, self._slow = plan.transactions, plan.slow
+        self._transactions = plan.transactions
+        self._slow = plan.slow
         self._impatient = RESENT in plan.faults
         limits = Limits(backlog_bytes=CROWDED) if self._impatient else Limits()
         self._client = Client(state, name, partial(Sandbox, limits=limits))
@@ -124,7 +129,8 @@ class Writer:
             return head
 
     def _build(self, head: TableHead, txn: str, attempt: str, stamp: int) -> CommitRequest | None:
-        version, kind = head.latest + 1, self._kind
+        version = head.latest + 1
+        kind = self._kind
         actions = [delta.info(txn, stamp, attempt, readVersion=head.latest)]
         if kind == "metadata":
             actions.append(delta.metadata(by=txn))
@@ -164,11 +170,14 @@ class Writer:
     def _settle(self, request: CommitRequest, txn: str, attempt: str, sent: Sent | None = None) -> bool:
         """Send the same proposal until its answer is final, or says that this request ratified nothing and the writer gives
         up. True when the transaction is over. ``sent``: the first time, which has been answered."""
-        auditor, scheduler, version = self._state.auditor, self._state.scheduler, request.version or 0
+        auditor = self._state.auditor
+        scheduler = self._state.scheduler
+        version = request.version or 0
         # Whether an answer to this very proposal was lost: nothing is certain then but what is final.
         lost = sent is not None and sent.twice
         while True:
-            first, sent = sent, None
+            first = sent
+            sent = None
             operation = first.operation if first else self._begin(request, txn)
             asks = first is None and self._rng.random() < 0.15
             try:
@@ -287,7 +296,9 @@ def _together(
 ) -> list[Callable[[], Any]]:
     """The results of commits that wait in one line of a process. ``knows``: its first leader has
     the row of a write that ended before they came."""
-    ratifier, queue, line = sandbox.ratifier, new_queue(), Line[WaitingCommit]()
+    ratifier = sandbox.ratifier
+    queue = new_queue()
+    line = Line[WaitingCommit]()
     row = ratifier.world.refs.read(ratifier.world.space.table(table_id)) if knows else None
     answers: list[Callable[[], Any]] = []
     waiting: list[WaitingCommit] = []
@@ -355,7 +366,8 @@ class Reuser(Writer):
         self, head: TableHead, last: CommitRequest, txn: str, attempt: str, stamp: int
     ) -> tuple[CommitRequest, str, str] | None:
         """The last proposal in another shape; None where its file is gone, or where it would be the same proposal."""
-        files, path = self._state.storages.files, f"{head.location}/{staged_path(last.staged)}"
+        files = self._state.storages.files
+        path = f"{head.location}/{staged_path(last.staged)}"
         version = head.latest + 1
         if path not in files or last.version is None or version <= last.version:
             return None

@@ -29,7 +29,8 @@ class RowSegments:
     """Index segments straight from the rows."""
 
     def __init__(self, state: State, space: str) -> None:
-        self._state, self._space = state, space
+        self._state = state
+        self._space = space
 
     def load(self, id: str) -> Index:
         obj = self._state.objs.rows.get((self._space, id))
@@ -83,7 +84,8 @@ class TreeAuditor:
     @audits
     def changed(self, row: dict[str, Any]) -> None:
         """The catalog's row was written."""
-        state, name = self._state, row["name"]
+        state = self._state
+        name = row["name"]
         before = self.now.get(name)
         if row.get("swept") != self._marks.get(name):
             self._marks[name] = row.get("swept")
@@ -98,7 +100,8 @@ class TreeAuditor:
         """The HEADs that one write added to the history, oldest first: each follows the one before it, and is whole."""
         chain = [self._seen(row)]
         while before is not None and chain[0].commit.parents and chain[0].commit.parents[0] != before.id:
-            seq, parent = chain[0].row["seq"] - 1, chain[0].commit.parents[0]
+            seq = chain[0].row["seq"] - 1
+            parent = chain[0].commit.parents[0]
             if seq <= before.row["seq"]:
                 raise Violation(
                     "I9", f"catalog {row['name']} went from {before.id} to {row['head']}, which does not follow it"
@@ -109,7 +112,9 @@ class TreeAuditor:
 
     def _moved(self, head: SeenHead, before: SeenHead | None) -> None:
         """A commit became part of the history."""
-        state, name, row = self._state, head.catalog, head.row
+        state = self._state
+        name = head.catalog
+        row = head.row
         if row["seq"] != (before.row["seq"] + 1 if before else 0) or head.commit.seq != row["seq"]:
             raise Violation("I9", f"catalog {name} went from {before and before.row['seq']} to {row['seq']}")
         if row["head"] in self.heads:
@@ -174,7 +179,9 @@ class TreeAuditor:
         return self.heads.get(row["head"]) or self._seen(row)
 
     def _seen(self, row: dict[str, Any]) -> SeenHead:
-        state, name, id = self._state, row["name"], row["head"]
+        state = self._state
+        name = row["name"]
+        id = row["head"]
         space = state.space.objs(name)
         obj = state.objs.rows.get((space, id))
         if obj is None:

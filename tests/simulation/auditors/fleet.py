@@ -44,7 +44,8 @@ class FleetAuditor:
         exchange = member._exchange
         if exchange.view is None:
             return
-        owners, granules = {row.id: row for row in self.rows(MemberRow)}, exchange.granules
+        owners = {row.id: row for row in self.rows(MemberRow)}
+        granules = exchange.granules
         unread = set(granules.unread(1_000))
         for granule in granules.all():
             owner = owners.get(granule.owner)
@@ -66,7 +67,8 @@ class FleetAuditor:
     def _fleet(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         if after is None:
             raise Violation("I19", "the fleet's row is gone")
-        old, new = FleetRow.from_row(before) if before else None, FleetRow.from_row(after)
+        old = FleetRow.from_row(before) if before else None
+        new = FleetRow.from_row(after)
         if old is not None and old.granules.items() - new.granules.items():
             raise Violation("I19", f"the granules were {old.granules} and are {new.granules}")
         members = {member.id for member in self.rows(MemberRow)}
@@ -75,7 +77,8 @@ class FleetAuditor:
 
     @audits
     def _member(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
-        old, new = MemberRow.from_row(before) if before else None, MemberRow.from_row(after) if after else None
+        old = MemberRow.from_row(before) if before else None
+        new = MemberRow.from_row(after) if after else None
         now = self._state.scheduler.now
         if new is not None and (old is None or old.life != new.life):
             self._alive_at[new.id] = now
@@ -91,7 +94,8 @@ class FleetAuditor:
     def _granule(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         if after is None:
             raise Violation("I19", "a granule is gone")
-        old, new = GranuleRow.from_row(before) if before else None, GranuleRow.from_row(after)
+        old = GranuleRow.from_row(before) if before else None
+        new = GranuleRow.from_row(after)
         if new.epoch != (old.epoch if old else 0) + 1:
             raise Violation("I19", f"{new.name} went from epoch {old and old.epoch} to {new.epoch}")
         owners = {member.id: member for member in self.rows(MemberRow)}

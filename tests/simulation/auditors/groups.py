@@ -21,7 +21,8 @@ class GroupAuditor:
 
     def __init__(self, state: State, value_of: Callable[[str], int] = len) -> None:
         """``value_of``: by transaction id, the value of the rows that a commit changed, where reads have predicates."""
-        self._state, self.value_of = state, value_of
+        self._state = state
+        self.value_of = value_of
         self._proposed: dict[str, tuple[list[GroupRequest], str]] = {}
         self._transactions: set[tuple[str, str]] = set()
         self._ratified: set[str] = set()

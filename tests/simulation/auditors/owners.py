@@ -16,7 +16,8 @@ from turnstile.coordination.core.snowflake import parts_of
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State
 
-LEDGER, SUM = "ledger", "sum"
+LEDGER = "ledger"
+SUM = "sum"
 """Types of updateable objects: writes of tasks, fenced with their attempt; a number that all actors
 increment."""
 
@@ -56,7 +57,8 @@ class OwnerAuditor:
             raise Violation("I2", f"id {id} was made twice")
         self._ids.add(id)
         self._state.auditor.seen["id"] += 1
-        made, mine = parts_of(id), (process, lease.fence)
+        made = parts_of(id)
+        mine = (process, lease.fence)
         if not lease.start <= made.at < lease.until:
             raise Violation("I2", f"{process} made an id of {made.at} with a lease from {lease.start} to {lease.until}")
         ranges = self._ranges.setdefault(made.node, {})
@@ -75,7 +77,8 @@ class OwnerAuditor:
     def _updateable(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         if after is None or after["type"] not in (LEDGER, SUM):
             return
-        old, new = int(before["payload"]) if before else 0, int(after["payload"])
+        old = int(before["payload"]) if before else 0
+        new = int(after["payload"])
         if after["type"] == SUM and new != old + 1:
             raise Violation("I6", f"the sum went from {old} to {new}")
         if after["type"] == LEDGER and new < old:
@@ -96,7 +99,8 @@ class OwnerAuditor:
             raise Violation("I3", "a reference is gone without a tombstone")
         ref = NamedRef.from_row(after)
         old = NamedRef.from_row(before) if before else None
-        requests, current = self.refs.setdefault(ref.name, Requests()), ref.current
+        requests = self.refs.setdefault(ref.name, Requests())
+        current = ref.current
         if ref.version != (old.version + 1 if old else 0):
             raise Violation("I6", f"{ref.name} went from {old and old.version} to {ref.version}")
         if current.token in requests.tokens:
@@ -159,7 +163,8 @@ class TaskAuditor:
     def _changed(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         if after is None or after["type"] != "task":
             return
-        old, new = Task() if before is None else Task.unpack(before["payload"]), Task.unpack(after["payload"])
+        old = Task() if before is None else Task.unpack(before["payload"])
+        new = Task.unpack(after["payload"])
         if new.attempt == old.attempt + 1:
             self._begun(old, new)
         elif new.attempt != old.attempt:

@@ -56,7 +56,8 @@ class PastAuditor:
     """
 
     def __init__(self, state: State) -> None:
-        self._state, self._trees = state, state.trees
+        self._state = state
+        self._trees = state.trees
         self.merges = Merges()
         self.patient = True
         self.tables_fit = True
@@ -86,7 +87,8 @@ class PastAuditor:
             raise Violation("I9", f"a reset to {to.id} changed snapshots")
 
     def _counted(self, head: SeenHead, before: SeenHead) -> None:
-        now, then = self._counter(head), self._counter(before)
+        now = self._counter(head)
+        then = self._counter(before)
         if now == then:
             return
         gained = (now - then).bit_length() - 1
@@ -204,7 +206,9 @@ class CloneAuditor:
     """Listens to the trees' auditor, and to files that go."""
 
     def __init__(self, state: State, past: PastAuditor) -> None:
-        self._state, self._trees, self._together = state, state.trees, past.together
+        self._state = state
+        self._trees = state.trees
+        self._together = past.together
         state.trees.listeners.append(self._changed)
         state.file_watchers.append(self._file_deleted)
         state.watchers.setdefault("table", []).append(self._ended)
@@ -214,7 +218,8 @@ class CloneAuditor:
         """A HEAD goes when nothing is left that a name, a clone or a late question can be about."""
         if before is None or after is not None:
             return
-        head, grace = TableHead.from_row(before), self._state.grace
+        head = TableHead.from_row(before)
+        grace = self._state.grace
         if head.state == "dropped" and not head.reason and self._is_back(head):
             self._state.auditor.came_back(head)
             return
@@ -245,7 +250,8 @@ class CloneAuditor:
     def _same(self, was: SeenHead, source: Path, head: SeenHead, to: Path) -> None:
         """A clone has just appeared: it equals its source as it was."""
         self._state.auditor.seen["clone"] += 1
-        cloned, clone = self._below(was, source), self._below(head, to)
+        cloned = self._below(was, source)
+        clone = self._below(head, to)
         if cloned != clone:
             raise Violation("I9", f"the clone of {source} in {was.id} is {clone} instead of {cloned}")
 
@@ -271,7 +277,8 @@ class CloneAuditor:
 
     def _kept(self, head: SeenHead) -> None:
         """Every location that a clone needs says so, and no other does."""
-        refs, space = self._state.refs.rows, self._state.space
+        refs = self._state.refs.rows
+        space = self._state.space
         needed: dict[str, set[str]] = {}
         for entry in head.entries.values():
             entity = self._trees.entity(head, entry.obj)

@@ -35,7 +35,8 @@ class ThreadedProcess(Process):
 
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
         super().__init__(state, name)
-        self.rng, self.ends = rng, None
+        self.rng = rng
+        self.ends = None
         self._frozen_until = 0
         self._connections = list[SimConnection]()
 
@@ -94,7 +95,8 @@ class TaskQueue(ChangeQueue):
 
     def __init__(self, process: ThreadedProcess) -> None:
         super().__init__()
-        self._process, self._tasks = process, dict[WaitingChange, Task]()
+        self._process = process
+        self._tasks = dict[WaitingChange, Task]()
 
     def _wait(self, change: WaitingChange, seconds: float) -> bool:
         scheduler = self._process.state.scheduler
@@ -116,12 +118,16 @@ class SimConnection:
     """One side of a connection (``turnstile_server.asking.Connection``)."""
 
     def __init__(self, process: ThreadedProcess, on_send: Callable[[SimConnection, Send], None]) -> None:
-        self._process, self._state, self._on_send = process, process.state, on_send
+        self._process = process
+        self._state = process.state
+        self._on_send = on_send
         self.peer: SimConnection
         self.request = b""
         self._inbox = list[tuple[int, bytes]]()
         self._ended_at: int | None = None  # when the other side's end arrives
-        self._last_at, self._is_closed, self._is_cut = 0, False, False
+        self._last_at = 0
+        self._is_closed = False
+        self._is_cut = False
         self._reader: Task | None = None
         process.opened(self)
 
@@ -151,7 +157,8 @@ class SimConnection:
                 self.peer.arrive(step.payload)
 
     def receive(self, step: Receive) -> bytes:
-        scheduler, until = self._state.scheduler, self._now + int(step.within_s * 1000)
+        scheduler = self._state.scheduler
+        until = self._now + int(step.within_s * 1000)
         while True:
             self._process.thaw()
             if self._is_closed:
@@ -214,7 +221,8 @@ class Network:
     """
 
     def __init__(self, state: State, on_send: Callable[[SimConnection, Send], None]) -> None:
-        self._state, self._on_send = state, on_send
+        self._state = state
+        self._on_send = on_send
         self._listeners: dict[tuple[str, int], tuple[ThreadedProcess, str, Answering]] = {}
         self._connections = 0
 
@@ -233,8 +241,10 @@ class Network:
             self._state.scheduler.sleep(int(CONNECT_S * 1000))
             process.thaw()
             raise TimeoutError
-        near, far = SimConnection(process, self._on_send), SimConnection(owner, self._on_send)
-        near.peer, far.peer = far, near
+        near = SimConnection(process, self._on_send)
+        far = SimConnection(owner, self._on_send)
+        near.peer = far
+        far.peer = near
         self._connections += 1
 
         def answer_all() -> None:

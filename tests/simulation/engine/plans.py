@@ -154,7 +154,8 @@ def shrunk(plan: Plan, fails: Callable[[Plan], bool], budget: int = 400) -> Plan
             if tried >= budget:
                 break
             if fails(candidate):
-                plan, smaller = candidate, True
+                plan = candidate
+                smaller = True
                 break
     return plan
 

@@ -33,7 +33,10 @@ class Process:
     """
 
     def __init__(self, state: State, name: str, *, client: bool = False, prone: bool = True) -> None:
-        self.state, self.name, self.client, self.prone = state, name, client, prone
+        self.state = state
+        self.name = name
+        self.client = client
+        self.prone = prone
         self.free = self.dead = False
         self.skew = 0 if client or not prone else state.skew_of()
         self.ends: int | None = None
@@ -61,7 +64,8 @@ class Process:
     ) -> T:
         """One call of a store, perhaps with a fault; ``again`` makes the answer one of a call whose
         first answer was lost."""
-        state, scheduler = self.state, self.state.scheduler
+        state = self.state
+        scheduler = self.state.scheduler
         if self.free:
             return effect()
         if self.dead:  # what a dead process would still do while its stack unwinds has no effect
@@ -154,7 +158,8 @@ class SimRefs:
     """``turnstile.store.ports.Refs`` of one process."""
 
     def __init__(self, process: Process) -> None:
-        self._process, self._state = process, process.state
+        self._process = process
+        self._state = process.state
 
     def read(self, key: str) -> Row | None:
         return self._call(f"read {key}", lambda: self._state.refs.read(key), READ)
@@ -196,7 +201,8 @@ class SimObjs:
     """``turnstile.store.ports.Objs`` of one process."""
 
     def __init__(self, process: Process) -> None:
-        self._process, self._state = process, process.state
+        self._process = process
+        self._state = process.state
 
     def put(self, obj: Obj) -> None:
         self._call(f"put {obj.id[:60]}", lambda: self._state.objs.put(obj), WRITE)
@@ -247,7 +253,9 @@ class SimStorage:
     """``turnstile.store.ports.LogStorage`` of one process."""
 
     def __init__(self, process: Process, location: str) -> None:
-        self._process, self._state, self._location = process, process.state, location
+        self._process = process
+        self._state = process.state
+        self._location = location
         self._plain: FakeStorage = process.state.storages.open(location)
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:

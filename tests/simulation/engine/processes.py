@@ -39,7 +39,8 @@ TIMEOUT = 30 * SECOND
 LIFE = 15 * MINUTE
 """How long a function may take, and a write of it be on its way."""
 LAKE = "file:///lake"
-CATALOG, NAMESPACE = "main", ("default",)
+CATALOG = "main"
+NAMESPACE = ("default",)
 
 
 class _OneByOne:
@@ -133,7 +134,10 @@ class Client(Generic[S]):
     """
 
     def __init__(self, state: State, name: str, make: Callable[[Process], S], life: int | None = None) -> None:
-        self.state, self.name, self._make, self._life = state, name, make, life
+        self.state = state
+        self.name = name
+        self._make = make
+        self._life = life
         self._count = 0
         self._sandbox: S | None = None
         self._process: Process | None = None
@@ -149,7 +153,8 @@ class Client(Generic[S]):
             self._count += 1
             self._process = Process(self.state, f"{self.name}/{self._count}")
             self._sandbox = self._make(self._process)
-        sandbox, box = self._sandbox, []
+        sandbox = self._sandbox
+        box = []
         if self._life is not None and self._process is not None:
             self._process.ends = scheduler.now + self._life
         waiting = scheduler.running

@@ -33,7 +33,9 @@ class Failed(AssertionError):
 
     def __init__(self, plan: Plan, trace: list[str], cause: BaseException) -> None:
         super().__init__(f"{cause}\n{plan}\n" + "\n".join(trace[-60:]))
-        self.plan, self.trace, self.cause = plan, trace, cause
+        self.plan = plan
+        self.trace = trace
+        self.cause = cause
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ def _settle(scenario: Scenario, state: State, plan: Plan, clock: TrueTime) -> No
     state.deliver(everything=True)
     after = Scheduler(random.Random(plan.seed), state.scheduler.now, 10**9, tracing=state.scheduler.tracing)
     after.trace = state.scheduler.trace
-    state.scheduler, clock.scheduler, state.faults.on = after, after, False
+    state.scheduler = after
+    clock.scheduler = after
+    state.faults.on = False
     after.add("at rest", lambda: scenario.settle(state, plan))
     after.run()
 

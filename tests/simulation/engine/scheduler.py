@@ -40,7 +40,8 @@ class Task:
     """One actor in one run."""
 
     def __init__(self, name: str, thread: _Thread) -> None:
-        self.name, self.thread = name, thread
+        self.name = name
+        self.thread = thread
         self.baton = thread.baton
         self.wake_ms = 0
         self.done = self.leads = False
@@ -59,7 +60,9 @@ class Scheduler:
     _free: ClassVar[list[_Thread]] = []
 
     def __init__(self, rng: random.Random, now: int, most_steps: int, *, tracing: bool = False) -> None:
-        self._rng, self.now, self._most = rng, now, most_steps
+        self._rng = rng
+        self.now = now
+        self._most = most_steps
         self.steps = 0
         self.tasks: list[Task] = []
         self.trace: list[str] = []

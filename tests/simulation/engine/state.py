@@ -43,10 +43,12 @@ class State:
     """
 
     def __init__(self, scheduler: Scheduler, faults: Faults, store: Store, grace: Grace | None = None) -> None:
-        self.scheduler, self.faults = scheduler, faults
+        self.scheduler = scheduler
+        self.faults = faults
         self.grace = grace or Grace(history_ms=HISTORY)
         self.space = Space("sim")
-        self.refs, self.objs = store.refs, store.objs
+        self.refs = store.refs
+        self.objs = store.objs
         self.storages = FakeStorages(_Time(scheduler))  # type: ignore[arg-type]
         self.auditor = Auditor(self)
         self.trees = TreeAuditor(self)
@@ -142,7 +144,9 @@ class State:
     def told(self, operation: Operation, result: str, got: int, last: str = "") -> None:
         """Its answer."""
         operation.returned = self._tick()
-        operation.result, operation.got, operation.last = result, got, last
+        operation.result = result
+        operation.got = got
+        operation.last = last
 
     def _tick(self) -> int:
         self._ticks += 1

@@ -109,7 +109,8 @@ class _Objs(SqliteObjs):
 
 class _ObjRows(Mapping[tuple[str, str], Obj]):
     def __init__(self, database: Database, get: Callable[[str, str], Obj | None]) -> None:
-        self._database, self._get = database, get
+        self._database = database
+        self._get = get
 
     def __getitem__(self, key: tuple[str, str]) -> Obj:
         obj = self._get(*key)

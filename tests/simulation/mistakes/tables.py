@@ -43,8 +43,10 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
     return lambda: swapped(path, forgetful)
 
 
-NAMED, TICKET = "turnstile.delta.ratify.named_change", "turnstile.delta.ratify.ticket_change"
-FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.changes.commit.swap_head"
+NAMED = "turnstile.delta.ratify.named_change"
+TICKET = "turnstile.delta.ratify.ticket_change"
+FLOOR = "turnstile.delta.publish.raise_floor"
+SWAP = "turnstile.catalog.changes.commit.swap_head"
 
 
 def _refused_means_won() -> Any:

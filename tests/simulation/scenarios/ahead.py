@@ -72,7 +72,9 @@ class ClocksAhead(Frozen):
     """Changes, names and resets beside such runs (I9 to I11). The kept history is not checked: these runs remove some of it."""
 
     name = "ahead"
-    changers, users, janitor = CHANGERS, USERS, ClockAheadJanitor
+    changers = CHANGERS
+    users = USERS
+    janitor = ClockAheadJanitor
 
     def plan(self, seed: int) -> Plan:
         """One to three changers, two collectors, and mostly one actor that brings back the past."""

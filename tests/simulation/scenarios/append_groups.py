@@ -39,7 +39,8 @@ class AppendGroups(ChangeGroups):
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """A catalog with one table."""
         prepare(state)
-        owners, appends = OwnerAuditor(state), AppendAuditor(state)
+        owners = OwnerAuditor(state)
+        appends = AppendAuditor(state)
         process = Process(state, "prepare", prone=False)
         process.free = True
         prepare_table(world_of(process))

@@ -58,7 +58,11 @@ class Early:
     def __init__(
         self, state: State, name: str, rng: random.Random, staged: list[tuple[str, str]], dropped: set[str]
     ) -> None:
-        self._state, self._name, self._rng, self._staged, self._dropped = state, name, rng, staged, dropped
+        self._state = state
+        self._name = name
+        self._rng = rng
+        self._staged = staged
+        self._dropped = dropped
         self._client = Client(state, name, _Sandbox)
         self._process = Process(state, name, client=True)
 
@@ -152,7 +156,8 @@ class Awaited:
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """A catalog with one namespace."""
         prepare(state)
-        staged, dropped = list[tuple[str, str]](), set[str]()
+        staged = list[tuple[str, str]]()
+        dropped = set[str]()
         self._dropped = dropped
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")

@@ -57,7 +57,8 @@ class ChangeGroups:
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """A catalog with one namespace."""
         prepare(state)
-        owners, changes = OwnerAuditor(state), ChangeAuditor(state)
+        owners = OwnerAuditor(state)
+        changes = ChangeAuditor(state)
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = GroupServer if name.startswith("server") else Bypass

@@ -92,7 +92,8 @@ class Sent(Followed):
         deliver_all(state, self._inbox)
 
 
-MARK, LOG = "turnstile.events.append.move_mark", "turnstile.events.append.append_to_log"
+MARK = "turnstile.events.append.move_mark"
+LOG = "turnstile.events.append.append_to_log"
 
 
 class _OneByOne:
@@ -115,7 +116,8 @@ class _HeadsFirst:
     """Refs that read HEADs together with their marks, before them."""
 
     def __init__(self, refs: Any) -> None:
-        self._refs, self._heads = refs, dict[str, Any]()
+        self._refs = refs
+        self._heads = dict[str, Any]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._refs, name)

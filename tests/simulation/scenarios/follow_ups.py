@@ -38,7 +38,9 @@ class Action:
     most = 1
 
     def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self.name, self._state, self._rng = name, state, rng
+        self.name = name
+        self._state = state
+        self._rng = rng
         self.fails = True
         self.ranges: dict[str, dict[str, tuple[int, int]]] = {}
 
@@ -54,7 +56,8 @@ class Action:
             raise NotDelivered("the answer was lost")
 
     def _note(self, event: CloudEvent) -> None:
-        first, last = event.data["first_version"], event.data["version"]
+        first = event.data["first_version"]
+        last = event.data["version"]
         ranges = self.ranges.setdefault(event.subject, {})
         if last > self._state.auditor.tables[event.subject].latest:
             raise Violation("I17", f"version {last} of {event.subject} was not published")
@@ -72,7 +75,10 @@ class Asker:
     it."""
 
     def __init__(self, state: State, name: str, actions: Sequence[Action], rng: random.Random) -> None:
-        self._state, self._name, self._actions, self._rng = state, name, actions, rng
+        self._state = state
+        self._name = name
+        self._actions = actions
+        self._rng = rng
 
     def __call__(self) -> None:
         while True:

@@ -71,7 +71,8 @@ class Forwarded:
         prepare(state)
         auditor = ForwardingAuditor(state)
         network = Network(state, auditor.sent)
-        servers, addresses = list[Server](), dict[str, Address]()
+        servers = list[Server]()
+        addresses = dict[str, Address]()
         for name in plan.actors:
             rng = random.Random(f"{plan.seed}/{name}")
             if name.startswith("server"):

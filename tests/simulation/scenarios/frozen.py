@@ -65,8 +65,12 @@ class Frozen(Pasts):
 
     name = "frozen"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
-    changers, users, times, grid = CHANGERS, USERS, 16, HOUR // 2
-    busy, quiet = (1, 1, 1, 50, SECOND, HOUR, 2 * HOUR), (1, 50, 3 * HOUR, 7 * HOUR, 12 * HOUR)
+    changers = CHANGERS
+    users = USERS
+    times = 16
+    grid = HOUR // 2
+    busy = (1, 1, 1, 50, SECOND, HOUR, 2 * HOUR)
+    quiet = (1, 50, 3 * HOUR, 7 * HOUR, 12 * HOUR)
     collects = (20 * MINUTE, HOUR, 2 * HOUR)
 
     def plan(self, seed: int) -> Plan:

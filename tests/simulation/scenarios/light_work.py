@@ -50,7 +50,8 @@ class LightWork(Tables):
     @contextmanager
     def _small(self, plan: Plan) -> Iterator[None]:
         rng = random.Random(f"{plan.seed}/light work")
-        interval, v2 = rng.choice((1, 2, 3, 9)), rng.random() < 0.3
+        interval = rng.choice((1, 2, 3, 9))
+        v2 = rng.random() < 0.3
 
         def asked(read: Callable[..., Upkeep]) -> Callable[..., Upkeep]:
             return lambda *given: replace(read(*given), v2=v2)

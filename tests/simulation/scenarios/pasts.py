@@ -97,8 +97,11 @@ class Pasts:
 
     name = "pasts"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
-    changers, users, janitor = CHANGERS, USERS, Janitor
-    busy, quiet = BUSY, QUIET
+    changers = CHANGERS
+    users = USERS
+    janitor = Janitor
+    busy = BUSY
+    quiet = QUIET
     collects: tuple[int, ...] = (5 * MINUTE, 20 * MINUTE, HOUR, 3 * HOUR)
     times: int | None = None
     grid = 0
@@ -155,7 +158,8 @@ class Pasts:
             kind = name.split("-", maxsplit=1)[0]
             if kind in self.changers:
                 changer = self.changers[kind](state, name, rng, auditor, naps)
-                changer.times, changer.grid = self.times or changer.times, self.grid
+                changer.times = self.times or changer.times
+                changer.grid = self.grid
                 yield Actor(name, changer, leads=True)
             elif kind in self.users:
                 user = self.users[kind](state, name, rng, auditor, naps)

@@ -46,7 +46,9 @@ class Reserver(Writer):
         self, state: State, name: str, tables: list[str], plan: Plan, rng: random.Random, holders: dict[str, str]
     ) -> None:
         super().__init__(state, name, tables[0], plan, rng)
-        self._kind, self._tables, self._holders = "inline", tables, holders
+        self._kind = "inline"
+        self._tables = tables
+        self._holders = holders
         self._reserving = Client(state, name, ReservingSandbox)
         self._client = self._reserving  # type: ignore[assignment]
         self._holder = ""
@@ -94,7 +96,8 @@ class Auditor:
     lease is never broken (I18)."""
 
     def __init__(self, state: State, holders: dict[str, str]) -> None:
-        self._state, self._holders = state, holders
+        self._state = state
+        self._holders = holders
 
     def register_changed(self, _: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         register = Register.from_row(after or {})
@@ -110,7 +113,8 @@ class Auditor:
     def head_changed(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         if before is None or after is None or after["latest"] == before["latest"]:
             return
-        head, entry = TableHead.from_row(before), TableHead.from_row(after).tail[-1]
+        head = TableHead.from_row(before)
+        entry = TableHead.from_row(after).tail[-1]
         if entry.ticket or not head.reserved_by:
             return
         is_holder = self._holders.get(entry.txn) == head.reserved_by

@@ -131,7 +131,8 @@ class Undropped(Pasts):
     name = "undrops"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=10 * MINUTE, ended_ms=5 * HOUR)
     collects = (SECOND, MINUTE, 10 * MINUTE, HOUR)
-    changers, users = CHANGERS, USERS
+    changers = CHANGERS
+    users = USERS
     tables_fit = False
 
     def plan(self, seed: int) -> Plan:

@@ -25,7 +25,9 @@ class Newer:
     simulated knows that format, as if it had been upgraded as well."""
 
     def __init__(self, state: State, tables: list[str], rng: random.Random) -> None:
-        self._state, self._tables, self._rng = state, tables, rng
+        self._state = state
+        self._tables = tables
+        self._rng = rng
         self.raised: dict[str, dict[str, Any]] = {}  # by key: the rows that only newer code may change
 
     def __call__(self) -> None:

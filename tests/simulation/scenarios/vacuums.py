@@ -45,7 +45,8 @@ class PinAuditor:
     """Removed versions of the table, and the recorded or informed holders of versions."""
 
     def __init__(self, state: State, table_id: str) -> None:
-        self._state, self._id = state, table_id
+        self._state = state
+        self._id = table_id
         self._key = state.space.table(table_id)
         self.removed: set[int] = set()
         self._since: list[tuple[int, int]] = []  # version, when it became the latest by its timestamp
@@ -88,7 +89,8 @@ class PinAuditor:
 
     @audits
     def _check_location(self) -> None:
-        rows, now = self._state.refs.rows, self._state.scheduler.now
+        rows = self._state.refs.rows
+        now = self._state.scheduler.now
         row = next(
             (row for row in rows.values() if row["kind"] == "location" and row.get("table_id") == self._id), None
         )
@@ -222,7 +224,8 @@ class Vacuumed:
         process = Process(state, "prepare", prone=False)
         process.free = True
         fill(PastSandbox(process))
-        pins, kinds = self.auditor(state, table, plan), self.kinds()
+        pins = self.auditor(state, table, plan)
+        kinds = self.kinds()
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = name.split("-", maxsplit=1)[0]
@@ -232,7 +235,8 @@ class Vacuumed:
             actor = kinds[kind](state, name, rng, auditor, self.names_pause if kind == "names" else WEEK)
             actor.grid = 20 * MINUTE  # so that they meet
             if isinstance(actor, _OfTable):
-                actor.table_id, actor.pins = table, pins
+                actor.table_id = table
+                actor.pins = pins
             yield Actor(name, actor, leads=kind == "appender")
 
     def auditor(self, state: State, table: str, plan: Plan) -> PinAuditor:

@@ -64,12 +64,14 @@ def proxy(file_server: Any) -> Iterator[Flaky]:
 def test_a_worker_that_is_killed_between_two_bins_is_replaced_and_no_row_is_lost_or_doubled(
     lake: Any, sql: Any, name: str, proxy: Flaky, file_server: Any
 ) -> None:
-    table, handle = f"lake.{name}", lake.table(name)
+    table = f"lake.{name}"
+    handle = lake.table(name)
     sql(f"CREATE TABLE {table} (id BIGINT, day INT) PARTITIONED BY (day)")
     for number in range(2):
         sql(f"INSERT INTO {table} SELECT id + {number * 100}, id % {PARTITIONS} FROM range(0, 40, 1, 1)")
     handle.publish()
-    rows, before = sql.values(f"SELECT id, day FROM {table} ORDER BY ALL"), handle.head().latest
+    rows = sql.values(f"SELECT id, day FROM {table} ORDER BY ALL")
+    before = handle.head().latest
     switch_on(lake, name)
     held, let_go, commit = threading.Event(), threading.Event(), f"POST /v1/tables/{handle.id}/commits"
 

@@ -133,7 +133,8 @@ def checkpointed(path: Path, *, checksum: bool = True) -> int:
     version = max(listed(storage).commits)
     state = open_state(storage, version)
     assert state.start == -1
-    upkeep, now = upkeep_of(state.protocol, state.metadata), time.time_ns() // 1_000_000
+    upkeep = upkeep_of(state.protocol, state.metadata)
+    now = time.time_ns() // 1_000_000
     writer = CheckpointWriter(storage, state, upkeep, FakeIds())
     written = writer.write(now)
     assert written is not None

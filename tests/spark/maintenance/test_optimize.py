@@ -63,7 +63,8 @@ def test_rows_and_definition_stay_and_there_are_fewer_files(lake: Any, sql: Any,
     if kind != "append only":
         sql(f"DELETE FROM {table} WHERE id % 10 = 3")
     definition = [tuple(r) for r in sql(f"DESCRIBE {table}")], sql(f"SHOW TBLPROPERTIES {table}")
-    before, files = rows(sql, table), count_files(sql, table)
+    before = rows(sql, table)
+    files = count_files(sql, table)
     tracked = f"SELECT id, _metadata.row_id, _metadata.row_commit_version FROM {table}"
     ids = sql.values(tracked) if kind == "row tracking" else []
     result = lake.table(name).optimize(target_bytes=SMALL)
@@ -173,7 +174,9 @@ class Once:
     """A progress that runs something at the first bin that is rewritten and not yet committed."""
 
     def __init__(self, do: Any) -> None:
-        self._do, self.steps = do, []  # type: ignore[var-annotated]
+        # type: ignore[var-annotated]
+        self._do = do
+        self.steps = []
 
     def __call__(self, progress: Progress) -> None:
         self.steps.append(progress.step)
@@ -194,7 +197,8 @@ def test_a_commit_that_came_between_stays_and_only_its_files_are_planned_anew(
     lake: Any, sql: Any, *, name: str, statement: str, most_lost: int
 ) -> None:
     """I1, I2: no row comes back, none is lost. (Which of two bins comes first is Delta's choice.)"""
-    table, model = f"lake.{name}", f"lake.{name}_model"
+    table = f"lake.{name}"
+    model = f"lake.{name}_model"
     partitioned(sql, table)
     sql(f"CREATE TABLE {model} AS SELECT * FROM {table}")
     sql(statement.format(model))
@@ -298,7 +302,8 @@ def test_a_thread_without_a_session_of_its_own_may_rewrite(lake: Any, sql: Any, 
     sql(f"INSERT INTO {table} VALUES (7777, 1)")
     log = Path(sql(f"DESCRIBE DETAIL {table}")[0].location.removeprefix("file:")) / "_delta_log"
     assert list(log.glob("*.checkpoint*.parquet")), "a checkpoint is what Delta reads with the thread's session"
-    before, outcomes = rows(sql, table), list[Any]()
+    before = rows(sql, table)
+    outcomes = list[Any]()
 
     def forget_session() -> None:
         spark._jvm.org.apache.spark.sql.SparkSession.clearActiveSession()

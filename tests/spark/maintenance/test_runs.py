@@ -40,7 +40,8 @@ def plan(lake: Any, name: str) -> dict[str, Any]:
 
 def fill(sql: Any, table: str, files: int = 4) -> None:
     """Files of twenty rows, which two commits bring, and a day for each."""
-    columns, half = "id % 20 + id DIV 20 * 100, CAST(id DIV 20 % 2 AS INT)", files // 2
+    columns = "id % 20 + id DIV 20 * 100, CAST(id DIV 20 % 2 AS INT)"
+    half = files // 2
     for first, last in ((0, half), (half, files)):
         sql(f"INSERT INTO {table} SELECT {columns} FROM range({first * 20}, {last * 20}, 1, {half})")
 
@@ -131,7 +132,8 @@ def _silent(*_: Any) -> None:
 
 
 def test_a_table_that_fails_is_set_aside_with_its_reason_and_others_go_on(lake: Any, sql: Any, name: str) -> None:
-    bad, good = f"{name}_bad", f"{name}_good"
+    bad = f"{name}_bad"
+    good = f"{name}_good"
     for each in (bad, good):
         sql(f"CREATE TABLE lake.{each} (id BIGINT, day INT)")
         fill(sql, f"lake.{each}")

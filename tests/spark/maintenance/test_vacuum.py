@@ -45,7 +45,11 @@ class RememberedTable:
     """A table with the rows of each of its versions, and the questions of tests about it."""
 
     def __init__(self, sql: Any, lake: Any, server: MovingServer, name: str) -> None:
-        self.sql, self.lake, self.server, self.name, self.full = sql, lake, server, name, f"old.{name}"
+        self.sql = sql
+        self.lake = lake
+        self.server = server
+        self.name = name
+        self.full = f"old.{name}"
         self.rows: dict[int, list[Any]] = {}
 
     @property
@@ -132,9 +136,11 @@ def test_i10_what_is_older_than_all_history_goes_and_the_latest_version_stays(
 def test_i10_clones_snapshots_readers_and_the_edge_of_the_history_keep_their_versions(
     remembered: RememberedTable, moving: MovingServer
 ) -> None:
-    latest, clone = changing(remembered), "copy"
+    latest = changing(remembered)
+    clone = "copy"
     catalog = f"/v1/catalogs/{catalog_of(remembered.name)}"
-    holds, services = moving.services.holds, moving.services
+    holds = moving.services.holds
+    services = moving.services
     holds.hold(remembered.id, "stream", "reader", first=2, last=2, ttl_ms=7 * 86_400_000)
     api = remembered.handle._context.api.http
     api.call("snapshot", "POST", f"{catalog}/snapshots", {"name": clone})

@@ -148,7 +148,8 @@ def test_i8_i9_changes_of_the_catalog_are_announced_and_may_be_finished_by_other
     lake: Any, sql: Any, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch, turnstile: Any
 ) -> None:
     a, space = accounts[0], f"{accounts[0].replace('.', '_')}_journal"
-    transact, resumed = lake.api.transact, []
+    transact = lake.api.transact
+    resumed = []
 
     def resumed_first(group: dict[str, Any]) -> Any:
         resumed.append(json.loads(turnstile("resume", group["id"]).stdout))

@@ -234,7 +234,8 @@ def test_what_was_made_outside_is_refused_inside(lake: Any, sql: Any, spark: Any
     from delta.tables import DeltaTable
 
     a, b = two
-    frame, table = spark.table(f"lake.{a}"), DeltaTable.forName(spark, f"lake.{b}")
+    frame = spark.table(f"lake.{a}")
+    table = DeltaTable.forName(spark, f"lake.{b}")
     with lake.transaction() as txn:
         with pytest.raises(TurnstileError, match="made outside"):
             frame.collect()
@@ -261,7 +262,8 @@ def test_changes_of_the_catalog_are_refused_in_a_snapshot_before_anything_happen
 
 def test_large_commits_travel_as_files(lake: Any, sql: Any, two: tuple[str, str]) -> None:
     a, b = two
-    before, lake.context.inline_limit = lake.context.inline_limit, 0
+    before = lake.context.inline_limit
+    lake.context.inline_limit = 0
     try:
         with lake.transaction():
             sql(f"INSERT INTO lake.{a} VALUES (1)")

@@ -1,4 +1,5 @@
-"""Serializable transactions and the catalog: what they read of it is checked when they commit, and what they change of it is held back."""
+"""Serializable transactions and the catalog: its reads are checked at the commit, and its changes
+are held back until then."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def test_i8_tables_are_created_filled_and_read_inside_and_appear_with_the_commit
 def test_i9_a_namespace_and_tables_in_it_appear_together_or_not_at_all(
     lake: Any, sql: Any, two: tuple[str, str], name: str, isolation: str
 ) -> None:
-    a, space = two[0], f"{name.replace('.', '_')}_{isolation}"
+    a = two[0]
+    space = f"{name.replace('.', '_')}_{isolation}"
     with pytest.raises(KeyError), lake.transaction(isolation):
         sql(f"CREATE NAMESPACE lake.{space}")
         sql(f"CREATE TABLE lake.{space}.c AS SELECT 1L AS id")

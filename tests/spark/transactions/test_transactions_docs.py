@@ -1,4 +1,4 @@
-"""docs/transactions.md does what it says."""
+"""The snippets of docs/transactions.md run and have the results that the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions on tables of every kind: what is folded into one commit is what a single statement would have left."""
+"""Transactions on tables of every kind: a folded commit leaves the same table as a single statement."""
 
 from __future__ import annotations
 

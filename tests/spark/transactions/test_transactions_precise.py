@@ -181,7 +181,8 @@ def test_i20_a_read_that_is_overtaken_again_and_again_is_judged_by_the_server(
 ) -> None:
     """Another writer adds rows of another shop before each request. The client judges the first
     conflict, and the server all later ones."""
-    sent, transact = list[list[dict[str, Any]]](), lake.api.transact
+    sent = list[list[dict[str, Any]]]()
+    transact = lake.api.transact
 
     def overtaken(body: dict[str, Any]) -> Any:
         sent.append(body["reads"])

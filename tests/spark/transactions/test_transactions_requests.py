@@ -30,7 +30,8 @@ def test_a_transaction_around_one_write_makes_no_request_more_than_the_write(
 
     for do in (lambda: sql(statement), in_transaction):
         do()  # what is remembered of the table is remembered
-    alone, together = requests_of(lake, lambda: sql(statement)), requests_of(lake, in_transaction)
+    alone = requests_of(lake, lambda: sql(statement))
+    together = requests_of(lake, in_transaction)
     assert sum(together.values()) <= sum(alone.values()), (alone, together)
     assert sql.ids(table) == [1, 1, 1, 1]
 

@@ -28,7 +28,8 @@ def ids(sql: Any, tables: tuple[str, str]) -> list[list[int]]:
 
 def log_of(server: ServerOnS3, bucket: Any, table: str) -> dict[str, bytes]:
     """The commits in a table's log, by name, staged ones too."""
-    s3, (namespace, name) = server.aws("s3"), table.split(".")
+    s3 = server.aws("s3")
+    (namespace, name) = table.split(".")
     location = bucket.context.load(namespace, name).location.rstrip("/")
     prefix = f"{location.partition('://')[2].removeprefix('lake/')}/_delta_log/"
     files = s3.list_objects_v2(Bucket="lake", Prefix=prefix).get("Contents", [])

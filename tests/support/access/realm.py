@@ -154,7 +154,8 @@ class Realm:
     def staged_commit(self, version: int) -> dict[str, Any]:
         """Write a staged file; Unity's description of it."""
         now = self.world.clock.now_ms()
-        name, content = f"{version:020d}.{now}.json", delta.append(f"staged-{now}", now)
+        name = f"{version:020d}.{now}.json"
+        content = delta.append(f"staged-{now}", now)
         self.world.storages.open(self.head().location).put_if_absent(staged_path(name), content)
         return {"version": version, "timestamp": now, "file_name": name, "file_size": len(content),
                 "file_modification_timestamp": now}  # fmt: skip

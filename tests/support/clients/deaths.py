@@ -28,7 +28,8 @@ class Writer:
         self.table = Table(server)
         self.acknowledged: dict[int, bytes] = {}
         self.unanswered = 0
-        self._over, self._faults = threading.Event(), list[BaseException]()
+        self._over = threading.Event()
+        self._faults = list[BaseException]()
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
 

@@ -55,7 +55,10 @@ class Client:
     """One of the two Unity clients, and the coordinator that Delta Spark puts over it, for one table."""
 
     def __init__(self, jvm: JavaGateway, url: str, token: str = "", *, preview: bool = False) -> None:
-        self.view, self._gateway, self.url, self.preview = jvm.jvm, jvm, url, preview
+        self.view = jvm.jvm
+        self._gateway = jvm
+        self.url = url
+        self.preview = preview
         self.conf = self.new("org.apache.hadoop.conf.Configuration")
         self.store = self.new("io.delta.storage.LocalLogStore", self.conf)
         settings = self.map({"uri": url, "token": token or "none", "appVersions.Delta": "4.4.0"})
@@ -136,7 +139,8 @@ class Table:
 
     def write_zero(self) -> None:
         """Version 0, through Delta's log store."""
-        client, self.created = self.client, now_ms()
+        client = self.client
+        self.created = now_ms()
         staged_commits = client.new("org.apache.hadoop.fs.Path", self.log, "_staged_commits")
         assert self.log.getFileSystem(client.conf).mkdirs(staged_commits)
         zero = delta.lines(delta.info(str(uuid.uuid4()), self.created, "CREATE TABLE"), self.protocol, self.metadata)
@@ -151,7 +155,8 @@ class Table:
         info = delta.info(txn or str(uuid.uuid4()), now_ms())
         changed = [metadata] if metadata else []
         lines = delta.lines(info, *changed, *(actions or (delta.add(f"{uuid.uuid4()}.parquet"),)))
-        old, same = client.action(self.metadata), client.action(self.protocol)
+        old = client.action(self.metadata)
+        same = client.action(self.protocol)
         new = client.action(metadata) if metadata else old
         updated = client.new(f"{COMMIT}.UpdatedActions", client.action(info), new, same, old, same)
         lines = client.list(lines.decode().splitlines()).iterator()
@@ -174,7 +179,8 @@ class Table:
         """The bare client, without the coordinator's retries: a commit, a claim of published
         versions, or both."""
         client = self.client
-        none, known = client.maybe(), client.maybe_long(backfilled)
+        none = client.maybe()
+        known = client.maybe_long(backfilled)
         client.uc.commit(
             self.id, self.uri, self.identifier, client.maybe(commit), known, none, none, none, none, client.list(), none
         )  # fmt: skip

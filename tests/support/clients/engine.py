@@ -82,9 +82,11 @@ class Engine:
 
     def create(self) -> Engine:
         staged = self.ask("POST", f"{SCHEMA}/staging-tables", {"name": self.name})
-        self.id, self.location = staged["table-id"], staged["location"]
+        self.id = staged["table-id"]
+        self.location = staged["location"]
         self.files = Files(self.location)
-        created, config = now_ms(), {"io.unitycatalog.tableId": self.id}
+        created = now_ms()
+        config = {"io.unitycatalog.tableId": self.id}
         info = delta.info(str(uuid.uuid4()), created, "CREATE TABLE")
         self.files.put(f"_delta_log/{0:020d}.json", delta.lines(info, protocol(), metadata(**config)))
         body = {

@@ -57,7 +57,9 @@ def services(folder: Path) -> CatalogServices:
 
 def story(spark: Any, catalog: CatalogServices, folder: Path) -> None:
     """With row tracking, deletion vectors and clustering, through the catalog and back, twice in."""
-    table, name, main = f"delta.`{folder}/rich`", "rich", ("main", ("default",))
+    table = f"delta.`{folder}/rich`"
+    name = "rich"
+    main = ("main", ("default",))
     spark.sql(f"CREATE TABLE {table} (id BIGINT, v STRING) USING delta {RICH}")
     spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
     spark.sql(f"UPDATE {table} SET v = 'c' WHERE id = 2")
@@ -86,7 +88,8 @@ def story(spark: Any, catalog: CatalogServices, folder: Path) -> None:
 
 def legacy(spark: Any, catalog: CatalogServices, folder: Path) -> None:
     """A table of the oldest protocol."""
-    table, main = f"delta.`{folder}/plain`", ("main", ("default",))
+    table = f"delta.`{folder}/plain`"
+    main = ("main", ("default",))
     spark.sql(f"CREATE TABLE {table} (id BIGINT) USING delta")
     assert Importer(catalog).run(*main, "plain", f"file:{folder}/plain").version == 1
     assert Exporter(catalog).run(*main, "plain").release_version == 2

@@ -40,7 +40,8 @@ class Requests:
         """Waits for so many requests, and then until nothing new arrives."""
         eventually(lambda: self._counted().total() - self._before.total() >= least, what=f"{least} requests")
         now = self._settled()
-        before, self._before = self._before, now
+        before = self._before
+        self._before = now
         return now - before
 
     def _settled(self) -> Counter[str]:

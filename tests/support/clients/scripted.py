@@ -26,7 +26,9 @@ class Server:
     """Answers in this order, the last one for ever; ``sent`` has the requests."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
-        self._answers, self.sent, self.bodies = list(answers), list[str](), list[Any]()
+        self._answers = list(answers)
+        self.sent = list[str]()
+        self.bodies = list[Any]()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.sent.append(f"{request.method} {request.url.path.rpartition('/')[2]}")

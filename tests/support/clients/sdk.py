@@ -26,10 +26,10 @@ class Sdk:
     """The SDK's interfaces over one session."""
 
     def __init__(self, session: uc.ApiClient) -> None:
-        self.catalogs, self.schemas, self.tables = (
-            uc.CatalogsApi(session),
-            uc.SchemasApi(session),
-            uc.TablesApi(session),
-        )
-        self.keys, self.commits = TemporaryCredentialsApi(session), DeltaCommitsApi(session)
-        self.metastores, self.grants = MetastoresApi(session), GrantsApi(session)
+        self.catalogs = uc.CatalogsApi(session)
+        self.schemas = uc.SchemasApi(session)
+        self.tables = uc.TablesApi(session)
+        self.keys = TemporaryCredentialsApi(session)
+        self.commits = DeltaCommitsApi(session)
+        self.metastores = MetastoresApi(session)
+        self.grants = GrantsApi(session)

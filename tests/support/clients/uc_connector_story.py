@@ -55,7 +55,8 @@ class Story:
     """Steps that each report their observations."""
 
     def __init__(self, spark: Any, work: Path) -> None:
-        self.spark, self.work = spark, work
+        self.spark = spark
+        self.work = work
         self.table = f"main.default.{fresh('uc')}"
 
     def sql(self, text: str) -> list[Any]:
@@ -144,7 +145,8 @@ class Story:
         return self.ids(name)
 
     def external(self) -> Any:
-        name, place = f"main.default.{fresh('ext')}", (self.work / fresh("place")).as_uri()
+        name = f"main.default.{fresh('ext')}"
+        place = (self.work / fresh("place")).as_uri()
         self.sql(f"CREATE TABLE {name} (id BIGINT) USING delta LOCATION '{place}'")
         self.sql(f"INSERT INTO {name} VALUES (7)")
         seen = self.ids(name)

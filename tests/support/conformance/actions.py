@@ -170,7 +170,11 @@ def managed() -> Unity:
 def proposed(unity: Unity, names: list[str]) -> dict[str, Any]:
     """The ``add-commit`` whose file has these actions; ``gone`` is in the log until it is removed."""
     config = {"io.unitycatalog.tableId": unity.uuid} | ({} if "remove-properties" in names else {"gone": "1"})
-    columns, partitions, description, further, changed = PARTED, [], None, [], False
+    columns = PARTED
+    partitions = []
+    description = None
+    further = []
+    changed = False
     for name in names:
         sample = SAMPLES[name]
         changed = changed or bool(sample.logged) or name == "remove-properties"

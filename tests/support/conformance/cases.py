@@ -18,7 +18,8 @@ from tests.support.repository import ROOT
 
 FOLDER = ROOT / "tests/functional/unity/conformance"
 PAGE = ROOT / "docs/compatibility.md"
-BEGIN, END = "<!-- conformance: made by tests/functional/unity/conformance -->\n", "<!-- conformance: end -->"
+BEGIN = "<!-- conformance: made by tests/functional/unity/conformance -->\n"
+END = "<!-- conformance: end -->"
 
 Seen = tuple[str, int]
 """An operation's id and a status."""

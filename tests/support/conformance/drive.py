@@ -141,7 +141,8 @@ def malformed(unity: Unity, id: str) -> Answer:
 
 def as_user(unity: Unity, id: str, user: str) -> Answer:
     """The request that would succeed, of a user (none: without a token) of a stack that asks for tokens."""
-    one, ask = UNITY.operations[id], GOOD[id](unity)
+    one = UNITY.operations[id]
+    ask = GOOD[id](unity)
     for name in ("commit", "catalog"):
         guarded()[name].use_world(unity.world)
     http = Http(guarded()[one.function].app, user)
@@ -190,7 +191,8 @@ MISSING: dict[str, dict[str, Any]] = {
 
 def not_there(unity: Unity, id: str) -> Answer:
     """A request for something that does not exist."""
-    ask, found = GOOD[id](unity), MISSING.get(id)
+    ask = GOOD[id](unity)
+    found = MISSING.get(id)
     if found is not None and ask.body is None:
         return send(unity, id, ask, query=found)
     if found is not None:

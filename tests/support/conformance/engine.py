@@ -17,7 +17,9 @@ class Log:
     """The log of one table; actions for the next commit come from the changes a request names."""
 
     def __init__(self, location: str, protocol: dict[str, Any], metadata: dict[str, Any], domains: Any = None) -> None:
-        self.location, self.protocol, self.metadata = location, protocol, metadata
+        self.location = location
+        self.protocol = protocol
+        self.metadata = metadata
         self._domains = domains or {}
 
     def zero(self, ict: int) -> bytes:

@@ -57,11 +57,14 @@ def exists(unity: Unity) -> bool:
 def send_generated(unity: Unity, id: str, case: Any, *, aim: bool) -> Answer:
     """Sends a generated request; ``aim``: at existing entities. The document checks the answer on
     its way."""
-    one, body, query = UNITY.operations[id], case.body, dict(case.query or {})
+    one = UNITY.operations[id]
+    body = case.body
+    query = dict(case.query or {})
     aim = aim and exists(unity)
     ask = GOOD[id](unity) if aim else None
     if aim:
-        body, query = aimed(body, unity), aimed(query, unity)
+        body = aimed(body, unity)
+        query = aimed(query, unity)
     options: dict[str, Any] = {"query": {name: _text(value) for name, value in query.items()}}
     if isinstance(body, bytes):
         options |= {"body": base64.b64encode(body).decode(), "base64_encoded": True}

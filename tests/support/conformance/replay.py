@@ -42,7 +42,8 @@ class Replay:
 
     def run(self) -> list[str]:
         """Every difference, as ``number statement: path: difference``."""
-        found, statement = [], ""
+        found = []
+        statement = ""
         for number, exchange in enumerate(self.script["exchanges"], 1):
             statement = exchange.get("statement", statement)
             where = f"{number} {statement[:60]}: {exchange['method']} {exchange['path']}"
@@ -84,7 +85,8 @@ class Replay:
     def commit(self, table: str, said: dict[str, Any], others: Any, dash: str) -> None:
         """A staged file; everything before it is published, as the engine does after each commit."""
         Publisher(self.unity.world).publish(self.known[f"{table}.uuid"])
-        log, version = self.logs[table], said["version"]
+        log = self.logs[table]
+        version = said["version"]
         ict = self.known[said["timestamp"].strip("{}")] = self.unity.world.clock.now_ms()
         actions = [action for other in self.filled(others) for action in log.change(other)]
         name, size, modified = (said[one.replace("-", dash)] for one in FILE)

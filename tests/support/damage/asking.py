@@ -137,7 +137,8 @@ def _gc(case: Case, answers: Answers, *, readable: bool) -> None:
     if not readable:
         answers.wrong.append(f"gc: removed {len(done[0])} files of a log that cannot be read")
         return
-    head, storage = case.head, case.world.storages.open(case.head.location)
+    head = case.head
+    storage = case.world.storages.open(case.head.location)
     try:
         left = {add.path for add in open_state(storage, head.floor).files()}
     except TurnstileError:
@@ -150,10 +151,12 @@ class Site:
     """A case that is put back after each damage."""
 
     def __init__(self, case: Case) -> None:
-        self.case, self.kept = case, case.folder.with_name(case.folder.name + "-kept")
+        self.case = case
+        self.kept = case.folder.with_name(case.folder.name + "-kept")
         shutil.copytree(case.folder, self.kept, copy_function=shutil.copy2)
         world = case.world
-        self._rows, self._objs = cloned_rows(world.refs.rows), dict(world.objs.rows)
+        self._rows = cloned_rows(world.refs.rows)
+        self._objs = dict(world.objs.rows)
         self._now = world.clock.now
         self.undamaged = self.answers()
 

@@ -109,7 +109,8 @@ def answers(store: OpenStore, lake: str) -> list[Any]:
         found.append(services.reader.resolve("main", ("default",), table.name).table_id)
         row = world.refs.read(world.space.table(table.table_id))
         assert row is not None
-        latest, sent_ms = row["latest"], row["last_ict"] + 1
+        latest = row["latest"]
+        sent_ms = row["last_ict"] + 1
         for _ in range(2):  # the second one is a replay
             content = delta.append("again", sent_ms)
             answer = Ratifier(world).commit(CommitRequest(table.table_id, latest + 1, content=content))
@@ -121,14 +122,16 @@ def answers(store: OpenStore, lake: str) -> list[Any]:
 def outcome_of(home: Path, right: list[Any]) -> tuple[str, str]:
     """The result of one damage, and the message."""
     began_s = time.monotonic()
-    path, lake = home / "turnstile.db", (home / "lake").as_uri()
+    path = home / "turnstile.db"
+    lake = (home / "lake").as_uri()
     try:
         outcome, said = _asked(home, lake, right)
         if outcome == "no effect":
             problem = problem_in(path)
             outcome, said = ("found", problem) if problem is not None else (outcome, said)
     except TurnstileError as error:
-        outcome, said = "told", f"{error.type}: {error.message}"
+        outcome = "told"
+        said = f"{error.type}: {error.message}"
     except Exception as error:
         outcome, said = "untyped", f"{type(error).__name__}: {error}"
     return ("slow", said) if time.monotonic() - began_s > SLOW_S else (outcome, said)
@@ -142,7 +145,8 @@ def _asked(home: Path, lake: str, right: list[Any]) -> tuple[str, str]:
         try:
             store.database.require_whole()
         except TurnstileError as error:
-            problem, store.database.damage = error.message, None
+            problem = error.message
+            store.database.damage = None
         given = answers(store, lake)
     finally:
         store.close()

@@ -239,7 +239,8 @@ def cloned(folder: Path) -> Case:
 def cleaned(folder: Path) -> Case:
     """Its log begins at a checkpoint."""
     case = _grown(_managed("cleaned log", folder), light_work=True)
-    now, weeks = case.world.clock.now, aged(case)
+    now = case.world.clock.now
+    weeks = aged(case)
     Collector(weeks.world, GRACE, workers=1).collect(("log",), dry_run=False)
     assert not (case.below / published_path(0)).exists() and case.world.clock.now > now
     return case

@@ -243,12 +243,14 @@ class ProcessExecutor(RuntimeExecutor):
         }
         call = Call(payload["invoke-id"], headers, payload["payload"].encode(), Future())
         event = "call" if sandbox.calls else "first call"
-        began, cpu_ms = time.monotonic(), sandbox.cpu_ms() or 0.0
+        began = time.monotonic()
+        cpu_ms = sandbox.cpu_ms() or 0.0
         try:
             body, failed = sandbox.call(call, seconds)
         except TimeoutError:
             said = {"errorType": "Sandbox.Timedout", "errorMessage": f"Task timed out after {seconds}.00 seconds"}
-            body, failed = json.dumps(said).encode(), True
+            body = json.dumps(said).encode()
+            failed = True
         after_ms = sandbox.cpu_ms()
         self._write("failed call" if failed else event, began, None if after_ms is None else after_ms - cpu_ms)
         return InvocationResult(payload["invoke-id"], body, is_error=failed, logs=self.get_logs()[-4096:])

@@ -141,7 +141,8 @@ class Story:
         self._ask("DELETE", f"{SALES}/tables/spare")
 
     def _commits(self) -> None:
-        orders, lines = self.ids["orders"], self.ids["lines"]
+        orders = self.ids["orders"]
+        lines = self.ids["lines"]
         for version in range(1, TAIL + 1):
             self._commit(orders, version, self._append(version))
         self._commit(orders, None, self._append(version), base=TAIL)
@@ -196,7 +197,8 @@ class Story:
 
     def _unpublished(self) -> None:
         """Commits that only the store has, and a transaction that is announced and not sent."""
-        orders, lines = self.ids["orders"], self.ids["lines"]
+        orders = self.ids["orders"]
+        lines = self.ids["lines"]
         self._quiet()
         self._commit(orders, TAIL + 4, self._append(TAIL + 4))
         self._commit(lines, 2, self._append(2))

@@ -61,7 +61,8 @@ class _Rows:
     """``ObjRows`` in the fake's dictionary; each call is one request."""
 
     def __init__(self, fake: FakeObjs) -> None:
-        self._fake, self._lock = fake, threading.RLock()
+        self._fake = fake
+        self._lock = threading.RLock()
 
     def insert(self, row: Obj, now: Seconds) -> Obj | None:
         _checked(row.id)

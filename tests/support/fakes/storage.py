@@ -30,7 +30,8 @@ class FakeStorage:
     """In-memory ``turnstile.store.ports.LogStorage`` of one table."""
 
     def __init__(self, owner: FakeStorages, root: str) -> None:
-        self._owner, self._root = owner, root
+        self._owner = owner
+        self._root = root
 
     def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
         key = self._key(path)
@@ -106,7 +107,8 @@ class FakeClock:
     """A clock that moves when told to (``step_ms`` at every look, so that time never stands still by accident)."""
 
     def __init__(self, now_ms: int = 1_770_000_000_000, step_ms: int = 1) -> None:
-        self.now, self.step = now_ms, step_ms
+        self.now = now_ms
+        self.step = step_ms
 
     def now_ms(self) -> int:
         self.now += self.step

@@ -44,5 +44,6 @@ def copied(world: FakeWorld) -> FakeWorld:
     twin.refs.rows.update(clone(world.refs.rows))
     twin.objs.rows.update(world.objs.rows)
     twin.storages.files.update(world.storages.files)
-    twin.clock.now, twin.clock.step = world.clock.now, world.clock.step
+    twin.clock.now = world.clock.now
+    twin.clock.step = world.clock.step
     return dataclasses.replace(twin, ids=copy.copy(world.ids))

@@ -50,7 +50,8 @@ _ENTRY: Final = {
 def append(put: Put, get: Get, base: TableMetadata, id: int, now_ms: int) -> Snapshot:
     """A snapshot with one row in one file, computed from ``base``; its manifest and its list are there."""
     parent = base.snapshot(base.current_snapshot_id)
-    folder, sequence = f"{base.location}/metadata", base.last_sequence_number + 1
+    folder = f"{base.location}/metadata"
+    sequence = base.last_sequence_number + 1
     file = {
         manifests.FILE_CONTENT: 0,
         manifests.FILE_PATH: f"{base.location}/data/{id}.parquet",

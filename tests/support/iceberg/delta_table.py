@@ -68,7 +68,8 @@ class DeltaTable:
         features: tuple[str, ...] = (),
         **configuration: str,
     ) -> None:
-        self.client, self.path = client, f"/iceberg/v1/main/namespaces/sales/tables/{name}"
+        self.client = client
+        self.path = f"/iceberg/v1/main/namespaces/sales/tables/{name}"
         services = client.services.open_catalog
         staged = services.staging.create("main", ("sales",), name)
         chosen = partitions if partitions is not None else ("day",) if fields is None else ()
@@ -76,7 +77,9 @@ class DeltaTable:
         zero = delta.lines(delta.info(f"zero-{name}", client.world.clock.now_ms()), protocol(*features), made)
         client.world.storages.open(staged.location).put_if_absent(published_path(0), zero)
         services.registrar.register("main", ("sales",), name, staged.table_id)
-        self.id, self.location, self.version = staged.table_id, staged.location, 0
+        self.id = staged.table_id
+        self.location = staged.location
+        self.version = 0
         self.metadata = made
 
     def commit(self, *actions: dict[str, Any]) -> int:

@@ -36,7 +36,8 @@ class LakeFiles:
     files live in it."""
 
     def __init__(self, client: Iceberg) -> None:
-        self.client, self._count = client, 0
+        self.client = client
+        self._count = 0
 
     def put(self, location: str, name: str, raw: bytes = b"rows") -> str:
         path = f"{location}/{name}"
@@ -72,7 +73,8 @@ class LakeFiles:
     def commit(self, live: list[str] | None = None, path: str = T1, *, listed: str = "", **more: Any) -> list[str]:
         """A snapshot of the table at ``path`` that has ``live`` (None: what there is, and one file more), which is returned."""
         metadata = self.client.load(path)["metadata"]
-        location, current = metadata["location"], metadata.get("current-snapshot-id")
+        location = metadata["location"]
+        current = metadata.get("current-snapshot-id")
         parent = None if current in (None, -1) else current
         before = [] if parent is None else self.live(metadata)
         live = [*before, self.data(location)] if live is None else live
@@ -93,7 +95,8 @@ class LakeFiles:
 
     def named(self, snapshots: list[dict[str, Any]]) -> set[str]:
         """All files that ``snapshots`` name; fails where a manifest is missing."""
-        files, found = self.client.world.storages.files, set[str]()
+        files = self.client.world.storages.files
+        found = set[str]()
         for snapshot in snapshots:
             found.add(snapshot["manifest-list"])
             for listed in avro.read(files[snapshot["manifest-list"]][0]):

@@ -33,7 +33,9 @@ class Lake:
     def __init__(self, root: Path, codec: Any = "deflate") -> None:
         self.location = f"file://{root}/t"
         (root / "t" / "metadata").mkdir(parents=True)
-        self._io, self._codec, self._count = PyArrowFileIO(), codec, 0
+        self._io = PyArrowFileIO()
+        self._codec = codec
+        self._count = 0
 
     def bytes(self, path: str) -> bytes:
         return Path(path.removeprefix("file://")).read_bytes()

@@ -44,7 +44,8 @@ CONTENTS = {
 class _Buffer(io.BytesIO):
     def __init__(self, files: dict[str, tuple[bytes, int]], path: str) -> None:
         super().__init__()
-        self._files, self._path = files, path
+        self._files = files
+        self._path = path
 
     def close(self) -> None:
         if not self.closed:
@@ -87,7 +88,8 @@ class PlannedTable:
     """Table ``i1`` of columns ``id``, ``region``, ``at``, with partitions by day of ``at`` if ``by_day``."""
 
     def __init__(self, client: Iceberg, name: str = "i1", *, by_day: bool = False) -> None:
-        self.client, self.path = client, f"{SALES}/tables/{name}"
+        self.client = client
+        self.path = f"{SALES}/tables/{name}"
         self.spec = DAYS if by_day else PartitionSpec(spec_id=0)
         schema = {"type": "struct", "schema-id": 0, "fields": [
             {"id": 1, "name": "id", "type": "long", "required": False},
@@ -96,7 +98,8 @@ class PlannedTable:
         ]}  # fmt: skip
         fields = [{"source-id": 3, "field-id": 1000, "name": "at_day", "transform": "day"}] if by_day else []
         made = client.create(name, schema=schema, **{"partition-spec": {"spec-id": 0, "fields": fields}})
-        self.location, self.id = made["metadata"]["location"], made["metadata"]["table-uuid"]
+        self.location = made["metadata"]["location"]
+        self.id = made["metadata"]["table-uuid"]
         self._manifests: list[ManifestFile] = []
         self._sequence = 0
 
@@ -121,7 +124,8 @@ class PlannedTable:
     def append(self, *files: DataFile, operation: str = "append", kept: Sequence[ManifestFile] | None = None) -> int:
         """Commits a snapshot that adds these files, data in one manifest and deletes in another. Returns its id."""
         self._sequence += 1
-        id, parent = self._sequence * 10, self._sequence * 10 - 10
+        id = self._sequence * 10
+        parent = self._sequence * 10 - 10
         added = [
             self._manifest(f"m{id}-{part}.avro", id, part, chosen)
             for part in ("data", "deletes")

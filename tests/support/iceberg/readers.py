@@ -23,7 +23,8 @@ Column = tuple[str, Any, list[tuple[str, bool]]]
 
 def takes(transform: str, type: str) -> bool:
     """Whether a primitive type is a source type of a transform."""
-    base, kind = re.split(r"[(\[]", type)[0], re.split(r"\[", transform)[0]
+    base = re.split(r"[(\[]", type)[0]
+    kind = re.split(r"\[", transform)[0]
     return base in TAKES[kind] if kind in TAKES else kind == "void" or base not in ("geometry", "geography")
 
 

@@ -64,7 +64,9 @@ class SmallManifests:
     """Writes what an engine writes that appends without merging: a manifest of its own for each append."""
 
     def __init__(self, client: Iceberg, path: str = T1) -> None:
-        self.client, self._path, self._count = client, path, 0
+        self.client = client
+        self._path = path
+        self._count = 0
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -108,7 +110,8 @@ class SmallManifests:
         """Commits a snapshot with one manifest more, and returns the manifest's path. ``changes``: members of its record in the list,
         by name."""
         self._count += 1
-        before, metadata = self.listed(), self.metadata
+        before = self.listed()
+        metadata = self.metadata
         id = metadata["last-sequence-number"] + 1
         current = metadata.get("current-snapshot-id")
         parent = None if current in (None, -1) else current

@@ -19,7 +19,8 @@ def python() -> Path:
         Missing: Spark cannot be downloaded or installed; the message has the end of what was said.
     """
     home = cache("iceberg-spark-4.1")
-    made, complete = home / "bin" / "python", home / "complete"
+    made = home / "bin" / "python"
+    complete = home / "complete"
     uv = Path(sys.executable).with_name("uv")
     with alone(home):
         if complete.exists():

@@ -66,7 +66,8 @@ def put_manifests_together(url: str) -> None:
 def compacted(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
     """Manifests put together by the catalog, and data files by Iceberg's own procedure: rows, manifests, files and those that are the
     same, before and after each."""
-    table, name = f"lake.{namespace}.small", f"{namespace}.small"
+    table = f"lake.{namespace}.small"
+    name = f"{namespace}.small"
 
     def state() -> tuple[list[Any], int, list[Any]]:
         rows = [list(row) for row in spark.sql(f"SELECT id, region FROM {table} ORDER BY id").collect()]

@@ -19,7 +19,9 @@ def python(suite: str) -> Path:
     from tests.support.downloads import Missing, alone, cache
 
     home = cache(f"duckdb-{suite}-{VERSION}")
-    interpreter, complete, uv = home / "bin" / "python", home / "complete", Path(sys.executable).with_name("uv")
+    interpreter = home / "bin" / "python"
+    complete = home / "complete"
+    uv = Path(sys.executable).with_name("uv")
     packages = [f"duckdb=={VERSION}", f"duckdb-extension-{suite}=={VERSION}"]
     with alone(home):
         if not complete.exists():

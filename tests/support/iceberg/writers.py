@@ -32,7 +32,8 @@ class Writers:
     """
 
     def __init__(self, random: Random, clients: int = 3) -> None:
-        self.random, self.client = random, Iceberg()
+        self.random = random
+        self.client = Iceberg()
         self.answers: list[Answer] = []
         self._ids = 0
         made = self._created()
@@ -90,7 +91,8 @@ class Writers:
         return kind(base, now)
 
     def _snapshot(self, base: dict[str, Any], now: int, parent: int | None) -> dict[str, Any]:
-        random, version = self.random, base["format-version"]
+        random = self.random
+        version = base["format-version"]
         self._ids += 1
         # the writer's own next number, now and then one of nobody's
         number = base.get("last-sequence-number", 0) + random.choice((1, 1, 1, 1, 0, 5)) if version > 1 else 0
@@ -133,14 +135,16 @@ class Writers:
 
     def _schema(self, now: dict[str, Any], version: int, last: int = 0) -> dict[str, Any]:
         """A schema like ``now`` with a column more, or fewer, or of another kind."""
-        random, types = self.random, TYPES + (TYPES_OF_3 if version > 2 else ())
+        random = self.random
+        types = TYPES + (TYPES_OF_3 if version > 2 else ())
         fields = copy.deepcopy(now.get("fields", []))
         for _ in range(random.choice((1, 2)) if fields else 3):
             last += 1
             type: Any = random.choice(types)
             if random.random() < 0.2:
                 inner = {"id": last + 1, "name": "x", "type": type, "required": random.random() < 0.8}
-                type, last = {"type": "struct", "fields": [inner]}, last + 1
+                type = {"type": "struct", "fields": [inner]}
+                last = last + 1
             elif random.random() < 0.1:
                 type = {"type": "list", "element-id": last + 1, "element": type, "element-required": True}
                 last += 1

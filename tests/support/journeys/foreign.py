@@ -161,7 +161,8 @@ def all_foreign() -> list[Foreign]:
         tables.append(Foreign(f"{name} under an old protocol", ((INFO, LEGACY, action),)))
         tables.append(Foreign(f"{name} that is not listed", ((INFO, LISTED, action),)))
     for feature in UNKNOWN:
-        told, read = f"the feature {feature}, which is not known here", feature == "geospatial"
+        told = f"the feature {feature}, which is not known here"
+        read = feature == "geospatial"
         tables.append(
             Foreign(
                 f"{feature} for all",

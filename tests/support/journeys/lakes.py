@@ -15,7 +15,9 @@ class Lakes:
     """The place of each way of running, attached when it is asked for."""
 
     def __init__(self, request: pytest.FixtureRequest, spark: Any, stack: ExitStack) -> None:
-        self._request, self._spark, self._stack = request, spark, stack
+        self._request = request
+        self._spark = spark
+        self._stack = stack
         self._attached: dict[str, Any] = {}
 
     def at(self, running: str) -> tuple[Place, Any]:

@@ -66,7 +66,8 @@ def imported(place: Place) -> Journey:
 
 
 def clone(place: Place) -> Journey:
-    source, copy = place.fresh("source"), place.fresh("copy")
+    source = place.fresh("source")
+    copy = place.fresh("copy")
     place.ask("POST", NAMESPACES, {"name": source})
     made = client(place, source)
     with connect(place.url, token=place.token or None) as lake:

@@ -29,7 +29,9 @@ class Place:
     """A Turnstile at ``url``. ``work`` is a folder for files outside its lake."""
 
     def __init__(self, url: str, token: str, work: Path) -> None:
-        self.url, self.token, self.work = url, token, work
+        self.url = url
+        self.token = token
+        self.work = work
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self.http = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False)
 
@@ -69,7 +71,8 @@ class Journey(msgspec.Struct):
     def staged_append(self, loaded: dict[str, Any], ids: list[int]) -> dict[str, Any]:
         """Writes a data file below the table's location, and returns the commit that adds it, for a request of ``/v1``."""
         version = int(loaded["latest"]) + 1
-        folder, name = folder_of(loaded["location"]), f"{uuid.uuid4()}.parquet"
+        folder = folder_of(loaded["location"])
+        name = f"{uuid.uuid4()}.parquet"
         pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), folder / name)
         add = delta.add(name, len(ids), size=(folder / name).stat().st_size)
         content = delta.lines(delta.info(str(uuid.uuid4()), now_ms()), add)

@@ -79,7 +79,8 @@ def transaction(journey: Journey) -> None:
 
 def renamed(journey: Journey) -> None:
     name = journey.place.fresh("renamed")
-    before, full = _entry(journey), f"{journey.name.partition('.')[0]}.{name}"
+    before = _entry(journey)
+    full = f"{journey.name.partition('.')[0]}.{name}"
     if before["format"] == "iceberg":
         iceberg_catalog(journey.place).rename_table(journey.name, full)
     else:

@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
         waiter.wait(**given(asked.input_shape, options(rest)[0]), WaiterConfig={"Delay": 1, "MaxAttempts": 120})
         return 0
     named, files = options(rest)
-    query, form = named.pop("query", None), named.pop("output", "json")
+    query = named.pop("query", None)
+    form = named.pop("output", "json")
     named.pop("cli-binary-format", None)
     names = {xform_name(name, "-"): name for name in client.meta.service_model.operation_names}
     model = client.meta.service_model.operation_model(names[operation])

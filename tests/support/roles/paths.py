@@ -74,7 +74,10 @@ class Paths:
     makes of its parameters."""
 
     def __init__(self, backend: Backend, recorder: Recorder, stack: Resolved, patch: pytest.MonkeyPatch) -> None:
-        self._backend, self._recorder, self._stack, self._patch = backend, recorder, stack, patch
+        self._backend = backend
+        self._recorder = recorder
+        self._stack = stack
+        self._patch = patch
         self.failed: dict[str, str] = {}
         self.ran: list[str] = []
         recorder.install(patch)
@@ -106,7 +109,8 @@ class Paths:
 
     def vendor(self, world: Any) -> Any:
         """Vends keys as the deployment does."""
-        role, key = self._stack.parameters["VendingRole"], self._stack.parameters["LakeKey"]
+        role = self._stack.parameters["VendingRole"]
+        key = self._stack.parameters["LakeKey"]
         return open_credential_vendor(world.clock, world.ids, role=role, key=key)
 
     def all(self) -> None:
@@ -161,7 +165,8 @@ class Paths:
 
     def awaited(self) -> None:
         """A table that was registered before its version 0, which came since: whichever request names it, its function adopts it."""
-        delta_v1, old = f"{B}/delta/v1/catalogs/main/schemas/sales/tables/a1", f"{B}/tables/main.sales.a1"
+        delta_v1 = f"{B}/delta/v1/catalogs/main/schemas/sales/tables/a1"
+        old = f"{B}/tables/main.sales.a1"
         own = "/v1/catalogs/main/namespaces/sales/tables/a1"
         preview = f"{B}/delta/preview/commits"
         for method, path in (
@@ -196,7 +201,8 @@ class Paths:
             self._patch.setattr(f"turnstile.{module}.PIECE_BYTES", 16 * 1024)
         for name in ("catalog", "publish", "sweep"):
             realm = access.Realm()
-            world, table = realm.world, Table(realm.world, table_id(1))
+            world = realm.world
+            table = Table(realm.world, table_id(1))
             now = world.clock.now_ms()
             content = delta.lines(delta.info("large", now), *(delta.add(f"{n}.parquet") for n in range(2_000)))
             staged = table.staged_name(1, 1)
@@ -269,7 +275,8 @@ class Paths:
 
     def _stop_after_two_transactions(self, world: Any, group: GroupRequest) -> None:
         """The coordinator dies: some tables have their entry, and the group is neither committed nor aborted."""
-        transact, left = world.refs.transact, [2]
+        transact = world.refs.transact
+        left = [2]
 
         def until_then(*arguments: Any) -> Any:
             left[0] -= 1
@@ -336,7 +343,8 @@ class Paths:
         with tempfile.TemporaryDirectory() as folder:
             lake = Lake(Path(folder))
             first = lake.append(1, None, 1)
-            fast, slow = lake.append(2, first, 2), lake.append(3, first, 2)
+            fast = lake.append(2, first, 2)
+            slow = lake.append(3, first, 2)
             for file in Path(folder).rglob("*.avro"):
                 api.world.storages.files[f"file://{file}"] = (file.read_bytes(), 0)
         made = api.post(f"{SALES}/tables", {"name": "m1", "schema": SCHEMA, "location": lake.location})
@@ -360,7 +368,8 @@ class Paths:
         with auth.issuer() as trusted:
             here = auth.Deployment(trusted.url)
             made = here.client(roles=["writers"])
-            http, id = here.http("tokens", auth.OPERATOR), made["client_id"]
+            http = here.http("tokens", auth.OPERATOR)
+            id = made["client_id"]
             here.access_token(made)
             for method, path, body in (
                 ("GET", "/v1/clients", None),
@@ -400,7 +409,8 @@ class Paths:
     def publish(self) -> None:
         """All kinds of commits; records that come late; a table that cannot be published and is noted."""
         world = self.world()
-        good, stuck = Table(world, table_id(1)), Table(world, table_id(2))
+        good = Table(world, table_id(1))
+        stuck = Table(world, table_id(2))
         for table in (good, stuck):
             table.mixed(8)
         stuck.put(published_path(2), b"foreign\n")
@@ -500,7 +510,8 @@ class Paths:
     def _maintain_dropped(self, app: Function, events: Function) -> None:
         """The tasks of a table go with it."""
         realm = access.Realm()
-        world, table = realm.world, Table(realm.world, table_id(1))
+        world = realm.world
+        table = Table(realm.world, table_id(1))
         for each in (app, events):
             each.use_world(world)
         for _ in range(11):

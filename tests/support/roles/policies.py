@@ -36,7 +36,8 @@ class Role:
     """A role with all its policies. ``without`` leaves one grant, or one statement out."""
 
     def __init__(self, name: str, statements: dict[str, list[dict[str, Any]]]) -> None:
-        self.name, self._statements = name, statements
+        self.name = name
+        self._statements = statements
 
     def grants(self) -> Iterator[Grant]:
         """Everything that it allows."""
@@ -70,7 +71,8 @@ class Role:
 
     def allows(self, call: Call) -> bool:
         """Whether IAM would let the call through."""
-        parsed, context = self._parsed(), dict(call.context)
+        parsed = self._parsed()
+        context = dict(call.context)
         if call.keys:
             context["dynamodb:leadingkeys"] = list(call.keys)  # type: ignore[assignment]
         asked = EvalContext(
@@ -89,7 +91,8 @@ class Role:
 
 def _parts(statement: dict[str, Any], gone: Grant) -> Iterator[dict[str, Any]]:
     """The statement without one action on one resource."""
-    actions, resources = listed(statement["Action"]), listed(statement["Resource"])
+    actions = listed(statement["Action"])
+    resources = listed(statement["Resource"])
     if others := [action for action in actions if action != gone.action]:
         yield {**statement, "Action": others}
     if elsewhere := [resource for resource in resources if resource != gone.resource]:

@@ -67,7 +67,9 @@ class Recorder:
         self.calls: dict[Call, int] = {}
         self.refused: dict[Call, int] = {}
         self.overtaken: dict[str, Callable[[], object]] = {}
-        self._roles, self._lake, self._imports = roles, lake, imports
+        self._roles = roles
+        self._lake = lake
+        self._imports = imports
         self._key, self._secret_key, self._tables_key = (
             parameters[name] for name in ("LakeKey", "SecretKey", "TablesKey")
         )
@@ -77,7 +79,8 @@ class Recorder:
     @contextmanager
     def acting(self, function: str) -> Iterator[None]:
         """The calls of the block are this function's."""
-        before, self._function = self._function, function
+        before = self._function
+        self._function = function
         try:
             yield
         finally:

@@ -107,7 +107,8 @@ class _Storage(S3Storage):
 
     def __init__(self, client: Any, bucket: str, prefix: str, written: dict[str, int], clock: FakeClock) -> None:
         super().__init__(client, bucket, prefix)
-        self._written, self._now = written, clock
+        self._written = written
+        self._now = clock
 
     def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
         is_new = super().put_if_absent(path, content)
@@ -136,7 +137,9 @@ class _Storage(S3Storage):
 
 class _Storages:
     def __init__(self, client: Any, folder: str, clock: FakeClock) -> None:
-        self._client, self._folder, self._clock = client, folder, clock
+        self._client = client
+        self._folder = folder
+        self._clock = clock
         self._written: dict[str, int] = {}
         self.files = _Files(self)
 

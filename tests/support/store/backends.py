@@ -66,8 +66,10 @@ class Backend:
     """One implementation of Refs and Objs. Tests share its tables and keep apart by their keys."""
 
     def __init__(self, name: str, url: str | None = None) -> None:
-        self.name, self.url = name, url
-        self._fake_refs, self._fake_objs = FakeRefs(), FakeObjs()
+        self.name = name
+        self.url = url
+        self._fake_refs = FakeRefs()
+        self._fake_objs = FakeObjs()
 
     @property
     def real(self) -> bool:
@@ -181,7 +183,9 @@ class Place:
     """A kind of storage; ``location()`` is a fresh empty table location on it."""
 
     def __init__(self, name: str, root: str, storages: Storages) -> None:
-        self.name, self._root, self.storages = name, root, storages
+        self.name = name
+        self._root = root
+        self.storages = storages
 
     def location(self) -> str:
         return f"{self._root}/t{next(_NAMES):04d}"

@@ -139,7 +139,8 @@ class WarmCommit:
 
     def __init__(self, space: Space, *, unpublished: int = 8) -> None:
         recorder = replace(fake_world(space.realm), clock=SystemClock())
-        self.table_id, now_ms = str(uuid.uuid4()), recorder.clock.now_ms()
+        self.table_id = str(uuid.uuid4())
+        now_ms = recorder.clock.now_ms()
         self.key = space.table(self.table_id)
         first = first_metadata(read_content(delta.version_zero("zero", now_ms), first_version=True))
         metadata = MetadataStore(recorder.objs, space).put("main", self.table_id, first, now_ms)

@@ -50,7 +50,8 @@ class Deaf:
     """A real client that loses the answers of its first ``lost`` writes after they had effect."""
 
     def __init__(self, client: Any, lost: int) -> None:
-        self._client, self._lost = client, lost
+        self._client = client
+        self._lost = lost
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         if operation == "get_item":

@@ -47,7 +47,8 @@ class _File:
 
     def torn(self, rng: random.Random) -> bytearray:
         """The durable bytes with some of the pending sectors."""
-        content, share = bytearray(self.durable), rng.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        content = bytearray(self.durable)
+        share = rng.choice((0.0, 0.1, 0.5, 0.9, 1.0))
         filler = rng.choice((bytes(SECTOR_BYTES), rng.randbytes(SECTOR_BYTES)))
         for offset, data in self.pending:
             if data is None:
@@ -93,9 +94,14 @@ class Disk:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.vfs = folder, f"disk-{next(_NUMBERS)}"
-        self.calls, self.power_until, self.capacity_bytes = 0, None, None
-        self.sync_failures, self.reads_fail, self.read_only = 0.0, False, False
+        self.folder = folder
+        self.vfs = f"disk-{next(_NUMBERS)}"
+        self.calls = 0
+        self.power_until = None
+        self.capacity_bytes = None
+        self.sync_failures = 0.0
+        self.reads_fail = False
+        self.read_only = False
         self.locks = True
         self.files: dict[str, _File] = {}
         self.mutex = threading.RLock()
@@ -121,7 +127,8 @@ class Disk:
         folder.mkdir()
         with self.mutex:
             for name in self._durable_names.keys() | self.files.keys():
-                durable, now = self._durable_names.get(name), self.files.get(name)
+                durable = self._durable_names.get(name)
+                now = self.files.get(name)
                 file = durable if rng is None or rng.random() < 0.5 else now
                 if file is not None:
                     (folder / name).write_bytes(file.durable if rng is None else file.torn(rng))
@@ -186,7 +193,8 @@ class _Vfs(apsw.VFS):
 
 class _VfsFile(apsw.VFSFile):
     def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
-        self._disk, self._path = disk, Path(str(name.filename() if isinstance(name, apsw.URIFilename) else name))
+        self._disk = disk
+        self._path = Path(str(name.filename() if isinstance(name, apsw.URIFilename) else name))
         if disk.read_only:
             flags[0] = flags[0] & ~(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) | apsw.SQLITE_OPEN_READONLY
         self._sync_folder = bool(flags[0] & apsw.SQLITE_OPEN_CREATE and flags[0] & _JOURNALS)

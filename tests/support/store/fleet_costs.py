@@ -36,7 +36,9 @@ class Fleet:
     """Members on one store whose requests are counted, with one clock that only ``beat`` moves. Ids are random, as real ones are."""
 
     def __init__(self, granules: dict[str, int]) -> None:
-        self.meter, self._granules, self._now_ms = Meter(), granules, 0
+        self.meter = Meter()
+        self._granules = granules
+        self._now_ms = 0
         fake = fake_world()
         self._world: FakeWorld = metered(fake, self.meter)
         self.members = list[Member]()

@@ -59,10 +59,13 @@ class Fleet:
         self, folder: Path, count: int, *, endpoint: str = "", endpoints: Mapping[int, str] | None = None,
         beat_ms: int = BEAT_MS,
     ) -> None:  # fmt: skip
-        self._folder, self._endpoint, self._beat_ms = folder, endpoint, beat_ms
+        self._folder = folder
+        self._endpoint = endpoint
+        self._beat_ms = beat_ms
         self._endpoints = endpoints or {}
         self._realm = f"r{uuid4().hex[:8]}" if endpoint else "default"
-        self._stack, self._ports = ExitStack(), dict[int, int]()
+        self._stack = ExitStack()
+        self._ports = dict[int, int]()
         self.servers: dict[int, Server] = {}
         with ExitStack() as stack:
             stack.push(self._close)

@@ -31,7 +31,9 @@ class Writers:
     """Some processes on one file, and what they were told. A context: they are gone at its end."""
 
     def __init__(self, path: Path, processes: int, record: Record) -> None:
-        self._path, self.record, self._count = path, record, 0
+        self._path = path
+        self.record = record
+        self._count = 0
         self._told: SimpleQueue[tuple[subprocess.Popen[str], str]] = SimpleQueue()
         self._readers: dict[subprocess.Popen[str], threading.Thread] = {}
         for _ in range(processes):
@@ -94,10 +96,12 @@ class Writers:
 
 
 def _work(refs: SqliteRefs, name: str) -> None:
-    rng, count = random.Random(name), 0
+    rng = random.Random(name)
+    count = 0
     while True:
         count += 1
-        keys, txn = (rng.choice(PAIRS) if rng.random() < 0.3 else (rng.choice(KEYS),)), f"{name}.{count}"
+        keys = rng.choice(PAIRS) if rng.random() < 0.3 else (rng.choice(KEYS),)
+        txn = f"{name}.{count}"
         latest = refs.read_many(keys)[keys[0]]["latest"]
         writes = [step(key, latest, txn, rng.randbytes(rng.choice((10, 8_000)))) for key in keys]
         answer = refs.write(writes[0]) if len(writes) == 1 else refs.transact(writes, txn)

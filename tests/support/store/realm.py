@@ -20,8 +20,10 @@ class StoredRealm:
     """A realm of its own on the shared tables, with its lake in a temporary folder."""
 
     def __init__(self, backend: Backend, folder: Path) -> None:
-        self._backend, self._realm = backend, f"r{next(_REALMS)}"
-        self.lake, self.old = f"file://{folder}/lake", f"file://{folder}/old/t"
+        self._backend = backend
+        self._realm = f"r{next(_REALMS)}"
+        self.lake = f"file://{folder}/lake"
+        self.old = f"file://{folder}/old/t"
         bootstrap.ensure(self.world(), lake_root=self.lake)
 
     def world(self, counter: Counter | None = None) -> World:

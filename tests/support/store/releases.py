@@ -118,7 +118,8 @@ def open_world(database: Database) -> World:
 
 def create_table(world: World, id: str, lake: Path) -> None:
     """A table with version 0, published."""
-    now, location = world.clock.now_ms(), f"file://{lake}/{id}"
+    now = world.clock.now_ms()
+    location = f"file://{lake}/{id}"
     zero = delta.version_zero(f"zero-{id}", now)
     world.storages.open(location).put_if_absent(published_path(0), zero)
     payload = msgspec.json.encode(first_metadata(read_content(zero, first_version=True)))

@@ -118,7 +118,8 @@ class Servers:
     """
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
-        self._stack, self._folder = stack, folder
+        self._stack = stack
+        self._folder = folder
         self._backends: dict[str, Backend] = {}
 
     def get(self, name: str) -> Backend:

@@ -31,8 +31,11 @@ class Client:
     """Sends transactions to ``services``, as a sandbox of its own that has seen no table yet."""
 
     def __init__(self, services: CatalogServices, catalog: str = "main") -> None:
-        self._services, self._catalog, world = services, catalog, services.world
-        self._world, self._groups = world, GroupRatifier(world, Ratifier(world))
+        self._services = services
+        self._catalog = catalog
+        world = services.world
+        self._world = world
+        self._groups = GroupRatifier(world, Ratifier(world))
 
     def commit(
         self, changes: Sequence[CatalogChange], group: GroupRequest, reads: CatalogReads | None = None

@@ -25,8 +25,10 @@ class Faults:
     """
 
     def __init__(self, seed: int, *, lost: float = 0.0, throttled: float = 0.0) -> None:
-        self._random, self._lock = random.Random(seed), threading.Lock()
-        self._lost, self._throttled = lost, throttled
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._lost = lost
+        self._throttled = throttled
         self.made: Counter[str] = Counter()
 
     def world(self, world: World) -> World:
@@ -38,7 +40,8 @@ class Faults:
     def call(self, name: str, effect: Callable[[], Any]) -> Any:
         """One request of a port, perhaps with a fault."""
         with self._lock:
-            drawn, landed = self._random.random(), self._random.random() < 0.5
+            drawn = self._random.random()
+            landed = self._random.random() < 0.5
         if drawn < self._throttled:
             self._count("throttled")
             raise Throttled if name in _WRITES else StorageFault(f"no answer to {name}")
@@ -56,7 +59,8 @@ class Faults:
 
 class _Port:
     def __init__(self, port: Any, faults: Faults) -> None:
-        self._port, self._faults = port, faults
+        self._port = port
+        self._faults = faults
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._port, name)

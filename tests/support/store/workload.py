@@ -77,10 +77,13 @@ class Workload:
     """
 
     def __init__(self, database: Database, record: Record, seed: int, *, objs: float = 0.15, patience: int = 3) -> None:
-        self._database, self._record = database, record
+        self._database = database
+        self._record = record
         self._refs = SqliteRefs(database, realm="r", clock=SystemClock())
         self._objs = SqliteObjs(database, clock=SystemClock(), cache_bytes=0)
-        self._seed, self._share, self._patience = seed, objs, patience
+        self._seed = seed
+        self._share = objs
+        self._patience = patience
         self.stop = threading.Event()
         self._errors: list[BaseException] = []
 
@@ -122,7 +125,8 @@ class Workload:
                 self.stop.set()
 
     def _write(self, rng: random.Random) -> None:
-        key, txn = rng.choice(KEYS), self._record.txn()
+        key = rng.choice(KEYS)
+        txn = self._record.txn()
         row = self._refs.read(key)
         assert row is not None
         write = step(key, row["latest"], txn, rng.randbytes(rng.choice((10, 3_000, 20_000))))
@@ -131,7 +135,8 @@ class Workload:
             self._record.accepted[key][row["latest"] + 1] = txn
 
     def _pair(self, rng: random.Random) -> None:
-        pair, txn = rng.choice(PAIRS), self._record.txn()
+        pair = rng.choice(PAIRS)
+        txn = self._record.txn()
         rows = self._refs.read_many(pair)
         latest = rows[pair[0]]["latest"]
         writes = [step(key, latest, txn, rng.randbytes(3_000)) for key in pair]

@@ -1,4 +1,5 @@
-"""The rules of access, apart from trees and requests: inheritance, ownership, and what may be said of what is missing."""
+"""The rules of access without trees and requests: inheritance, ownership, and the answer for a
+missing entity."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def test_i12_without_use_of_a_level_nothing_below_it_can_be_read_or_written(chai
 
 
 def test_i12_nested_namespaces_count_as_parents() -> None:
-    catalog, table = granted(Privilege.USE_CATALOG), granted(Privilege.SELECT)
+    catalog = granted(Privilege.USE_CATALOG)
+    table = granted(Privilege.SELECT)
     inner = granted(Privilege.USE_SCHEMA)
     assert not permitted(rules.read_table, ANN, Chain(catalog, (NO_ACCESS, inner), table))
     assert permitted(rules.read_table, ANN, Chain(catalog, (inner, NO_ACCESS), table))

@@ -32,7 +32,8 @@ def test_keys_are_fetched_once_for_many_tokens() -> None:
 
 
 def test_a_key_that_the_issuer_adds_is_found_without_a_restart() -> None:
-    issuer, ticks = Issuer(jwk("rsa")), Ticks()
+    issuer = Issuer(jwk("rsa"))
+    ticks = Ticks()
     found = keys(issuer, ticks)
     found.find("rsa", "RS256")
     issuer.keys = [jwk("rsa-next")]
@@ -44,7 +45,8 @@ def test_a_key_that_the_issuer_adds_is_found_without_a_restart() -> None:
 
 def test_a_key_that_the_issuer_adds_during_the_pause_is_asked_for_again_not_refused() -> None:
     """Somebody's unknown key began the pause; whoever has a good token of the next key must not pay for it."""
-    issuer, ticks = Issuer(jwk("rsa")), Ticks()
+    issuer = Issuer(jwk("rsa"))
+    ticks = Ticks()
     found = keys(issuer, ticks)
     with pytest.raises(NotAuthenticated):
         found.find("nobody's", "RS256")
@@ -61,7 +63,8 @@ def test_a_key_that_the_issuer_adds_during_the_pause_is_asked_for_again_not_refu
 
 
 def test_i12_a_key_that_the_issuer_withdraws_stops_counting_soon() -> None:
-    issuer, ticks = Issuer(jwk("rsa"), jwk("rsa-next")), Ticks()
+    issuer = Issuer(jwk("rsa"), jwk("rsa-next"))
+    ticks = Ticks()
     found = keys(issuer, ticks)
     found.find("rsa", "RS256")
     issuer.keys = [jwk("rsa-next")]
@@ -72,8 +75,10 @@ def test_i12_a_key_that_the_issuer_withdraws_stops_counting_soon() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 40), st.sampled_from(["rsa", "bad1", "bad2", None])), max_size=60))
 def test_i12_strangers_cannot_make_us_flood_the_issuer(steps: list[tuple[float, str | None]]) -> None:
-    issuer, ticks = Issuer(jwk("rsa"), jwk("rsa-two")), Ticks()
-    found, start = keys(issuer, ticks), ticks.at
+    issuer = Issuer(jwk("rsa"), jwk("rsa-two"))
+    ticks = Ticks()
+    found = keys(issuer, ticks)
+    start = ticks.at
     for pause, kid in steps:
         ticks.at += pause
         try:
@@ -86,8 +91,10 @@ def test_i12_strangers_cannot_make_us_flood_the_issuer(steps: list[tuple[float, 
 @given(st.lists(st.tuples(st.floats(0, 900), st.booleans(), st.sampled_from(["rsa", "bad"])), max_size=40))
 def test_i12_an_issuer_that_comes_and_goes_makes_no_wrong_answer(steps: list[tuple[float, bool, str]]) -> None:
     """A known key is accepted while it is not too old, an unknown one never; refused only by the issuer's word."""
-    issuer, ticks = Issuer(jwk("rsa")), Ticks()
-    found, last = keys(issuer, ticks), None
+    issuer = Issuer(jwk("rsa"))
+    ticks = Ticks()
+    found = keys(issuer, ticks)
+    last = None
     for pause, down, kid in steps:
         ticks.at += pause
         issuer.down = down
@@ -105,7 +112,8 @@ def test_i12_an_issuer_that_comes_and_goes_makes_no_wrong_answer(steps: list[tup
 
 
 def test_while_the_issuer_is_away_nothing_is_refused_that_might_be_good() -> None:
-    issuer, ticks = Issuer(jwk("rsa")), Ticks()
+    issuer = Issuer(jwk("rsa"))
+    ticks = Ticks()
     issuer.down = True
     found = keys(issuer, ticks)
     for _ in range(10):
@@ -118,7 +126,8 @@ def test_while_the_issuer_is_away_nothing_is_refused_that_might_be_good() -> Non
 
 
 def test_old_keys_count_while_the_issuer_is_away_but_not_for_ever() -> None:
-    issuer, ticks = Issuer(jwk("rsa")), Ticks()
+    issuer = Issuer(jwk("rsa"))
+    ticks = Ticks()
     found = keys(issuer, ticks)
     found.find("rsa", "RS256")
     issuer.down = True

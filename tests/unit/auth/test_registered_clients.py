@@ -1,4 +1,4 @@
-"""Registered clients (I12): what their secrets open, and for how long."""
+"""Registered clients (I12): the rights that a secret gives, and its lifetime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from turnstile.store.ports import Accepted, Rejected
 
 
 def make() -> tuple[Clients, FakeWorld]:
-    world, count = fake_world(), itertools.count(1)
+    world = fake_world()
+    count = itertools.count(1)
     return Clients(world, lambda size: next(count).to_bytes(size)), world
 
 
@@ -58,7 +59,8 @@ def test_i12_an_id_that_is_none_has_no_secret_not_even_an_empty_one(id: str) -> 
 
 def test_secrets_are_kept_as_salted_hashes_only() -> None:
     clients, world = make()
-    one, two = registered(clients), registered(clients)
+    one = registered(clients)
+    two = registered(clients)
     kept = repr(list(world.refs.scan("client")))
     assert one.secret not in kept
     assert two.secret not in kept

@@ -140,7 +140,8 @@ def test_an_own_token_ends_with_what_it_was_given_for() -> None:
 
 
 def test_a_signing_key_is_replaced_without_a_gap() -> None:
-    old, new = SigningKey("old", "O" * 43), SigningKey("new", "N" * 43)
+    old = SigningKey("old", "O" * 43)
+    new = SigningKey("new", "N" * 43)
     before = OwnTokens((old,), "test", 900).issue(Principal("client-1")).token
     assert verifier(own=(new, old)).verify(before).principal.name == "client-1"
     assert jwt.get_unverified_header(OwnTokens((new, old), "test", 900).issue(Principal("a")).token)["kid"] == "new"

@@ -30,7 +30,8 @@ def test_new_tables_go_to_the_new_root_and_old_ones_stay_where_they_are() -> Non
 def test_i10_a_table_at_the_old_root_is_purged_with_its_files() -> None:
     before = fresh()
     old = create(before, "old")
-    after, world = moved(before, OTHER), fakes(before)
+    after = moved(before, OTHER)
+    world = fakes(before)
     storage = world.storages.open(head_of(world, old).location)
     assert list(storage.list_all())
     after.dropper.drop("main", ("default",), "old")

@@ -38,7 +38,8 @@ class Early:
         self.services: CatalogServices = fresh()
         self.world = fakes(self.services)
         made = self.services.staging.create(*MAIN, "t", creator="")
-        self.id, self.location = made.table_id, made.location
+        self.id = made.table_id
+        self.location = made.location
         self.name("t")
 
     def name(self, name: str, **more: Any) -> None:

@@ -117,7 +117,8 @@ class MovesThenMute:
     """refs on which somebody else changes the catalog first; the next change is applied and never answered."""
 
     def __init__(self, services: CatalogServices) -> None:
-        self._services, self._plain = services, services.world.refs
+        self._services = services
+        self._plain = services.world.refs
         self.sent = 0
 
     def __getattr__(self, name: str) -> Any:

@@ -349,7 +349,8 @@ def test_each_clause_says_what_it_protects(name: str) -> None:
     ("spilled", "kept"), [(b"new", b"new"), (b"", None), (b"x" * (catalog_rows.SPILLED_BYTES + 1), None)]
 )
 def test_i9_a_row_has_the_segments_of_its_head_or_none(spilled: bytes, kept: bytes | None) -> None:
-    refs, row = FakeRefs(), catalog_row(spilled=b"old")
+    refs = FakeRefs()
+    row = catalog_row(spilled=b"old")
     refs.rows[row["key"]] = row
     refs.write(catalog_rows.swap_head(CatalogHead.from_row(row), "commit/2", 2, spilled))
     assert refs.rows[row["key"]].get("spilled") == kept

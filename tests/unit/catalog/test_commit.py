@@ -40,7 +40,8 @@ def objs(services: CatalogServices) -> set[str]:
 
 def test_a_change_that_others_overtake_is_computed_again_from_their_tree() -> None:
     """I9: independent changes never fail each other."""
-    services, other = fresh(), None
+    services = fresh()
+    other = None
     other = fresh(services.world)
     seen: list[str] = []
 
@@ -326,7 +327,8 @@ def test_history_tells_what_changed_and_leads_back_to_the_first_commit() -> None
     create(services, "t")
     services.renamer.rename("main", ("default",), "t", "u")
     services.dropper.drop("main", ("default",), "u")
-    messages, head = [], row(services).head
+    messages = []
+    head = row(services).head
     while True:
         commit = services.reader.store.tree("main", head).commit
         messages.append(commit.message)
@@ -372,7 +374,9 @@ class Stray:
     lands when the test says so. ``happens`` in between; ``faults`` is raised by every read after that."""
 
     def __init__(self, world: FakeWorld, happens: Callable[[], object], faults: Exception | None = None) -> None:
-        self._refs, self._happens, self._faults = world.refs, happens, faults
+        self._refs = world.refs
+        self._happens = happens
+        self._faults = faults
         self.held: tuple[Any, str] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -428,7 +432,8 @@ def test_i3_when_the_head_behind_a_lost_answer_cannot_be_read_the_outcome_is_unk
 
 def test_i3_a_swap_that_was_overtaken_can_never_land_so_its_refusal_is_believed() -> None:
     services = fresh()
-    world, other = fakes(services), fresh(services.world)
+    world = fakes(services)
+    other = fresh(services.world)
     head = world.refs.rows[world.space.table(create(services, "t"))]
 
     def happens() -> None:

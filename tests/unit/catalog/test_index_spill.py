@@ -61,7 +61,9 @@ class Kept:
     """An index through its changes, as commits make them."""
 
     def __init__(self, limits: SpillLimits = SMALL) -> None:
-        self.stored, self.limits, self._ids = Stored(), limits, count()
+        self.stored = Stored()
+        self.limits = limits
+        self._ids = count()
         self.index = LayeredIndex(Index(), (), self.stored)
         self.written: list[int] = []
 

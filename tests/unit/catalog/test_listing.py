@@ -1,4 +1,4 @@
-"""Listings: pages of one HEAD, tokens that are ours, and what is refused."""
+"""Listings: pages of one HEAD, tokens of this service only, and refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from turnstile.store.core.errors import InvalidRequest, NotFound
 
 
 def pages(services: CatalogServices, size: int) -> list[list[str]]:
-    results, token = [], None
+    results = []
+    token = None
     while True:
         page = services.listings.tables(*MAIN, page_token=token, max_results=size)
         results.append([table.name for table in page.items])

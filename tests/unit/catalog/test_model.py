@@ -114,7 +114,8 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(box=st.integers(0, 1), path=namespaces, name=levels, into=namespaces, new=levels, fault=faults)
     def rename(self, *, box: int, path: Path, name: str, into: Path, new: str, fault: tuple[int, str]) -> None:
-        source, wanted = folded((*path, name)), folded((*into, new))
+        source = folded((*path, name))
+        wanted = folded((*into, new))
         expected: type[TurnstileError] | None = None
         if source not in self.tables:
             expected = NotFound
@@ -135,7 +136,9 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(box=st.integers(0, 1), path=namespaces, name=levels, into=namespaces, new=levels, fault=faults)
     def undrop(self, *, box: int, path: Path, name: str, into: Path, new: str, fault: tuple[int, str]) -> None:
         """The newest drop of a name is taken back, under its name or another."""
-        source, wanted, same = folded((*path, name)), folded((*into, new)), (*into, new) == (*path, name)
+        source = folded((*path, name))
+        wanted = folded((*into, new))
+        same = (*into, new) == (*path, name)
         expected = self._free(wanted) if self.drops.get(source) else NotFound
 
         def call(services: CatalogServices) -> Path:
@@ -169,7 +172,8 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(box=st.integers(0, 1), path=namespaces, into=namespaces.map(lambda one: one[:-1]), new=levels, fault=faults)
     def move_namespace(self, *, box: int, path: Path, into: Path, new: str, fault: tuple[int, str]) -> None:
-        source, wanted = folded(path), folded((*into, new))
+        source = folded(path)
+        wanted = folded((*into, new))
         expected: type[TurnstileError] | None = None
         if wanted[: len(source)] == source != wanted:
             expected = InvalidRequest

@@ -1,4 +1,5 @@
-"""What renaming a namespace costs: requests, objs and write units follow from what moves, not from the catalog."""
+"""The cost of renaming a namespace: requests, objs and write units grow with its content, and not
+with the catalog."""
 
 from __future__ import annotations
 

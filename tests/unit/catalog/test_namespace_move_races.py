@@ -1,5 +1,5 @@
-"""Renaming a namespace while others change what is in it: nothing is lost, nothing keeps the old name, and only what
-really conflicts is refused (I9)."""
+"""Renaming a namespace during changes of its content: nothing is lost, no old name stays, and only
+a real conflict is refused (I9)."""
 
 from __future__ import annotations
 
@@ -112,14 +112,16 @@ def test_i9_tables_created_while_their_namespace_changes_its_name_again_and_agai
     created: list[str] = []
 
     def rename() -> int:
-        box, at = sandbox(services), 0
+        box = sandbox(services)
+        at = 0
         while not done.is_set():
             box.namespace_mover.rename("main", (f"n{at}",), f"n{1 - at}")
             at = 1 - at
         return at
 
     def creating(n: int) -> list[str]:
-        box, own = sandbox(services), []
+        box = sandbox(services)
+        own = []
         for i in range(4):
             id = staged(services, f"s{n}_{i}", "default")
             while True:  # under either name, whichever it has

@@ -1,4 +1,5 @@
-"""Many sandboxes changing one catalog at once: what does not conflict all succeeds, what does has one winner (I9)."""
+"""Many sandboxes change one catalog at once: changes without a conflict all succeed, and a conflict
+has one winner (I9)."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def test_rename_drop_and_create_on_one_name_leave_one_of_the_possible_histories(
     for _ in range(10):
         services = fresh()
         widen(services)
-        second, first = staged(services, "t"), create(services, "t")
+        second = staged(services, "t")
+        first = create(services, "t")
         boxes = [sandbox(services) for _ in range(4)]
         answers = at_once(
             [
@@ -136,7 +138,8 @@ def test_every_threads_sequence_is_gapless_in_the_log_walked_both_ways(per_threa
     assert at_once([committing(n) for n in range(THREADS)]) == [None] * THREADS
     world = fakes(services)
     row = world.refs.rows["test/catalog/main"]
-    backward, at = [], row["head"]
+    backward = []
+    at = row["head"]
     while at:
         commit = decode_commit(world.objs.stored(world.space.objs("main"), at).payload)
         backward.append(commit)

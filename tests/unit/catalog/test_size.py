@@ -99,7 +99,8 @@ def test_the_catalogs_row_stays_under_four_kilobytes(metered: Metered) -> None:
 
 def complete_names(metered: Metered) -> None:
     """A cold sandbox sees what a warm one sees."""
-    tree, other = metered.services.reader.current("main"), metered.cold().reader.current("main")
+    tree = metered.services.reader.current("main")
+    other = metered.cold().reader.current("main")
     assert list(tree.index.iterate()) == list(other.index.iterate())
 
 

@@ -33,7 +33,8 @@ def now(services: CatalogServices) -> str:
 
 def stuck(services: CatalogServices, name: str = "t") -> tuple[str, Callable[[], object]]:
     """A table of versions 0 to 3 whose version 3 was lost before it was published; its uuid, and what mends it."""
-    id, world = create(services, name), fakes(services)
+    id = create(services, name)
+    world = fakes(services)
     for version in (1, 2):
         content = delta.append(f"a{version}", world.clock.now_ms())
         assert isinstance(Ratifier(world).commit(CommitRequest(id, version, content=content)), Ratified)
@@ -51,7 +52,8 @@ def test_i3_i10_a_table_that_was_dropped_stuck_comes_back_stuck_and_can_be_mende
     services = fresh()
     (id, mend), world = stuck(services), fakes(services)
     well = create(services, "well")
-    before, reason = now(services), head_of(world, id).reason
+    before = now(services)
+    reason = head_of(world, id).reason
     services.dropper.drop(*MAIN, "t")
     services.dropper.drop(*MAIN, "well")
     assert Outcomes(world).of(id, txn="later", version=4).outcome == "open"
@@ -73,8 +75,10 @@ def test_i3_i10_a_table_that_was_dropped_stuck_comes_back_stuck_and_can_be_mende
 
 def test_a_table_that_an_operator_stopped_comes_back_stopped() -> None:
     services = fresh()
-    id, world = create(services), fakes(services)
-    before, why = now(services), "stopped by an operator"
+    id = create(services)
+    world = fakes(services)
+    before = now(services)
+    why = "stopped by an operator"
     world.refs.write(Change(world.space.table(id), (), (Set(("state",), "stuck"), Set(("reason",), why))))
     services.dropper.drop(*MAIN, "t")
     services.resetter.reset("main", AsOf(head=before))
@@ -83,7 +87,8 @@ def test_a_table_that_an_operator_stopped_comes_back_stopped() -> None:
 
 def test_i10_what_is_gone_for_good_does_not_come_back() -> None:
     services = fresh()
-    id, world = create(services), fakes(services)
+    id = create(services)
+    world = fakes(services)
     before = now(services)
     Exporter(services).run(*MAIN, "t")
     for reason in ("exported", "purging", "purged"):
@@ -99,7 +104,8 @@ def test_i10_what_is_gone_for_good_does_not_come_back() -> None:
 def test_i10_a_purge_that_begins_before_a_reset_lands_keeps_the_table_dropped() -> None:
     services = fresh()
     (id, _), world = stuck(services), fakes(services)
-    before, plain = now(services), world.refs.transact
+    before = now(services)
+    plain = world.refs.transact
     services.dropper.drop(*MAIN, "t")
     tries: list[int] = []
 
@@ -143,7 +149,8 @@ def test_a_moment_before_the_version_that_is_lost_is_cloned_from_a_table_that_is
 def test_i10_a_clone_shows_what_a_table_had_published_before_it_was_dropped_stuck() -> None:
     services = fresh()
     (id, _), world = stuck(services), fakes(services)
-    published, lost = head_of(world, id).last_ict - 1, world.clock.now
+    published = head_of(world, id).last_ict - 1
+    lost = world.clock.now
     services.named_snapshots.create("main", "lost")
     services.dropper.drop(*MAIN, "t")
     (made,) = clone(services, "default.t", "default.copy", time=published).tables

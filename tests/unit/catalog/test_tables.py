@@ -1,4 +1,4 @@
-"""Tables: the three phases of creation, rename, drop. What is refused changes nothing."""
+"""Tables: the three phases of creation, rename, drop. A refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_a_staging_table_is_used_once_and_says_as_what() -> None:
 
 def test_names_are_not_reserved_and_the_loser_may_take_another() -> None:
     services = fresh()
-    first, second = staged(services), staged(services)
+    first = staged(services)
+    second = staged(services)
     register(services, first)
     assert refused(AlreadyExists, services, lambda: register(services, second)).field == "name"
     register(services, second, "u")
@@ -155,7 +156,8 @@ def test_a_staging_table_of_another_catalog_does_not_exist_here() -> None:
 
 def test_a_rename_keeps_uuid_and_location_and_the_old_name_leads_nowhere_for_any_client() -> None:
     """I9: also not through a mapping that some sandbox has cached."""
-    services, elsewhere = fresh(), None
+    services = fresh()
+    elsewhere = None
     elsewhere = fresh(services.world)
     table_id = create(services, "t")
     services.namespaces.create("main", ("Sales",))

@@ -36,7 +36,8 @@ def namespace(name: str) -> Edit:
 
 def test_i11_a_change_that_keeps_losing_gets_its_turn_and_lands() -> None:
     """A rival commits during every attempt; once asked, it holds back, and the change is applied."""
-    services, rival = fresh(), None
+    services = fresh()
+    rival = None
     world = fakes(services)
     rival = fresh(world)
     waits: list[float] = []

@@ -22,7 +22,9 @@ def test_a_table_without_version_0_is_not_registered() -> None:
 
 
 def _contents() -> dict[str, tuple[bytes, str]]:
-    protocol, metadata, info = delta.protocol(), delta.metadata(), delta.info("x", 1_770_000_000_000)
+    protocol = delta.protocol()
+    metadata = delta.metadata()
+    info = delta.info("x", 1_770_000_000_000)
 
     def changed(action: dict[str, dict[str, object]], **members: object) -> dict[str, dict[str, object]]:
         ((name, body),) = action.items()

@@ -71,7 +71,9 @@ class Gathering:
     """Lets changes come together: the first one, ``gate``, holds its line until ``behind`` others wait in it."""
 
     def __init__(self, services: CatalogServices, behind: int) -> None:
-        self._queue, self._key, self._behind = services.reader.store.queue, services.reader.key("main"), behind
+        self._queue = services.reader.store.queue
+        self._key = services.reader.key("main")
+        self._behind = behind
         self.leads = threading.Event()
         self._judged = False
 
@@ -107,7 +109,8 @@ def messages(services: CatalogServices) -> list[str]:
 
 def test_i21_changes_that_wait_together_are_commits_of_their_own_in_one_swap() -> None:
     services = fresh()
-    before, seen = row_of(services), fakes(services)
+    before = row_of(services)
+    seen = fakes(services)
     seen.refs.requests.clear()
     seen.objs.requests.clear()
     trees = together(services, [change(services, creating(name)) for name in "abcdef"])
@@ -153,7 +156,8 @@ def test_i21_a_refusal_that_stood_on_a_commit_that_lost_is_judged_again() -> Non
         raise StateConflict("LocationOwned", "the seat is taken")
 
     services.committer.commit("main", lambda _: None)
-    queue, line = ChangeQueue(), None
+    queue = ChangeQueue()
+    line = None
     one = services.committer.waiting("main", first, None, refused)
     two = services.committer.waiting("main", second)
     for waiting in (one, two):
@@ -171,7 +175,8 @@ def test_i21_a_refusal_that_stood_on_a_commit_that_lost_is_judged_again() -> Non
 
 def test_i21_a_refusal_by_a_row_that_is_older_than_the_change_does_not_count() -> None:
     """The line knows the row that its last swap left; another process has changed the catalog since."""
-    services, other = fresh(), None
+    services = fresh()
+    other = None
     other = fresh(services.world)
     queue = ChangeQueue()
     first = services.committer.waiting("main", creating("a"))
@@ -185,10 +190,13 @@ def test_i21_a_refusal_by_a_row_that_is_older_than_the_change_does_not_count() -
 
 
 def test_i21_a_refusal_by_an_old_row_costs_one_read_and_no_pause() -> None:
-    services, pauses = fresh(), list[float]()
+    services = fresh()
+    pauses = list[float]()
     committer = Committer(services.world, services.reader, pause=pauses.append)
-    queue, seen = ChangeQueue(), fakes(services).refs
-    first, late = committer.waiting("main", creating("a")), committer.waiting("main", dropping("b"))
+    queue = ChangeQueue()
+    seen = fakes(services).refs
+    first = committer.waiting("main", creating("a"))
+    late = committer.waiting("main", dropping("b"))
     line, _ = queue._join("key", first)
     committer.lead(queue, "main", first, line)
     queue._join("key", late)
@@ -201,7 +209,8 @@ def test_i21_a_refusal_by_an_old_row_costs_one_read_and_no_pause() -> None:
 
 def test_a_line_that_goes_on_needs_no_read_of_the_row() -> None:
     services = fresh()
-    queue, seen = ChangeQueue(), fakes(services)
+    queue = ChangeQueue()
+    seen = fakes(services)
     changes = [services.committer.waiting("main", creating(name)) for name in "ab"]
     line, leads = queue._join("key", changes[0])
     assert leads
@@ -215,7 +224,8 @@ def test_a_line_that_goes_on_needs_no_read_of_the_row() -> None:
 
 
 def test_i21_a_bypassing_writer_makes_the_group_judge_again() -> None:
-    services, other = fresh(), None
+    services = fresh()
+    other = None
     other = fresh(services.world)
     raced: list[str] = []
 
@@ -387,7 +397,8 @@ def test_a_change_runs_in_the_context_of_its_caller() -> None:
 
 
 def test_a_change_that_is_always_overtaken_gives_up_and_the_next_one_leads() -> None:
-    services, other = fresh(), None
+    services = fresh()
+    other = None
     other = fresh(services.world)
     count = iter(range(10_000))
 
@@ -442,7 +453,8 @@ def test_a_line_is_bounded() -> None:
 
 
 def test_a_change_leaves_a_line_that_moves_only_while_a_process_works_on_it() -> None:
-    queue, leader = ChangeQueue(), waiting()
+    queue = ChangeQueue()
+    leader = waiting()
     line, leads = queue._join("main", leader)
     assert leads
     with pytest.raises(LeftLine):
@@ -510,7 +522,8 @@ def test_after_a_pause_the_row_is_read_again() -> None:
 
 def test_a_leader_that_dies_leaves_the_line_to_the_next() -> None:
     queue = ChangeQueue()
-    first, second = waiting(), waiting()
+    first = waiting()
+    second = waiting()
 
     def dies(line: Line) -> None:
         queue._join("main", second)
@@ -533,7 +546,10 @@ def test_a_line_that_is_empty_is_forgotten() -> None:
 
 
 def test_only_requests_with_an_outcome_are_woken_and_the_next_leader_does_not_leave() -> None:
-    queue, leader, told, other = ChangeQueue(), waiting(), waiting(), waiting()
+    queue = ChangeQueue()
+    leader = waiting()
+    told = waiting()
+    other = waiting()
     for change in (leader, told, other):
         line, _ = queue._join("main", change)
     group = queue.take(line)

@@ -1,4 +1,4 @@
-"""What a change of a group is told, and which changes join one (I21)."""
+"""The answer to a change of a group, and the changes that may join one (I21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clones of Delta tables and namespaces on fakes: what they show, what is refused, what moves on without them."""
+"""Clones of Delta tables and namespaces on fakes: their content, refusals, and changes of the source."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def test_i9_a_namespace_appears_under_another_name_with_everything_in_it_in_one_
     ]
     assert names(services, "sales_dev") == ["T1", "t2"] and names(services, "sales_dev.eu") == ["t3"]
     assert not {one.table_id for one in result.tables} & {*ids.values()}
-    one, other = entity(services, "sales"), entity(services, "sales_dev")
+    one = entity(services, "sales")
+    other = entity(services, "sales_dev")
     assert isinstance(other, Namespace)
     assert (other.name, other.comment, other.properties) == ("Sales_Dev", "c", {"a": "1"})
     assert other.id != one.id and (one.access.owner, other.access.owner) == ("ann", "bob")
@@ -103,12 +104,14 @@ def test_i9_a_namespace_appears_under_another_name_with_everything_in_it_in_one_
 
 def test_a_clone_shows_its_version_for_ever_and_its_source_goes_on() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     assert [commit(world, id), commit(world, id)] == [1, 2]
     result = clone(services, "sales.t1", "sales.copy")
     assert [one.version for one in result.tables] == [2]
     commit(world, id, wider())
-    loaded, source = load(services, "sales.copy"), load(services, "sales.t1")
+    loaded = load(services, "sales.copy")
+    source = load(services, "sales.t1")
     assert (loaded.head.latest, loaded.head.floor, loaded.listing.places) == (2, 2, [])
     assert source.head.latest == 3
     assert '"wider"' in source.metadata.metadata["schemaString"]
@@ -134,7 +137,8 @@ def test_i10_a_clone_takes_no_commits_and_says_why() -> None:
 
 def test_a_clone_of_a_clone_shows_the_first_source() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     commit(world, id)
     clone(services, "sales.t1", "sales.one")
     commit(world, id)
@@ -196,7 +200,8 @@ def test_i8_a_namespace_with_clones_and_tables_goes_in_one_change() -> None:
 
 def test_what_was_ratified_is_published_before_it_is_shown() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     commit(world, id)
     assert head_of(world, id).floor == 0
     (copy,) = clone(services, "sales.t1", "sales.copy").tables
@@ -209,7 +214,8 @@ def test_what_was_ratified_is_published_before_it_is_shown() -> None:
 
 def test_a_snapshot_is_cloned_with_the_versions_that_it_recorded() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     commit(world, id)
     services.named_snapshots.create("main", "month_end")
     commit(world, id, wider())
@@ -224,7 +230,8 @@ def test_a_snapshot_is_cloned_with_the_versions_that_it_recorded() -> None:
 
 def test_a_time_is_cloned_with_the_versions_of_then_and_what_was_dropped_since() -> None:
     services = fresh()
-    ids, world = sales(services), fakes(services)
+    ids = sales(services)
+    world = fakes(services)
     times = []
     for number in range(12):
         world.clock.now += 1_000
@@ -246,7 +253,8 @@ def test_a_time_is_cloned_with_the_versions_of_then_and_what_was_dropped_since()
 
 def test_a_log_that_does_not_go_back_so_far_is_reported() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     then = services.reader.current("main").head
     world.clock.now += 1_000
     for _ in range(3):
@@ -264,7 +272,8 @@ def test_a_log_that_does_not_go_back_so_far_is_reported() -> None:
 
 def test_i10_a_dropped_table_that_is_being_purged_is_not_cloned() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     then = services.reader.current("main").head
     location = entity(services, "sales.t1").location
     services.dropper.drop("main", ("sales",), "t1")
@@ -409,7 +418,8 @@ def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_shown(
 
 def test_a_table_that_cannot_be_published_is_not_cloned() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     commit(world, id)
     location = entity(services, "sales.t1").location
     world.storages.open(location).put_if_absent(f"_delta_log/{1:020d}.json", b"something else")
@@ -425,7 +435,8 @@ def test_a_table_that_cannot_be_published_is_not_cloned() -> None:
 
 def test_a_clone_is_neither_exported_nor_described_nor_repaired() -> None:
     services = fresh()
-    id, world = sales(services)["sales.t1"], fakes(services)
+    id = sales(services)["sales.t1"]
+    world = fakes(services)
     (copy,) = clone(services, "sales.t1", "sales.copy").tables
 
     with pytest.raises(StateConflict) as error:

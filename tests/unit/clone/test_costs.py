@@ -1,4 +1,4 @@
-"""What a clone costs: a few requests, what there are names, and nothing for what there is data."""
+"""The cost of a clone: requests grow with the number of names, and not with the data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_a_clone_of_delta_tables_takes_a_snapshot_each_and_five_requests_in_all(
 
 
 def test_a_clone_costs_the_same_however_much_data_there_is() -> None:
-    one, other = lake(3, commits=1), lake(3, commits=20)
+    one = lake(3, commits=1)
+    other = lake(3, commits=20)
     assert costs(one) == costs(other)
     world = fakes(other)
     reads = list(world.storages.files)

@@ -23,7 +23,8 @@ def lake() -> tuple[FakeWorld, str, IcebergTable]:
     """``sales`` with a Delta table, one commit of which waits for publication, and an Iceberg table."""
     services = fresh()
     services.namespaces.create("main", ("sales",))
-    id, table = create(services, "d", "sales"), iceberg_table(services, "sales.i")
+    id = create(services, "d", "sales")
+    table = iceberg_table(services, "sales.i")
     commit(fakes(services), id)
     return fakes(services), id, table
 
@@ -44,7 +45,8 @@ def check(world: FakeWorld, id: str, table: IcebergTable) -> None:
     services = fresh(world)
     tree = services.reader.current("main")
     objs = [entry.obj for _, entry in tree.subtree(("dev",))]
-    delta_at, iceberg_at = f"file:///lake/main/sales/{id}", table.location
+    delta_at = f"file:///lake/main/sales/{id}"
+    iceberg_at = table.location
     if not cloned(world):
         assert not objs and not held(world, delta_at) and not held(world, iceberg_at)
         return
@@ -174,7 +176,8 @@ def test_i10_the_location_says_that_a_purge_has_begun() -> None:
 def test_i10_of_a_drop_and_a_clone_at_once_both_count() -> None:
     """The source is dropped between the clone's look and its transaction: the clone is made of what the next tree has."""
     world, id, _ = lake()
-    services, other = fresh(world), fresh(world)
+    services = fresh(world)
+    other = fresh(world)
     original = world.refs.transact
 
     def drop_first(writes: list[Write], token: str) -> AllAccepted | SomeRejected:
@@ -196,7 +199,8 @@ def test_i10_of_a_drop_and_a_clone_at_once_both_count() -> None:
 def test_i10_a_reset_lets_go_of_clones_and_takes_them_back() -> None:
     services = fresh(history_ms=30 * DAY)
     services.namespaces.create("main", ("sales",))
-    id, world = create(services, "d", "sales"), fakes(services)
+    id = create(services, "d", "sales")
+    world = fakes(services)
     before = services.reader.current("main").head
     (one,) = clone(services, "sales.d", "sales.one").tables
     with_one = services.reader.current("main").head

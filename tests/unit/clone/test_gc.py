@@ -1,4 +1,4 @@
-"""gc and clones of Delta tables: what a clone shows stays, what no clone shows goes (I10)."""
+"""gc keeps the files that a clone shows, and removes the files that no clone shows (I10)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ LOCATION = "file:///lake/main/sales/{}"
 def test_i10_a_dropped_source_is_purged_when_its_last_clone_is_gone_and_not_before() -> None:
     services = fresh()
     services.namespaces.create("main", ("sales",))
-    id, world = create(services, "t", "sales"), fakes(services)
+    id = create(services, "t", "sales")
+    world = fakes(services)
     commit(world, id)
     (one,), (two,) = (clone(services, "sales.t", f"sales.{name}").tables for name in ("one", "two"))
     services.dropper.drop("main", ("sales",), "t")
@@ -59,7 +60,8 @@ def test_i10_nothing_of_a_source_is_collected_on_behalf_of_its_clones() -> None:
 def test_i10_a_dropped_clone_leaves_its_sources_files_alone() -> None:
     services = fresh()
     services.namespaces.create("main", ("sales",))
-    id, world = create(services, "t", "sales"), fakes(services)
+    id = create(services, "t", "sales")
+    world = fakes(services)
     (copy,) = clone(services, "sales.t", "sales.copy").tables
     services.dropper.drop("main", ("sales",), "copy")
     files = dict(world.storages.files)

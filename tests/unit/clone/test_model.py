@@ -147,7 +147,8 @@ class CloneMachine(RuleBasedStateMachine):
         self._cloned(source, to, then, seq)
 
     def _refusal(self, source: Path, to: Path, then: tuple[set[Path], dict[Path, Shown]]) -> type[Exception] | None:
-        named, there = then[0] | set(then[1]), self.spaces | set(self.tables)
+        named = then[0] | set(then[1])
+        there = self.spaces | set(self.tables)
         if source not in named:
             return NotFound
         if to[: len(source)] == source:
@@ -197,7 +198,8 @@ class CloneMachine(RuleBasedStateMachine):
             return
         event("reset")
         then = self.past[seq]
-        self.spaces, self.tables = set(then[0]), dict(then[1])
+        self.spaces = set(then[0])
+        self.tables = dict(then[1])
         self._remember()
 
     @rule(hours=st.integers(1, 100))

@@ -98,7 +98,8 @@ def test_taking_is_one_request_and_taking_over_two() -> None:
 
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_a_lease_whose_taking_was_not_answered_has_no_holder_until_its_end(how: str) -> None:
-    world, store = fake_world(), Losing()
+    world = fake_world()
+    store = Losing()
     world.clock.step = 0
     leases = Leases(replace(world, refs=store))
     store.lose = [how]
@@ -123,7 +124,8 @@ class Between(FakeRefs):
 
 
 def test_i2_of_two_that_take_over_at_once_one_does() -> None:
-    world, store = fake_world(), Between()
+    world = fake_world()
+    store = Between()
     world.clock.step = 0
     leases = Leases(replace(world, refs=store))
     first = taken(leases.take("n", TERM))
@@ -138,7 +140,8 @@ def test_i2_of_two_that_take_over_at_once_one_does() -> None:
 
 
 def test_i2_a_lease_that_is_extended_in_the_last_moment_is_not_taken() -> None:
-    world, store = fake_world(), Between()
+    world = fake_world()
+    store = Between()
     world.clock.step = 0
     leases = Leases(replace(world, refs=store))
     first = taken(leases.take("n", TERM))

@@ -1,4 +1,5 @@
-"""Named references: one request an operation, lost answers told apart from lost races, values that come back fool nobody."""
+"""Named references: one request an operation; a lost answer differs from a lost race; a value that
+comes back is another one."""
 
 from __future__ import annotations
 
@@ -148,7 +149,8 @@ def test_a_request_id_is_good_for_one_request() -> None:
 
 
 def losing() -> tuple[NamedRefs, Losing]:
-    world, refs = fake_world(), Losing()
+    world = fake_world()
+    refs = Losing()
     return NamedRefs(replace(world, refs=refs)), refs
 
 
@@ -219,7 +221,8 @@ def test_bad_input_is_named_and_changes_nothing() -> None:
 def test_no_name_leads_to_a_row_of_anything_else() -> None:
     world = fake_world()
     bootstrap.ensure(world, lake_root="file:///lake")
-    refs, before = NamedRefs(world), dict(world.refs.rows)
+    refs = NamedRefs(world)
+    before = dict(world.refs.rows)
     for key in before:
         with pytest.raises((NotFound, InvalidRequest)):
             refs.read(key.split("/", 2)[2])

@@ -62,7 +62,9 @@ def test_the_epoch_is_the_first_of_january_2025() -> None:
 def test_i2_ids_of_a_lease_strictly_increase_and_stay_in_its_range_whatever_the_clock_does(
     steps: list[int], run: int
 ) -> None:
-    id_range, now, last = IdRange(7, FIRST + 100, FIRST + 160), FIRST + 120, 0
+    id_range = IdRange(7, FIRST + 100, FIRST + 160)
+    now = FIRST + 120
+    last = 0
     for step in steps:
         now += step
         for _ in range(run):
@@ -78,7 +80,8 @@ def test_i2_ids_of_a_lease_strictly_increase_and_stay_in_its_range_whatever_the_
 
 
 def test_an_exhausted_sequence_goes_on_in_the_next_millisecond_until_the_range_ends() -> None:
-    id_range, ids = IdRange(1, FIRST, FIRST + 3), []
+    id_range = IdRange(1, FIRST, FIRST + 3)
+    ids = []
     while (issued := id_range.next(FIRST)) is not None:
         id, id_range = issued
         ids.append(id)
@@ -98,7 +101,8 @@ class Sandbox:
     """A process with clocks that the test sets."""
 
     def __init__(self, world: FakeWorld) -> None:
-        self.world, self.age = world, 0
+        self.world = world
+        self.age = 0
         world.clock.step = 0
         self.ids = SnowflakeIds(world, lambda: self.age)
 
@@ -133,7 +137,9 @@ def test_i2_a_thawed_process_makes_no_id_before_it_has_a_lease_again_whichever_c
     def away(write: object) -> object:
         raise Throttled
 
-    write, sandbox.world.refs.write = sandbox.world.refs.write, away  # type: ignore[assignment,method-assign]
+    # type: ignore[assignment,method-assign]
+    write = sandbox.world.refs.write
+    sandbox.world.refs.write = away
     for _ in range(2):
         with pytest.raises(Throttled):
             sandbox.ids.next()
@@ -176,7 +182,8 @@ def test_a_renewal_that_the_store_refuses_to_hear_is_put_off_while_the_lease_las
 
 def test_a_node_that_was_given_up_is_taken_at_once_and_its_times_go_on() -> None:
     world = fake_world()
-    sandbox, other = Sandbox(world), Sandbox(world)
+    sandbox = Sandbox(world)
+    other = Sandbox(world)
     numbers = iter([f"{n:08d}-0000-4000-8000-000000000005" for n in range(999)])  # whatever is drawn is node 5
     world.ids.uuid = lambda: next(numbers)  # type: ignore[method-assign]
     issued = [sandbox.ids.next() for _ in range(PER_MS + 1)]

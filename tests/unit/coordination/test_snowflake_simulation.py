@@ -74,7 +74,8 @@ def test_i2_with_clocks_that_are_right_no_id_is_made_after_its_lease_ran_out() -
 
         def step(sandbox: Sandbox, makers: dict[int, SnowflakeIds] = makers, universe: Universe = universe) -> int:
             nonlocal late, checked
-            began, depth = universe.now, sandbox.asleep
+            began = universe.now
+            depth = sandbox.asleep
             issued = makers[id(sandbox)].next()
             if sandbox.asleep == depth:  # not frozen in the middle of this one
                 lease = makers[id(sandbox)]._lease
@@ -154,7 +155,8 @@ def test_i2_a_node_that_a_wrong_clock_took_early_makes_no_id_of_the_one_that_sti
     universe.random.random = lambda: 1.0  # type: ignore[method-assign]  # nobody freezes
     snowflakes(universe)
     right, wrong = universe.sandboxes
-    right.offset, wrong.offset = 0, 0
+    right.offset = 0
+    wrong.offset = 0
     issued = [universe.step(right)]
     wrong.offset = 70_000
     issued += [universe.step(wrong), universe.step(right), universe.step(wrong)]

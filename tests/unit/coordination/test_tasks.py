@@ -53,7 +53,8 @@ def test_i6_an_object_changes_only_under_the_version_that_was_read() -> None:
 
 def test_every_operation_on_an_object_is_one_request() -> None:
     world = still()
-    objects, requests = Updateables(world), world.refs.requests
+    objects = Updateables(world)
+    requests = world.refs.requests
     first = written(objects.create("config", "a", b"1"))
     objects.update(first, b"2")
     objects.update(first, b"3")
@@ -160,7 +161,8 @@ def test_run_tells_that_it_was_taken_over_by_what_it_returns() -> None:
 
 def test_beginning_is_two_requests_and_every_other_step_one() -> None:
     world = still()
-    tasks, requests = Tasks(world), world.refs.requests
+    tasks = Tasks(world)
+    requests = world.refs.requests
     held = running(tasks.begin("gc", TERM))
     assert requests == ["read", "write"]
     tasks.begin("gc", TERM)
@@ -172,7 +174,8 @@ def test_beginning_is_two_requests_and_every_other_step_one() -> None:
 
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_a_task_whose_beginning_was_not_answered_has_no_holder_until_the_lease_ends(how: str) -> None:
-    world, store = still(), Losing()
+    world = still()
+    store = Losing()
     tasks = Tasks(replace(world, refs=store))
     store.lose = [how]
     with pytest.raises(OutcomeUnknown):
@@ -205,7 +208,8 @@ moves = st.lists(
 @given(moves)
 def test_i10_at_most_one_runs_and_only_the_running_one_leaves_a_result(plan: list[tuple[int, str, int, str]]) -> None:
     """Processes with one clock, some of which are slow, and lost answers."""
-    world, store = still(), Losing()
+    world = still()
+    store = Losing()
     tasks = Tasks(replace(world, refs=store))
     held: dict[int, Attempt] = {}
     attempts: list[int] = []

@@ -1,4 +1,5 @@
-"""What the sweeper looks at where its reads are bounded: notes, a part, or all tables because somebody asked (I11, ADR 53)."""
+"""Tables that the sweeper reads within its bound: tables with a note, a part of them, or all on
+request (I11, ADR 53)."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def test_notes_are_added_once_and_too_many_become_a_full_pass() -> None:
     added = note(row("a 1"), ["a 1", "b 2"])
     assert added is not None and after(row("a 1"), added).noted == {"a 1", "b 2"}
     full = row(*(f"{number} 1" for number in range(NOTES_MAX - 1)))
-    last, many = note(full, ["x 1"]), note(full, ["x 1", "y 1"])
+    last = note(full, ["x 1"])
+    many = note(full, ["x 1", "y 1"])
     assert last is not None and len(after(full, last).noted) == NOTES_MAX
     assert many is not None and after(full, many) == row(*full.noted, wanted=2)
 
@@ -172,8 +174,10 @@ def test_i11_a_table_without_a_hint_or_note_is_found_part_by_part_also_by_proces
 
 def test_i11_a_noted_table_is_tried_by_every_sweep_until_it_is_published() -> None:
     world = fake_world()
-    table, other = Table(world, table_id(1)), Table(world, table_id(2))
-    sweeper, attention = Sweeper(world, Publisher(world)), AttentionRow(world)
+    table = Table(world, table_id(1))
+    other = Table(world, table_id(2))
+    sweeper = Sweeper(world, Publisher(world))
+    attention = AttentionRow(world)
     part(sweeper, world)
     table.mixed(3)
     other.mixed(1)
@@ -268,8 +272,11 @@ class Looking:
     """What rounds show, by run; ``unsettled`` tables stay noted, and after ``stop_after`` looks the time is up."""
 
     def __init__(self, world: FakeWorld, rows_max: int) -> None:
-        self.rounds, self.seen = Rounds(world, "test", ("table",), rows_max), list[str]()
-        self.unsettled, self.retried, self.looks_left = set[str](), list[list[str]](), 1_000
+        self.rounds = Rounds(world, "test", ("table",), rows_max)
+        self.seen = list[str]()
+        self.unsettled = set[str]()
+        self.retried = list[list[str]]()
+        self.looks_left = 1_000
 
     def run(self) -> list[str]:
         del self.seen[:]

@@ -30,7 +30,8 @@ def places(row: Row) -> dict[int, tuple[Any, ...]]:
 @pytest.mark.parametrize("idle", [True, False])
 @pytest.mark.parametrize("published", range(9))
 def test_i2_i7_places_do_not_depend_on_what_has_left(published: int, idle: bool) -> None:
-    row, before = busy(), places(busy())
+    row = busy()
+    before = places(busy())
     assert before[8][:2] == (START_ICT + 57, 7 + 2 + 3 + 4 + 5 + 6 + 7)
     after = floored(row, published, idle=idle and published == 8)
     recount(TableHead.from_row(after))

@@ -55,8 +55,10 @@ def content_of(txn: str, ict: int, files: int = LARGE) -> bytes:
 
 def ratify(table: Table, files: int = LARGE, limits: Limits = LIMITS) -> bytes:
     """A staged commit of the next version, so large that only its beginning is judged."""
-    version, now = table.head.latest + 1, table.world.clock.now_ms()
-    content, name = content_of(f"large-{version}", now, files), table.staged_name(version, version)
+    version = table.head.latest + 1
+    now = table.world.clock.now_ms()
+    content = content_of(f"large-{version}", now, files)
+    name = table.staged_name(version, version)
     table.storage.put_if_absent(staged_path(name), content)
     answer = Ratifier(table.world, limits).commit(CommitRequest(table.id, version, staged=name, size=len(content)))
     assert isinstance(answer, Ratified), answer
@@ -91,7 +93,9 @@ def test_a_large_commit_is_published_with_a_few_pieces_of_it_in_memory(tmp_path:
 
 
 def test_no_request_for_a_large_commit_reads_more_than_a_piece(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    content, read, sizes = ratify(table), FakeStorage.read, []
+    content = ratify(table)
+    read = FakeStorage.read
+    sizes = []
 
     def counted(self: FakeStorage, path: str, limit: int | None = None, offset: int = 0) -> Any:
         file = read(self, path, limit, offset)
@@ -144,7 +148,8 @@ def test_i4_a_large_file_that_is_rewritten_while_it_is_copied_leaves_no_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content, path = ratify(table), staged_path(table.names[1])
-    read, reads = FakeStorage.read, []
+    read = FakeStorage.read
+    reads = []
 
     def rewritten(self: FakeStorage, path_: str, limit: int | None = None, offset: int = 0) -> Any:
         reads.append(path_)
@@ -190,7 +195,8 @@ def test_i11_a_large_commit_without_its_file_makes_the_table_stuck_after_a_while
 
 def test_i11_a_fault_in_the_middle_is_tried_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     ratify(table)
-    read, reads = FakeStorage.read, []
+    read = FakeStorage.read
+    reads = []
 
     def failing(self: FakeStorage, path: str, limit: int | None = None, offset: int = 0) -> Any:
         reads.append(path)
@@ -211,7 +217,8 @@ def test_i11_a_restored_head_adopts_a_large_commit_and_finds_its_staged_file_pie
     content = ratify(table)
     publish(table)
     table.world.refs.rows[table.key] = backup
-    read, sizes = FakeStorage.read, []
+    read = FakeStorage.read
+    sizes = []
 
     def counted(self: FakeStorage, path: str, limit: int | None = None, offset: int = 0) -> Any:
         file = read(self, path, limit, offset)
@@ -230,7 +237,8 @@ def test_i11_a_restored_head_adopts_a_large_commit_and_finds_its_staged_file_pie
 
 
 def test_a_commit_that_is_too_large_is_refused_before_it_is_read(table: Table) -> None:
-    name, size = table.staged_name(1, 1), LIMITS.staged_max_bytes + 1
+    name = table.staged_name(1, 1)
+    size = LIMITS.staged_max_bytes + 1
     table.put(staged_path(name), b"never read")
     with pytest.raises(TooLarge, match=f"has {size} bytes, and a commit may have {size - 1}") as refused:
         Ratifier(table.world, LIMITS).commit(CommitRequest(TABLE, 1, staged=name, size=size))
@@ -267,7 +275,8 @@ def test_i11_tables_with_large_commits_do_not_keep_the_others_from_their_turn(mo
     usual = [Table(world, table_id(number)) for number in range(100, 120)]
     for table in usual:
         table.mixed(2)
-    others_done, put = threading.Event(), FakeStorage.put_if_absent
+    others_done = threading.Event()
+    put = FakeStorage.put_if_absent
 
     def waiting(self: FakeStorage, path: str, content: Any) -> bool:
         if not isinstance(content, bytes) and not others_done.wait(60):
@@ -290,7 +299,10 @@ def test_i11_few_large_commits_are_copied_at_once(monkeypatch: pytest.MonkeyPatc
     tables = [Table(world, table_id(number)) for number in range(8)]
     for table in tables:
         ratify(table)
-    lock, open_now, most, put = threading.Lock(), [0], [0], FakeStorage.put_if_absent
+    lock = threading.Lock()
+    open_now = [0]
+    most = [0]
+    put = FakeStorage.put_if_absent
 
     def counted(self: FakeStorage, path: str, content: Any) -> bool:
         if isinstance(content, bytes):
@@ -318,7 +330,8 @@ def test_i11_a_table_that_failed_comes_last_in_the_next_pass(monkeypatch: pytest
     bad, good = Table(world, table_id(1)), Table(world, table_id(2))
     bad.mixed(1)
     good.mixed(1)
-    put, order = FakeStorage.put_if_absent, []
+    put = FakeStorage.put_if_absent
+    order = []
 
     def refused(self: FakeStorage, path: str, content: Any) -> bool:
         order.append(self._root)

@@ -40,7 +40,8 @@ class Disturbed:
     """refs whose next write goes wrong in one way."""
 
     def __init__(self, table: Table, how: str) -> None:
-        self._plain, self._how = table.world.refs, how
+        self._plain = table.world.refs
+        self._how = how
         self.held: Any = None
         self.writes = 0
 
@@ -49,7 +50,8 @@ class Disturbed:
 
     def write(self, write: Any) -> Any:
         self.writes += 1
-        how, self._how = self._how, ""
+        how = self._how
+        self._how = ""
         match how:
             case "throttle":
                 raise Throttled
@@ -134,7 +136,8 @@ def test_i7_a_ticket_that_a_later_timestamp_overtook_is_written_in_the_other_for
 @pytest.mark.parametrize("how", ["answer lost", "sent twice by the transport"])
 def test_i3_a_write_that_landed_and_is_repeated_is_not_a_conflict(table: Table, how: str, version: int | None) -> None:
     refs = Disturbed(table, how)
-    service, request = ratifier(table, refs), inline_request(table, version, "mine", base=0)
+    service = ratifier(table, refs)
+    request = inline_request(table, version, "mine", base=0)
     if how == "answer lost":
         with pytest.raises(OutcomeUnknown):
             service.commit(request)
@@ -153,7 +156,8 @@ def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a
     table: Table, code: str
 ) -> None:
     """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
-    request, before = inline_request(table, 1, "mine"), table.head
+    request = inline_request(table, 1, "mine")
+    before = table.head
     assert isinstance(Ratifier(table.world).commit(request), Ratified)
     row = to_item(KINDS["table"], table.row)
     for outcomes, says in (((error(code),), Throttled), ((error(code), error(code), {"Attributes": row}), None)):
@@ -176,7 +180,8 @@ def test_i3_a_write_that_lands_after_its_proposal_was_sent_again_changes_nothing
     table: Table, version: int | None
 ) -> None:
     refs = Disturbed(table, "lands later")
-    service, request = ratifier(table, refs), inline_request(table, version, "mine", base=0)
+    service = ratifier(table, refs)
+    request = inline_request(table, version, "mine", base=0)
     with pytest.raises(OutcomeUnknown):
         service.commit(request)
     assert Outcomes(table.world).of(table.id, txn="mine", version=version).outcome == "open"
@@ -194,7 +199,8 @@ def test_i3_a_write_that_lands_after_its_proposal_was_sent_again_changes_nothing
 @pytest.mark.parametrize("version", [1, 2])
 def test_i3_a_write_that_lands_after_a_final_refusal_is_refused_too(table: Table, version: int) -> None:
     refs = Disturbed(table, "lands later")
-    service, request = ratifier(table, refs), inline_request(table, 1, "mine")
+    service = ratifier(table, refs)
+    request = inline_request(table, 1, "mine")
     with pytest.raises(OutcomeUnknown):
         service.commit(request)
     for _ in range(version):

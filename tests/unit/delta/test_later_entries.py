@@ -86,7 +86,8 @@ def test_i22_taking_back_keeps_what_stays_as_it_was() -> None:
 
 
 def test_i22_an_undecided_commit_of_newer_code_is_folded_with_all_its_members() -> None:
-    row, proposal = empty_row(), named(1, "t1", 2_000_000_000_000)
+    row = empty_row()
+    proposal = named(1, "t1", 2_000_000_000_000)
     change = prepare(
         Beginning("g", "ref", "token"), named_change(row["key"], proposal, 1), proposal, clock_behind=False
     )

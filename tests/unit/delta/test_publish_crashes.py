@@ -64,7 +64,8 @@ def test_i4_i5_i11_a_publisher_killed_at_any_point_loses_nothing_and_the_sweeper
 
 def _check_identities(table: Table) -> None:
     """I3: every identity is in the tail or in the index."""
-    world, head = table.world, table.head
+    world = table.world
+    head = table.head
     index = IdentityIndex(world.objs, world.space, world.clock, 30)
     tail = {place.name: place.version for place in positioned(head)}
     for version, name in table.names.items():

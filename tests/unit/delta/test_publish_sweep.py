@@ -65,7 +65,8 @@ def test_duplicates_and_order_of_hints_do_not_matter() -> None:
 
 def test_an_unexpected_failure_of_one_table_is_its_own() -> None:
     world = fake_world()
-    good, bad = Table(world, table_id(1)), Table(world, table_id(2))
+    good = Table(world, table_id(1))
+    bad = Table(world, table_id(2))
     good.mixed(3)
     bad.mixed(3)
     bad.row["tail"] = [b"not an entry"]
@@ -140,7 +141,8 @@ def test_i11_the_sweeper_serves_the_longest_wait_first_and_stuck_tables_last() -
 def test_i11_a_table_waits_since_its_oldest_commit_that_is_not_published() -> None:
     """And not since one before that, which the row still carries."""
     world = fake_world()
-    early, late = Table(world, table_id(1)), Table(world, table_id(0))
+    early = Table(world, table_id(1))
+    late = Table(world, table_id(0))
     late.mixed(2)
     Publisher(world).publish(late.id)
     early.mixed(1)

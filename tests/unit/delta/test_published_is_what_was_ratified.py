@@ -101,7 +101,8 @@ def test_i4_i10_a_publisher_that_was_held_up_brings_back_nothing(table: Table) -
 def test_i5_two_publishers_with_the_same_head_leave_the_floor_right(table: Table) -> None:
     table.mixed(8)
     head = table.head
-    first, second = raise_floor(head, 5, idle=False), raise_floor(head, 8, idle=True)
+    first = raise_floor(head, 5, idle=False)
+    second = raise_floor(head, 8, idle=True)
     for place in positioned(head):
         publish_version(table.world, head, place)
     table.world.refs.write(second)

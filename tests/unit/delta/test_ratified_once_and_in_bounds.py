@@ -82,7 +82,8 @@ def test_i3_a_proposal_older_than_the_index_remembers_is_not_ratified_twice(tabl
         table.inline()
     publish(table)
     table.world.clock.now += int(days * DAY)
-    now_s, objs = table.world.clock.now // 1000, table.world.objs
+    now_s = table.world.clock.now // 1000
+    objs = table.world.objs
     objs.rows = {key: obj for key, obj in objs.rows.items() if obj.expires_s is None or obj.expires_s > now_s}
     again = table.ratifier.commit(ticket)
     if days < 30:
@@ -253,7 +254,8 @@ def test_i4_a_staged_file_that_is_missing_or_cut_short_is_never_ratified(table: 
 
 def test_i3_a_collected_staged_file_is_looked_for_in_the_tail_before_the_index(table: Table) -> None:
     """An entry that moves from the tail to the index between the two looks is found by one of them."""
-    name, size = table.stage(), len(table.ratified[1])
+    name = table.stage()
+    size = len(table.ratified[1])
     table.mixed(2)
     publish(table)
     table.mixed(6)

@@ -43,7 +43,9 @@ class Late:
     """
 
     def __init__(self, table: Table, happens: Happens, then: Exception | None = None) -> None:
-        self._table, self._happens, self._then = table, happens, then
+        self._table = table
+        self._happens = happens
+        self._then = then
         self.held: Write | None = None
 
     def __getattr__(self, name: str) -> Any:

@@ -41,7 +41,10 @@ class TableModel(RuleBasedStateMachine):
         self.floor = 0
         self.dropped = False
         self.bytes: dict[int, bytes] = {}
-        self.metadata_at, self.apps, self.count = 0, {}, 0  # type: ignore[var-annotated]
+        # type: ignore[var-annotated]
+        self.metadata_at = 0
+        self.apps = {}
+        self.count = 0
         world = self.world = fake_world()
         zero = delta.version_zero("zero", 1)
         self.storage = world.storages.open("file:///lake/t")
@@ -53,15 +56,18 @@ class TableModel(RuleBasedStateMachine):
             metadata=etag, version=0, ict=1, row_hwm=None, created=1, managed=True,
         )  # fmt: skip
         world.refs.write(Insert(row, (new_row("I2"),)))
-        self.ratifier, self.publisher = Ratifier(world), Publisher(world)
-        self.listing, self.outcomes = Commits(world), Outcomes(world)
+        self.ratifier = Ratifier(world)
+        self.publisher = Publisher(world)
+        self.listing = Commits(world)
+        self.outcomes = Outcomes(world)
 
     # -- what the model says --------------------------------------------------------------------------------------
 
     def expect(self, request: CommitRequest, txn: str, app: str | None = None) -> Ratified | Conflict | Refused:
         """Send ``request`` and compare the answer with the model's."""
         answer = self.ratifier.commit(request)
-        version, base = request.version, request.base or 0
+        version = request.version
+        base = request.base or 0
         if txn in self.commits:
             assert isinstance(answer, Ratified) and answer.replayed, (txn, answer)
             assert answer.version == self.commits.index(txn) + 1

@@ -80,7 +80,8 @@ def commit(table: Table, *actions: Any, version: int | None = None, ratifier: Ra
 def test_i2_a_commit_that_does_not_fit_its_table_changes_nothing(
     table: Table, action: dict[str, Any], field: str, sandbox: str
 ) -> None:
-    rows, objs = dict(table.world.refs.rows), dict(table.world.objs.rows)
+    rows = dict(table.world.refs.rows)
+    objs = dict(table.world.objs.rows)
     with pytest.raises(InvalidCommit) as refused:
         commit(table, action, ratifier=Ratifier(table.world) if sandbox == "cold" else None)
     assert refused.value.field == field
@@ -111,7 +112,8 @@ def test_i2_a_table_that_changes_after_a_commit_was_judged_by_it_judges_it_again
     """The commit is for the version after the next one, which is no gap any more when it is written: so only the metadata that
     the write asserts tell it from one that fits."""
     other, ratifier = Ratifier(table.world), table.ratifier if sandbox == "warm" else Ratifier(table.world)
-    write, changed = table.world.refs.write, []
+    write = table.world.refs.write
+    changed = []
 
     def after_a_change(change: Any) -> Any:
         if not changed:

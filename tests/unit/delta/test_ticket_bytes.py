@@ -1,4 +1,5 @@
-"""The final bytes of a ticket follow from its position alone, for everybody who computes them (I2)."""
+"""The final bytes of a ticket follow from its position alone, in every process that computes them
+(I2)."""
 
 from __future__ import annotations
 

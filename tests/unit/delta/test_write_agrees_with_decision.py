@@ -182,5 +182,6 @@ def test_i11_only_a_full_row_asks_to_spill_and_a_spilled_entry_is_judged_by_what
 
 
 def test_i11_the_cost_of_an_entry_counts_bytes_not_characters() -> None:
-    short, wide = entry("a" * 10), entry("\U0001f600" * 10)
+    short = entry("a" * 10)
+    wide = entry("\U0001f600" * 10)
     assert cost(wide) - cost(short) >= 60

@@ -1,4 +1,4 @@
-"""Events are sent to targets: at least once, in order, whatever fails; a hole is told (I14)."""
+"""Events reach targets at least once and in order, with any failure between; a gap is reported (I14)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def test_what_a_target_gets_is_what_a_reader_with_all_rights_gets(world: FakeWor
 def test_i14_a_deliverer_that_dies_anywhere_leaves_nothing_out(point: str) -> None:
     died = 0
     for visit in range(1, 5):
-        world, inbox = fake_world(), Inbox(2)
+        world = fake_world()
+        inbox = Inbox(2)
         table = Table(world)
         for _ in range(8):
             commit(table, 3)
@@ -142,7 +143,8 @@ def test_i14_a_deliverer_that_dies_anywhere_leaves_nothing_out(point: str) -> No
 @pytest.mark.parametrize("how", [*CRASHES, *LOSSES])
 def test_i14_a_write_that_fails_in_any_way_leaves_nothing_out(how: How) -> None:
     for at in range(1, 10):
-        world, inbox = fake_world(), Inbox(2)
+        world = fake_world()
+        inbox = Inbox(2)
         table = Table(world)
         commit(table, 5)
         faulty = Faulty(world, at, how)
@@ -161,7 +163,8 @@ def test_i14_one_deliverer_has_the_target_and_what_comes_meanwhile_is_left_to_it
     world: FakeWorld, table: Table, inbox: Inbox
 ) -> None:
     commit(table, 3)
-    other, met = Inbox(), []
+    other = Inbox()
+    met = []
 
     def meanwhile() -> None:
         if not met:
@@ -224,7 +227,8 @@ def test_i14_a_deliverer_that_was_frozen_moves_no_place_that_another_one_moved(
 
 def test_i14_of_two_that_begin_with_a_new_target_one_has_it(world: FakeWorld, table: Table, inbox: Inbox) -> None:
     commit(table, 3)
-    other, write = Inbox(), world.refs.write
+    other = Inbox()
+    write = world.refs.write
 
     def late(change: Write) -> Accepted | Rejected:
         world.refs.write = write  # type: ignore[method-assign]

@@ -97,7 +97,9 @@ def test_i13_the_floor_has_one_event_that_names_it() -> None:
 
 
 def test_i13_many_versions_are_made_in_steps_without_a_gap_or_a_repetition() -> None:
-    mark, seen, last = None, list[int](), head(9, 9, state="dropped")
+    mark = None
+    seen = list[int]()
+    last = head(9, 9, state="dropped")
     for _ in range(5):
         made = changes(mark, last, most=2)
         seen += [event.data["version"] for event in made.events if event.type == core.TABLE_RATIFIED]
@@ -135,7 +137,8 @@ def test_i13_commits_come_before_the_drop_that_ended_them_and_after_what_let_the
 
 
 def test_i13_the_same_change_again_has_another_id() -> None:
-    active, dropped = head(1), head(1, state="dropped")
+    active = head(1)
+    dropped = head(1, state="dropped")
     first = changes(after(active), dropped).events[0]
     assert changes(after(active, dropped, active), dropped).events[0].id != first.id
 
@@ -177,10 +180,13 @@ def test_i13_each_head_of_a_catalog_has_one_event() -> None:
 
 
 def test_i13_many_heads_of_a_catalog_are_made_in_steps() -> None:
-    mark, last, numbers = of_catalog(None, catalog(0)).mark, catalog(core.MOST + 5), list[int]()
+    mark = of_catalog(None, catalog(0)).mark
+    last = catalog(core.MOST + 5)
+    numbers = list[int]()
     for complete in (False, True):
         made = of_catalog(mark, last)
-        mark, numbers = made.mark, numbers + [event.data["seq"] for event in made.events]
+        mark = made.mark
+        numbers = numbers + [event.data["seq"] for event in made.events]
         assert made.complete == complete
     assert numbers == list(range(1, core.MOST + 6))
 

@@ -40,7 +40,8 @@ def append(world: FakeWorld, *tables: Table, **more: object) -> int:
 
 def everything(world: FakeWorld, place: Place | None = None) -> tuple[list[Event], Place]:
     """All events behind ``place``, by as many calls as it takes."""
-    reader, events = EventReader(world), list[Event]()
+    reader = EventReader(world)
+    events = list[Event]()
     place = place or reader.place("main", None)
     while page := list(reader.events(place)):
         events += [event for event, _ in page]
@@ -71,7 +72,8 @@ def test_i13_commits_are_in_the_log_once_and_in_order_however_often_they_are_nam
 
 
 def test_i13_a_reader_goes_on_at_its_cursor_over_many_chunks(world: FakeWorld, table: Table) -> None:
-    place, seen = EventReader(world).place("main", None), list[int]()
+    place = EventReader(world).place("main", None)
+    seen = list[int]()
     for _ in range(40):
         commit(table, 3)
         append(world, table)
@@ -93,11 +95,13 @@ def test_i13_one_append_holds_many_tables_and_a_backlog_is_appended_in_steps(wor
 
 def test_i13_a_backlog_of_a_table_with_a_long_name_fits_into_rows(world: FakeWorld) -> None:
     """A name has up to ten levels of 255 characters, and each event holds it."""
-    long, other = Table(world, table_id(1)), Table(world, table_id(2))
+    long = Table(world, table_id(1))
+    other = Table(world, table_id(2))
     commit(long, 400)
     commit(other, 3)
     long.row["name"] = "main." + ".".join(["ü" * 255] * 10)
-    sizes, transact = list[int](), world.refs.transact
+    sizes = list[int]()
+    transact = world.refs.transact
 
     def measured(writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         for write in writes:
@@ -117,7 +121,8 @@ def test_i13_a_backlog_of_a_table_with_a_long_name_fits_into_rows(world: FakeWor
 def test_i13_an_appender_that_dies_anywhere_leaves_nothing_out_and_nothing_twice(point: str) -> None:
     for visit in range(1, 4):
         world = fake_world()
-        table, died = Table(world), 0
+        table = Table(world)
+        died = 0
         append(world, table)
         for _ in range(20):
             commit(table, 6)
@@ -167,7 +172,8 @@ def test_i13_an_appender_that_was_frozen_since_it_read_the_head_appends_nothing_
 
 
 def test_i13_of_two_that_begin_a_log_one_does(world: FakeWorld, table: Table) -> None:
-    other, met = Table(world, table_id(2)), []
+    other = Table(world, table_id(2))
+    met = []
 
     def faults(point: str) -> None:
         if point == "events.read" and not met:

@@ -27,7 +27,9 @@ def events(first: int, count: int) -> list[Event]:
 
 
 def written(world: FakeWorld) -> list[str]:
-    reader, place, ids = EventReader(world), EventReader(world).place(FLEET, None), list[str]()
+    reader = EventReader(world)
+    place = EventReader(world).place(FLEET, None)
+    ids = list[str]()
     while page := list(reader.events(place)):
         ids += [event.id for event, _ in page]
         place = page[-1][1]
@@ -85,10 +87,12 @@ def test_i13_an_appender_that_loses_a_race_gets_an_error_and_nothing_of_it_is_ap
 
 
 def test_i14_targets_get_events_of_the_fleet_as_cloud_events_of_their_own_source() -> None:
-    world, got = fake_world(), list[CloudEvent]()
+    world = fake_world()
+    got = list[CloudEvent]()
 
     class Inbox:
-        name, most = "inbox", 10
+        name = "inbox"
+        most = 10
 
         def send(self, events: Sequence[CloudEvent]) -> None:
             got.extend(events)

@@ -102,7 +102,8 @@ class Action:
     most = 1
 
     def __init__(self, name: str) -> None:
-        self.name, self.fails = name, ""
+        self.name = name
+        self.fails = ""
         self.got: list[CloudEvent] = []
         self.before: Callable[[], None] = lambda: None
 
@@ -123,7 +124,9 @@ class Site:
     def __init__(self, rules: str = "dbt after 3 commits, cache on publish") -> None:
         self.world = fake_world()
         self.table = Table(self.world)
-        self.dbt, self.cache, self.rules = Action("dbt"), Action("cache"), rules
+        self.dbt = Action("dbt")
+        self.cache = Action("cache")
+        self.rules = rules
 
     def follow_ups(self, world: FakeWorld | None = None, **more: Any) -> FollowUps:
         return FollowUps(world or self.world, self.policy, [self.dbt, self.cache], **more)
@@ -328,7 +331,8 @@ def deliver(site: Site, **more: Any) -> Any:
 
 
 def test_i17_what_was_published_is_followed_by_the_events_and_a_held_table_comes_again(site: Site) -> None:
-    appender, outcomes = Appender(site.world), list[Followed]()
+    appender = Appender(site.world)
+    outcomes = list[Followed]()
     site.publish(3)
     appender.append([site.table.key])
     assert not deliver(site, record=outcomes.append).error

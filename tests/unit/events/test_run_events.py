@@ -163,7 +163,8 @@ def begin(world: FakeWorld) -> Attempt:
 
 def test_i13_runs_come_into_the_log_of_the_tables_catalog_once_by_hints_and_by_scans(world: FakeWorld) -> None:
     Table(world)
-    appender, key = Appender(world), runs_key(world, TABLE)
+    appender = Appender(world)
+    key = runs_key(world, TABLE)
     assert appender.is_source(key)
     assert not appender.is_source(world.space.updateable("task/maintain.x"))
     attempt = begin(world)

@@ -1,4 +1,5 @@
-"""What passes between a server and the owner that it asks, step by step, and what follows from it (I3, I21)."""
+"""Messages between a server and the owner that it asks, step by step, and the resulting outcome
+(I3, I21)."""
 
 from __future__ import annotations
 

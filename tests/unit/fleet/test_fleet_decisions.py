@@ -1,4 +1,4 @@
-"""Who is silent, who watches whom, what moves where."""
+"""Decisions of a fleet: which member is silent, which member watches another, and where granules move."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def test_the_next_in_the_ring_are_watched() -> None:
 
 
 def test_members_that_were_not_seen_alive_yet_are_looked_at_some_at_a_time() -> None:
-    alive, new = Sight(5, 1, seen_alive=True), Sight(5, 1)
+    alive = Sight(5, 1, seen_alive=True)
+    new = Sight(5, 1)
     assert unseen("b", ["a", "c", "d", "e"], {"a": new, "c": alive, "d": new}) == ["d", "e", "a"]
     many = [f"m{number:02d}" for number in range(20)]
     assert unseen("m03", [id for id in many if id != "m03"], {}) == many[4 : 4 + LOOKED_AT]

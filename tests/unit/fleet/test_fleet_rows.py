@@ -103,7 +103,9 @@ def changed(writes: tuple[Write, ...], *rows: GranuleRow | MemberRow) -> list[An
 
 
 def test_i19_a_free_granule_is_claimed_under_the_next_epoch() -> None:
-    free, fresh, me = granule(1, owner=""), granule(2, owner="", epoch=0), member()
+    free = granule(1, owner="")
+    fresh = granule(2, owner="", epoch=0)
+    me = member()
     writes = claim([free, fresh], me, NOW)
     first, second, own = writes
     assert isinstance(second, Insert) and refusing(second, second.row) == ["new"]
@@ -116,7 +118,9 @@ def test_i19_a_free_granule_is_claimed_under_the_next_epoch() -> None:
 
 
 def test_i19_granules_are_handed_over_in_one_transaction_over_both_members() -> None:
-    mine, source, to = granule(1), member(), member("b", owned=0, changes=0)
+    mine = granule(1)
+    source = member()
+    to = member("b", owned=0, changes=0)
     writes = hand_over([mine], source, to, NOW, entry=ENTRY)
     moved, less, more = changed(writes, mine, source, to)
     assert (moved.owner, moved.epoch, moved.since) == ("b", 6, NOW)
@@ -132,7 +136,9 @@ def test_i19_granules_are_handed_over_in_one_transaction_over_both_members() -> 
 
 
 def test_what_a_member_is_given_counts_as_its_load_before_it_has_measured_that() -> None:
-    mine, source, to = granule(1), member(), member("b", loads={"publish": 7})
+    mine = granule(1)
+    source = member()
+    to = member("b", loads={"publish": 7})
     _, less, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY, role="publish", load=4), mine, source, to)
     assert (less.loads, more.loads) == ({"publish": 3}, {"publish": 11}), "and no more as the giver's"
     _, less, more = changed(hand_over([mine], source, to, NOW, entry=ENTRY), mine, source, to)
@@ -140,7 +146,9 @@ def test_what_a_member_is_given_counts_as_its_load_before_it_has_measured_that()
 
 
 def test_i19_granules_of_a_silent_member_are_taken_over_unless_it_shows_life() -> None:
-    theirs, source, me = granule(1), member(), member("b", owned=2, changes=7)
+    theirs = granule(1)
+    source = member()
+    me = member("b", owned=2, changes=7)
     writes = take_over([theirs, granule(2)], source, me, NOW, entry=ENTRY)
     moved, _, less, more = changed(writes, theirs, granule(2), source, me)
     assert (moved.owner, moved.epoch, less.owned, less.changes, more.owned, more.changes) == ("b", 6, 1, 3, 4, 8)
@@ -150,7 +158,8 @@ def test_i19_granules_of_a_silent_member_are_taken_over_unless_it_shows_life() -
 
 
 def test_i19_what_leaves_a_member_is_an_entry_of_its_log_under_the_next_number() -> None:
-    source, to = member(moves=1), member("b")
+    source = member(moves=1)
+    to = member("b")
     for writes, owner in (
         (hand_over([granule(1), granule(2, epoch=8)], source, to, NOW, entry=ENTRY), "b"),
         (take_over([granule(1), granule(2, epoch=8)], source, to, NOW, entry=ENTRY), "b"),

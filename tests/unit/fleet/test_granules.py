@@ -1,4 +1,4 @@
-"""What a member believes of granules, and which entries and granules it reads."""
+"""A member's cached granules, and the entries and granules that it reads."""
 
 from __future__ import annotations
 

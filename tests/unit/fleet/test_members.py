@@ -31,7 +31,8 @@ from turnstile.fleet.read import NO_FLEET, FleetReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.ports import World
 
-BEAT, ALONE = 10, 40
+BEAT = 10
+ALONE = 40
 
 
 class Site:
@@ -154,7 +155,8 @@ def test_i19_no_member_relies_on_another_that_it_has_not_seen_alive() -> None:
 
 def test_i19_a_member_that_could_not_beat_is_sure_of_nothing() -> None:
     site, first, second = pair()
-    mine, theirs = subject_of(first), subject_of(second)
+    mine = subject_of(first)
+    theirs = subject_of(second)
     site.now_ms += SUSPECTED_BEATS * BEAT - 1
     assert first.whose("publish", mine) is Whose.MINE and first.whose("publish", theirs) is Whose.OTHERS
     site.now_ms += 1
@@ -183,10 +185,12 @@ def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
 def test_i19_looks_between_beats_doubt_a_silent_member_sooner_and_take_nothing(looks: bool, after_ms: int) -> None:
     site, first, second = pair()
     site.beats(first, second)
-    subject, before = subject_of(second), site.owners()
+    subject = subject_of(second)
+    before = site.owners()
     site.now_ms += BEAT // 2
     second.beat()  # its last sign of life
-    last_ms, doubts = site.now_ms, False
+    last_ms = site.now_ms
+    doubts = False
     assert not (looks and first.look())
     while first.whose("publish", subject) is Whose.OTHERS:
         site.now_ms += BEAT // 2
@@ -259,7 +263,8 @@ def test_i19_a_member_that_shows_life_between_the_look_and_the_taking_keeps_what
     site, first, second = pair()
     kept = second.owned()
     site.beats(first, times=SILENT_BEATS)
-    refs, shown = site.world.refs, []
+    refs = site.world.refs
+    shown = []
     transact = refs.transact
 
     def lively(writes: Any, token: str) -> Any:
@@ -309,7 +314,8 @@ def test_a_member_that_leaves_takes_nothing_any_more_and_is_given_nothing() -> N
 
 def test_i19_roles_are_apart_and_granules_of_a_role_without_members_are_free() -> None:
     site = Site()
-    both, worker = site.member(publish=4, maintain=4), site.member("w", maintain=9)
+    both = site.member(publish=4, maintain=4)
+    worker = site.member("w", maintain=9)
     site.beats(both)
     site.beats(both, worker, times=3 * WHOLE_LOOK_BEATS)
     assert all(name.startswith("maintain/") for name in worker.owned()) and len(worker.owned()) == 2
@@ -325,7 +331,8 @@ def test_i19_roles_are_apart_and_granules_of_a_role_without_members_are_free() -
 
 def test_a_member_says_nothing_about_roles_that_it_does_not_work_for() -> None:
     site = Site()
-    both, worker = site.member(publish=4, maintain=4), site.member("w", maintain=9)
+    both = site.member(publish=4, maintain=4)
+    worker = site.member("w", maintain=9)
     site.beats(both, worker, times=3)
     assert worker.granule("publish", "t") is None and worker.whose("publish", "t") is Whose.UNSURE
 
@@ -390,7 +397,8 @@ def test_i19_granules_are_given_to_members_that_stay() -> None:
     second.leave()
     site.beats(first, times=WHOLE_LOOK_BEATS)
     assert len(first.owned()) == 8
-    leaving, staying = site.member("l"), site.member("s")
+    leaving = site.member("l")
+    staying = site.member("s")
     site.beats(first, leaving, staying)
     key = site.world.space.fleet_member(leaving.id)
     site.world.refs.rows[key] = {**site.world.refs.rows[key], "state": "leaving"}
@@ -425,7 +433,8 @@ def test_i19_an_owner_stops_before_another_one_begins() -> None:
 
 def test_i19_a_member_that_is_removed_while_it_gives_begins_anew() -> None:
     site = Site()
-    first, second = site.member(), site.member("b")
+    first = site.member()
+    second = site.member("b")
     site.beats(first, second, times=2)
     before = first.id
 
@@ -447,7 +456,8 @@ def test_i19_a_leaving_member_gives_to_healthy_members_that_stay() -> None:
     for _ in range(SUSPECTED_BEATS + 1):
         live_on(site, second.id)
         site.beats(third, first)
-    given, theirs = len(first.owned()), len(third.owned())
+    given = len(first.owned())
+    theirs = len(third.owned())
     assert given and first.leave()
     owners = list(site.owners().values())
     assert owners.count(third.id) == theirs + given and owners.count(fourth.id) == kept
@@ -455,7 +465,8 @@ def test_i19_a_leaving_member_gives_to_healthy_members_that_stay() -> None:
 
 def test_i19_a_member_that_is_given_granules_knows_it_at_its_next_beat() -> None:
     site = Site()
-    first, second = site.member(), site.member("b")
+    first = site.member()
+    second = site.member("b")
     site.beats(first, second, times=2)
     site.beats(second)
     for _ in range(WHOLE_LOOK_BEATS):
@@ -506,7 +517,8 @@ def test_i19_many_granules_change_hands_in_several_transactions() -> None:
 
 def slow_store(site: Site, ms: int) -> None:
     """Every transaction, and every read of many rows, takes so long."""
-    transact, read_many = site.world.refs.transact, site.world.refs.read_many
+    transact = site.world.refs.transact
+    read_many = site.world.refs.read_many
 
     def slow_transact(writes: Any, token: str) -> Any:
         site.now_ms += ms
@@ -516,14 +528,17 @@ def slow_store(site: Site, ms: int) -> None:
         site.now_ms += ms if len(keys) > WATCHED + 1 else 0
         return read_many(keys)
 
-    site.world.refs.transact, site.world.refs.read_many = slow_transact, slow_read  # type: ignore[method-assign]
+    # type: ignore[method-assign]
+    site.world.refs.transact = slow_transact
+    site.world.refs.read_many = slow_read
 
 
 def test_i19_a_member_with_much_to_claim_read_and_give_does_it_in_several_beats_and_shows_life_meanwhile() -> None:
     site = Site()
     slow_store(site, 4)
     count = 30 * GRANULES_PER_WRITE
-    first, second = site.member(publish=count), site.member("b", publish=count)
+    first = site.member(publish=count)
+    second = site.member("b", publish=count)
     site.beats(first)
     assert len(first.owned()) < 4 * GRANULES_PER_WRITE and first.next_beat_ms() == 0, "it goes on at once"
     lives = list[int]()
@@ -568,7 +583,8 @@ def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_no_mem
     site = Site()
     slow_store(site, 2 * BEAT)
     count = 5 * GRANULES_PER_WRITE
-    first, second = site.member(publish=count), site.member("b", publish=count)
+    first = site.member(publish=count)
+    second = site.member("b", publish=count)
     for _ in range(8):
         site.beats(first, step_ms=0)
     assert len(first.owned()) == count, "one transaction a beat, at least"
@@ -617,7 +633,8 @@ def test_i19_a_take_over_that_is_refused_shows_what_the_member_is_by_now() -> No
         site, first, second = pair()
         site.beats(first)
         work = first._exchange
-        source, lost = work.seen.others[second.id], work.granules.owned_by(second.id)
+        source = work.seen.others[second.id]
+        lost = work.granules.owned_by(second.id)
         for granule in lost:
             row = site.world.refs.rows[granule.key]
             site.world.refs.rows[granule.key] = {**row, "epoch": row["epoch"] + 1}
@@ -738,7 +755,8 @@ def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
     owned = [len(member.owned()) for member in members]
     assert sum(owned) == 64 and max(owned) - min(owned) <= 2
     reads = list[int]()
-    read, read_many = site.world.refs.read, site.world.refs.read_many
+    read = site.world.refs.read
+    read_many = site.world.refs.read_many
     site.world.refs.read = lambda key: reads.append(1) or read(key)  # type: ignore[func-returns-value,method-assign]
     site.world.refs.read_many = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
     site.beats(*members)
@@ -820,14 +838,17 @@ def test_i19_a_sign_of_life_without_an_answer_is_looked_up(how: How) -> None:
     lossy = Faulty(site.world)
     member = site.member(world=lossy.world)
     site.beats(member)
-    id, owned = member.id, member.owned()
-    lossy._left, lossy._how = 1, how
+    id = member.id
+    owned = member.owned()
+    lossy._left = 1
+    lossy._how = how
     with pytest.raises(OutcomeUnknown):
         site.beats(member)
     assert site.beats(member) == [Beat()] and (member.id, member.owned()) == (id, owned)
     site.world.refs.rows.pop(site.world.space.fleet_member(id))
     site.world.refs.rows[site.world.space.fleet()].pop("members")
-    lossy._left, lossy._how = 1, "unsent"
+    lossy._left = 1
+    lossy._how = "unsent"
     with pytest.raises(OutcomeUnknown):
         site.beats(member)
     (beat,) = site.beats(member)
@@ -860,7 +881,8 @@ def test_members_that_can_be_asked_are_known_until_they_are_doubted() -> None:
 
 def test_a_member_without_an_address_is_not_asked() -> None:
     site = Site()
-    first, second = site.member(catalogs=2), site.member("b", catalogs=2)
+    first = site.member(catalogs=2)
+    second = site.member("b", catalogs=2)
     site.beats(first)
     site.beats(first, second, times=2)
     assert first.owners("catalogs").owners == {}

@@ -1,4 +1,4 @@
-"""Who is asked to apply a catalog's changes (I21)."""
+"""The member that a server asks to apply a catalog's changes (I21)."""
 
 from __future__ import annotations
 

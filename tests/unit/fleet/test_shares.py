@@ -1,4 +1,4 @@
-"""Roles of background work, and who should do it as other processes of a member are told (I19)."""
+"""Roles of background work, and their division among the processes of a member (I19)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def test_i9_what_only_a_name_kept_does_not_come_back_after_it(what: str, how: st
     """However it was asked for: a snapshot names a HEAD so old that nothing else keeps it; between
     the look and the swap the name is dropped and gc runs."""
     world = fakes(fresh())
-    services, other = server(world), server(world)
+    services = server(world)
+    other = server(world)
     put_namespaces(services, "old")
     kept = services.named_snapshots.create("main", "s")
     services.namespace_dropper.drop("main", ("old",))

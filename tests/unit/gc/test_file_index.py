@@ -70,7 +70,8 @@ def test_i10_what_a_kept_root_names_stays(history) -> None:
 
 
 def test_i10_roots_that_are_not_kept_go_after_the_grace_and_their_leaves_with_the_next_run(history) -> None:
-    many, before = len(roots(history)), leaves(history)
+    many = len(roots(history))
+    before = leaves(history)
     wait(history, 26)
     bring_forward(history)
     collect(history)
@@ -122,7 +123,8 @@ def test_leaves_of_a_table_without_a_root_go(history) -> None:
 
 def test_i10_a_clone_of_a_version_collects_nothing_of_its_source(history) -> None:
     row = {**history.table.row, "state": "pinned", "source": history.id, "table_id": OTHER}
-    before, wanted = leaves(history), len(roots(history))
+    before = leaves(history)
+    wanted = len(roots(history))
     wait(history, 200)
     assert list(scanner(history).scan(row, history.world.clock.now)) == []
     assert (leaves(history), len(roots(history))) == (before, wanted)
@@ -156,7 +158,8 @@ def gone(history: History) -> None:
 
 def with_an_unknown_root(history: History) -> None:
     id = FILE_INDEX.id(f"{history.id}/{0:020d}.other")
-    space, now_us = history.world.space.objs("main"), history.world.clock.now * 1000
+    space = history.world.space.objs("main")
+    now_us = history.world.clock.now * 1000
     history.world.objs.put(Obj(space, id, FILE_INDEX.name, b"of a later release", now_us))
 
 

@@ -34,7 +34,9 @@ def committed(world: FakeWorld, *, transactions: int = 99) -> tuple[list[Table],
     """A group of three tables, whose coordinator dies before it sends more ``transactions``."""
     tables = [Table(world, table_id(number)) for number in range(3)]
     commits = tuple(inline_request(table, 1, f"t-{table.id}") for table in tables)
-    group, plain, left = GroupRequest(str(uuid.uuid4()), commits), world.refs.transact, [transactions]
+    group = GroupRequest(str(uuid.uuid4()), commits)
+    plain = world.refs.transact
+    left = [transactions]
 
     def transact(*arguments: Any) -> Any:
         if not left[0]:

@@ -175,7 +175,8 @@ def test_i9_a_crash_at_any_step_leaves_every_head_whole_or_gone_and_the_next_run
     world, _ = catalog_with_dead_objs()
     faulty = Faulty(world)
     collect_history(faulty.world)
-    end, steps = set(world.objs.rows), len(faulty.writes)
+    end = set(world.objs.rows)
+    steps = len(faulty.writes)
     assert steps > 30
     for at in range(1, steps + 1, 3):
         world, heads = catalog_with_dead_objs()
@@ -213,7 +214,8 @@ def test_i10_a_dropped_catalogs_objs_stay_while_a_write_of_its_time_may_still_co
     world = fakes(services)
     services.catalogs.create("other")
     services.catalogs.drop("other", force=True)
-    objs, dropped_ms = set(world.objs.rows), world.clock.now
+    objs = set(world.objs.rows)
+    dropped_ms = world.clock.now
     world.clock.now = dropped_ms + HISTORY_GRACE.history_ms + SETTLED_MS - 60_000
     assert collect_history(world).items == () and set(world.objs.rows) == objs
     world.clock.now += 60_000
@@ -281,7 +283,8 @@ def test_i10_a_catalog_created_between_look_and_removal_keeps_its_objs() -> None
 def test_i10_a_name_has_one_note_of_its_last_drop_and_it_goes_only_as_it_was_looked_at() -> None:
     services = fresh()
     world = fakes(services)
-    head, key = world.refs.rows["test/catalog/main"]["head"], "test/gone/main"
+    head = world.refs.rows["test/catalog/main"]["head"]
+    key = "test/gone/main"
     world.refs.rows[key] = {"key": key, "kind": "gone", "name": "main", "created": 1}
     looked_at = dict(world.refs.rows[key])
     answer = world.refs.transact(drop_catalog("test/catalog/main", key, "main", head, 7), "token")

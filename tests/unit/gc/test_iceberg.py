@@ -60,8 +60,10 @@ def aged(client: Iceberg) -> str:
 
 
 def test_what_a_dead_writer_left_goes_and_a_dry_run_says_its_bytes(client: Iceberg) -> None:
-    orphan, before = aged(client), client.files()
-    size, stored = len(client.world.storages.files[orphan][0]), everything(client.world)
+    orphan = aged(client)
+    before = client.files()
+    size = len(client.world.storages.files[orphan][0])
+    stored = everything(client.world)
     report = collect(client, dry_run=True)
     assert [(item.kind, item.id, item.bytes) for item in report.items] == [("iceberg", orphan, size)]
     assert (report.bytes, report.deleted) == (size, 0)
@@ -80,7 +82,8 @@ def test_i10_nothing_is_removed_on_the_word_of_a_file_that_was_altered(
 ) -> None:
     """Its log, without the files that it named, would make them garbage."""
     aged(client)
-    current, files = client.load()["metadata-location"], client.world.storages.files
+    current = client.load()["metadata-location"]
+    files = client.world.storages.files
     files[current] = (change(files[current][0]), *files[current][1:])
     before = client.files()
     report = collect(client)
@@ -152,7 +155,8 @@ def test_i10_what_was_current_when_the_history_began_stays(client: Iceberg) -> N
 
 
 def test_i10_what_a_reset_brought_back_stays_as_long_as_that_is_history(client: Iceberg) -> None:
-    old, catalog = forgetful(client), client.services.open_catalog
+    old = forgetful(client)
+    catalog = client.services.open_catalog
     catalog.named_snapshots.create("main", "kept")
     leave_behind(client)
     days(client.world, 9)
@@ -185,7 +189,8 @@ def test_i10_what_a_named_snapshot_leads_to_stays(client: Iceberg) -> None:
 
 def test_i10_files_of_an_earlier_life_and_of_others_are_never_touched(client: Iceberg) -> None:
     days(client.world, 1)
-    orphan, old = crash(client), client.load()["metadata-location"]
+    orphan = crash(client)
+    old = client.load()["metadata-location"]
     location = old.rpartition("/metadata/")[0]
     current = change(client, "1")
     foreign = {f"{location}/metadata/{name}" for name in ("v3.metadata.json", "00001-x.metadata.json", "snap-1.avro",

@@ -96,7 +96,8 @@ def test_files_of_expired_snapshots_go_after_the_past_and_a_dry_run_says_their_b
 def test_i10_age_counts_from_the_writing_and_is_as_long_as_the_history_at_least(lake: LakeFiles) -> None:
     lake.commit()
     for grace, age in ((GRACE, 3 * DAY), (Grace(history_ms=5 * DAY), 5 * DAY)):
-        orphan, at = lake.data(location(lake)), lake.client.world.clock.now_ms()
+        orphan = lake.data(location(lake))
+        at = lake.client.world.clock.now_ms()
         days(lake.client.world, 1)
         lake.commit()
         lake.client.world.clock.now = at + age + HOUR_MS - 1_000
@@ -151,7 +152,8 @@ WITHOUT_PATH = {
 
 def broken(lake: LakeFiles, how: str) -> None:
     """A present or former metadata file leads to something that cannot be read."""
-    here, files = location(lake), lake.client.world.storages.files
+    here = location(lake)
+    files = lake.client.world.storages.files
     live = lake.live(lake.client.load()["metadata"])
     if how == "missing manifest":
         lake.commit(listed=lake.snapshot(here, 9, live, names=f"{here}/metadata/none.avro"))
@@ -221,7 +223,8 @@ def test_i10_what_an_engine_has_removed_of_former_snapshots_is_gone(lake: LakeFi
 
 
 def test_i10_what_a_named_snapshot_of_the_catalog_shows_stays(lake: LakeFiles) -> None:
-    gone, snapshots = table(lake), lake.client.services.open_catalog.named_snapshots
+    gone = table(lake)
+    snapshots = lake.client.services.open_catalog.named_snapshots
     past = lake.client.load()["metadata-location"]
     snapshots.create("main", "month_end")
     settle(lake)
@@ -236,7 +239,8 @@ def test_i10_what_a_named_snapshot_of_the_catalog_shows_stays(lake: LakeFiles) -
 
 
 def test_i10_what_a_clone_shows_stays_until_it_is_dropped(lake: LakeFiles) -> None:
-    gone, catalog = table(lake), lake.client.services.open_catalog
+    gone = table(lake)
+    catalog = lake.client.services.open_catalog
     clone(catalog, "sales.t1", "sales.copy")
     copy = f"{SALES}/tables/copy"
     lake.commit(path=copy)
@@ -263,7 +267,8 @@ def test_i10_a_clone_that_is_not_found_keeps_everything(lake: LakeFiles) -> None
 
 def test_i10_what_is_named_while_it_is_judged_stays(lake: LakeFiles) -> None:
     """A commit of an old file, between the marks and the removal."""
-    orphan, other = lake.data(location(lake)), lake.data(location(lake))
+    orphan = lake.data(location(lake))
+    other = lake.data(location(lake))
     live = lake.commit()
     days(lake.client.world, 9)
     report = Collector(_Between(lake, [*live, orphan]), GRACE, workers=1).collect(["iceberg-files"], dry_run=False)  # type: ignore[arg-type]
@@ -276,7 +281,8 @@ def _Between(lake: LakeFiles, live: list[str]) -> Any:
     """The world of ``lake``, in which ``live`` is committed when the fence is put up."""
     from dataclasses import replace
 
-    world, left = lake.client.world, [1]
+    world = lake.client.world
+    left = [1]
 
     class Refs:
         def __getattr__(self, name: str) -> Any:
@@ -582,7 +588,8 @@ def test_i10_a_location_that_came_to_be_anothers_keeps_its_files(lake: LakeFiles
     scan, table, owner = catalog_scan(lake)
     (batch,) = scan.of_table(table, owner)
     assert isinstance(batch, Batch)
-    rows, key = lake.client.world.refs.rows, lake.client.world.space.location(table.location)
+    rows = lake.client.world.refs.rows
+    key = lake.client.world.space.location(table.location)
     if change == "gone":
         del rows[key]
     else:

@@ -54,14 +54,17 @@ def rewriting(client: Iceberg) -> ManifestRewrite:
 
 
 def test_a_dry_run_says_which_and_a_run_commits_one_with_the_same_files(client: Iceberg, table: SmallManifests) -> None:
-    files, before, table_id = table.files(), everything(client.world), table.metadata["table-uuid"]
+    files = table.files()
+    before = everything(client.world)
+    table_id = table.metadata["table-uuid"]
     report = collect(client, dry_run=True)
     assert [item.id for item in report.items] == [f"{table_id}/5 manifests"] and everything(client.world) == before
     assert collect(client).deleted == 1
     (record,) = table.listed()
     assert table.files() == files
     metadata = table.metadata
-    id, sequence = metadata["current-snapshot-id"], metadata["last-sequence-number"]
+    id = metadata["current-snapshot-id"]
+    sequence = metadata["last-sequence-number"]
     assert sequence == 6 and metadata["snapshots"][-1]["parent-snapshot-id"] == 5 and id > 0
     assert record == dict.fromkeys(manifests.REQUIRED, 0) | {
         manifests.PATH: record[manifests.PATH],
@@ -264,7 +267,8 @@ def test_as_many_as_the_property_says_are_enough(client: Iceberg, table: SmallMa
 
 def test_where_none_can_be_written_again_nothing_is_committed(client: Iceberg) -> None:
     client.create("t1", properties=ASKED, **{"partition-spec": SPEC})
-    table, strange = SmallManifests(client), entry_schema(nullable("region", 1000, "string"))
+    table = SmallManifests(client)
+    strange = entry_schema(nullable("region", 1000, "string"))
     strange["fields"].append(nullable("new", 9, "long"))
     for _ in range(5):
         table.append(schema=strange)
@@ -379,7 +383,8 @@ def test_i9_wherever_it_dies_the_table_is_whole_and_the_next_run_finishes(
 
 def test_an_append_from_before_is_merged_with_the_manifests_of_now(client: Iceberg, table: SmallManifests) -> None:
     """A rewrite never makes an append fail."""
-    files, before = table.files(), table.listed()
+    files = table.files()
+    before = table.listed()
     collect(client)
     path = table.put("late-m0.avro", b"")
     raw = avro.write([entry("data/late.parquet")], BY_REGION, {}, bytes(16))

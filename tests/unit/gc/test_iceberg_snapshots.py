@@ -46,7 +46,8 @@ def client() -> Iceberg:
 
 
 def test_a_dry_run_says_which_and_a_run_commits_it(client: Iceberg) -> None:
-    table_id, before = client.load()["metadata"]["table-uuid"], everything(client.world)
+    table_id = client.load()["metadata"]["table-uuid"]
+    before = everything(client.world)
     report = expire(client, dry_run=True)
     wanted = [f"{table_id}/snapshot/1", f"{table_id}/snapshot/2"]
     assert [item.id for item in report.items] == wanted and everything(client.world) == before
@@ -101,7 +102,8 @@ class Racing:
     def __init__(self, client: Iceberg) -> None:
         from dataclasses import replace
 
-        self._client, self._left = client, 1
+        self._client = client
+        self._left = 1
         inner = client.world.storages
 
         class Storages:
@@ -138,7 +140,8 @@ def test_another_table_by_that_name_and_one_of_which_nothing_expired_are_left_as
     assert expiry.expire("main", ("sales", "t1"), "another") == Expired()
     assert expiry.expire("main", ("sales",), "") == Expired() == expiry.expire("main", ("sales", "none"), "")
     assert everything(client.world) == before
-    table_id, now = client.load()["metadata"]["table-uuid"], client.world.clock.now_ms()
+    table_id = client.load()["metadata"]["table-uuid"]
+    now = client.world.clock.now_ms()
     assert expiry.expire("main", ("sales", "t1"), table_id).snapshot_ids == (1, 2)
     entity = catalog.reader.store.entity("main", catalog.reader.current("main").find(("sales", "t1")).obj)  # type: ignore[union-attr]
     assert isinstance(entity, IcebergTable) and entity.updated >= now

@@ -52,7 +52,8 @@ def written(folder: Path, name: str, at_ms: int) -> Path:
 def test_i10_what_a_killed_write_left_goes_when_its_grace_is_over_and_no_other_file_does(
     world: FakeWorld, tmp_path: Path, folder: str
 ) -> None:
-    table, now = Table(world), world.clock.now
+    table = Table(world)
+    now = world.clock.now
     below = tmp_path / table.location.removeprefix("file:///")
     old = written(below / folder, HIDDEN, now - DAY - 60_000)
     young = written(below / folder, f".turnstile-{'1' * 24}", now - DAY + 60_000)
@@ -71,7 +72,8 @@ def test_i10_what_a_killed_write_left_goes_when_its_grace_is_over_and_no_other_f
 def test_i10_a_temporary_file_that_is_written_to_meanwhile_stays(
     world: FakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, now = Table(world), world.clock.now
+    table = Table(world)
+    now = world.clock.now
     path = written(tmp_path / table.location.removeprefix("file:///") / "_delta_log", HIDDEN, now - 3 * DAY)
     listed = FileStorage.left_overs
 

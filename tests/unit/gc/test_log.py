@@ -60,7 +60,9 @@ class Site:
     def copy(self) -> Site:
         """The same on a world of its own."""
         made = Site.__new__(Site)
-        made.world, made.id, made.files = copied(self.world), self.id, dict(self.files)
+        made.world = copied(self.world)
+        made.id = self.id
+        made.files = dict(self.files)
         made.services = fresh(made.world, history_ms=HISTORY_MS)
         return made
 
@@ -308,7 +310,8 @@ def test_i15_a_gap_behind_a_checkpoint_keeps_everything_before_it(site: Site) ->
 
 
 def test_i10_marks_are_refused_above_the_floor_and_above_what_is_needed(site: Site) -> None:
-    head, holds = head_of(site.world, site.id), site.holds()
+    head = head_of(site.world, site.id)
+    holds = site.holds()
     for boundary, problem in ((head.floor + 1, "restored, or moved"), (head.floor, "version 30"), (31, "version 30")):
         with pytest.raises(StateConflict, match=problem):
             holds.announce_cleanup(site.id, head.location, boundary)
@@ -380,7 +383,8 @@ def test_a_protected_version_that_cannot_be_read_keeps_everything(site: Site, mo
 
 
 def test_i10_a_reader_that_comes_before_the_marks_is_left_and_one_that_comes_after_is_refused(site: Site) -> None:
-    holds, original = site.holds(), site.world.refs.transact
+    holds = site.holds()
+    original = site.world.refs.transact
 
     def come_first(writes: Any, token: str) -> Any:
         site.world.refs.transact = original  # type: ignore[method-assign]
@@ -482,9 +486,11 @@ def test_i15_a_crash_after_any_removal_leaves_a_log_that_reads_and_the_next_run_
     }
     site = Site(**asked)
     site.days(24)
-    lowest, start = site.lowest(), copied(site.world)
+    lowest = site.lowest()
+    start = copied(site.world)
     visits = len(site.collect().items)
-    end, oldest = set(site.world.storages.files), site.oldest()
+    end = set(site.world.storages.files)
+    oldest = site.oldest()
     assert visits > 8 and oldest > 3
     for visit in range(1, visits + 1):
         site.world = copied(start)

@@ -118,7 +118,8 @@ def test_a_log_whose_old_files_were_cleaned_up_dates_by_the_next_file_there_is()
 def test_i10_a_head_that_was_restored_since_the_look_keeps_the_metadata_it_refers_to_again() -> None:
     world, id = changed_table(3)
     days(world, 5)
-    before, read = stored(world), world.refs.read
+    before = stored(world)
+    read = world.refs.read
 
     def restored_first(key: str):  # type: ignore[no-untyped-def]
         row = read(key)

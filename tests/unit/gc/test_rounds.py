@@ -29,7 +29,9 @@ class Slow:
     row_kind = "table"
 
     def __init__(self, world: FakeWorld, kind: str, looked: list[tuple[str, str]]) -> None:
-        self._world, self._kind, self._looked = world, kind, looked
+        self._world = world
+        self._kind = kind
+        self._looked = looked
 
     def scan(self, row: Row, now: int) -> Iterator[Any]:
         self._looked.append((self._kind, row["key"]))
@@ -131,7 +133,8 @@ def test_i10_short_runs_remove_what_one_long_run_does() -> None:
         days(world, 3)
         return world
 
-    whole, pieces = garbage(), garbage()
+    whole = garbage()
+    pieces = garbage()
     expected = len(collect(whole).items)
     assert expected > 10
     pieces.clock.step = 10
@@ -182,7 +185,8 @@ def test_i11_a_sweep_that_cannot_look_at_all_tables_publishes_what_it_found_and_
 def test_a_look_at_tables_for_the_sweeper_may_be_stale_and_one_for_gc_may_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, how = fake_world(), list[bool]()
+    world = fake_world()
+    how = list[bool]()
     scan = world.refs.scan
 
     def noted(kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:

@@ -32,7 +32,10 @@ class Looker:
     row_kind = "table"
 
     def __init__(self, world: FakeWorld, kind: str, looked: list[tuple[str, str]], cost_ms: int) -> None:
-        self._world, self._kind, self._looked, self._cost_ms = world, kind, looked, cost_ms
+        self._world = world
+        self._kind = kind
+        self._looked = looked
+        self._cost_ms = cost_ms
 
     def scan(self, row: Row, now: int) -> Iterator[Any]:
         self._looked.append((self._kind, row["table_id"]))
@@ -75,7 +78,8 @@ def seen(looked: list[tuple[str, str]], *, idle: bool = False) -> list[str]:
 def test_i10_runs_look_at_the_next_rows_round_and_round(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = sorted(Table(world, table_id(number)).id for number in range(7))
     looked = watched(world, monkeypatch, len(world.refs.rows) // 2 + 1)
-    first, second = (run(world), seen(looked)), (run(world), seen(looked))
+    first = (run(world), seen(looked))
+    second = (run(world), seen(looked))
     assert first[0].complete and second[0].complete
     assert sorted(first[1] + second[1]) == tables and first[1]
     run(world)
@@ -87,7 +91,8 @@ def test_i10_what_a_run_had_no_time_for_is_looked_at_by_the_next_one(
 ) -> None:
     tables = sorted(Table(world, table_id(number)).id for number in range(5))
     looked = watched(world, monkeypatch, 1_000, cost_ms=1_000)
-    done, reports = list[str](), list[Report]()
+    done = list[str]()
+    reports = list[Report]()
     while len(set(done)) < 5:
         reports.append(run(world, 4.5))
         done += [table for _, table in looked]

@@ -1,4 +1,4 @@
-"""Staged files: what lost and what is published goes, after its grace; nothing above the floor ever does (I10)."""
+"""gc removes lost and published staged files after their grace, and no file above the floor (I10)."""
 
 from __future__ import annotations
 
@@ -219,7 +219,8 @@ def test_i10_a_row_that_fell_back_since_the_look_keeps_what_it_may_need_again(wo
         table.stage()
     Publisher(world).publish(TABLE)
     days(world, 2)
-    restored, original = clone(table.row), world.refs.read
+    restored = clone(table.row)
+    original = world.refs.read
 
     def fall_back(key: str):  # type: ignore[no-untyped-def]
         table.row.update(restored | {"floor": 2, "latest": 2, "tail": [], "tail_from": 3, "ids": frozenset()})

@@ -62,7 +62,8 @@ def left_of(world: FakeWorld, id: str) -> list[str]:
 
 
 def test_i3_i10_nothing_is_left_of_a_purged_table_a_month_after_its_drop(world: FakeWorld) -> None:
-    table, other = purged(world), Table(world, table_id(2))
+    table = purged(world)
+    other = Table(world, table_id(2))
     other.mixed(2)
     put_objs(world, other.id)
     kept = left_of(world, other.id)
@@ -172,7 +173,8 @@ def test_i10_a_table_that_came_back_and_was_dropped_again_since_the_look_keeps_w
 ) -> None:
     table = purged(world)
     days(world, TERM)
-    before, original = left_of(world, TABLE), world.refs.read
+    before = left_of(world, TABLE)
+    original = world.refs.read
 
     def dropped_again(key: str):  # type: ignore[no-untyped-def]
         if key == table.key:
@@ -204,7 +206,8 @@ def test_i10_the_row_of_an_exported_table_goes_although_a_named_snapshot_shows_i
     """A reset cannot bring it back: its files are another's."""
     services = fresh()
     services.namespaces.create("main", ("sales",))
-    id, world = create(services, "t", "sales"), fakes(services)
+    id = create(services, "t", "sales")
+    world = fakes(services)
     commit(world, id)
     Publisher(world).publish(id)
     services.named_snapshots.create("main", "spring")
@@ -253,7 +256,8 @@ def test_i10_an_imported_table_that_was_dropped_keeps_its_row_for_an_import_that
 def dropped_clone() -> tuple[CatalogServices, FakeWorld, str]:
     services = fresh()
     services.namespaces.create("main", ("sales",))
-    id, world = create(services, "t", "sales"), fakes(services)
+    id = create(services, "t", "sales")
+    world = fakes(services)
     commit(world, id)
     (copy,) = clone(services, "sales.t", "sales.copy").tables
     return services, world, copy.table_id

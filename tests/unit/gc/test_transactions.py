@@ -113,7 +113,8 @@ def test_i10_a_file_that_a_group_which_is_not_decided_yet_took_is_not_removed(wo
     row = announced(world, request)
     journal(world).abort(row, lambda _: True)
     group = GroupRequest(str(uuid.uuid4()), (request, *(inline_request(table, 1, "t") for table in tables[1:])))
-    plain, left = world.refs.transact, [1]
+    plain = world.refs.transact
+    left = [1]
 
     def transact(*arguments: Any) -> Any:
         if not left[0]:

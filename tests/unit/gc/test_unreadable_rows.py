@@ -18,7 +18,8 @@ def world() -> FakeWorld:
 
 
 def test_i10_what_an_unreadable_head_may_refer_to_stays_and_the_rest_goes(world: FakeWorld) -> None:
-    damaged, other = Table(world, table_id(1)), Table(world, table_id(2))
+    damaged = Table(world, table_id(1))
+    other = Table(world, table_id(2))
     for table in (damaged, other):
         table.storage.put_if_absent(staged_path(f"{0:020d}.{table.id}.json"), b"{}")
     stage_table(world, table_id(9))

@@ -70,14 +70,16 @@ def test_the_past_is_a_few_reads_away_however_long_it_is() -> None:
 def test_the_log_walked_both_ways_in_pages_is_the_same_log() -> None:
     services, past = grown(130)
     newest = services.reader.current("main").commit.seq
-    down, at = [], None
+    down = []
+    at = None
     while True:
         page = services.history.log("main", start=at, max_results=17)
         down += page.commits
         at = page.next_seq
         if at is None:
             break
-    up, at = [], None
+    up = []
+    at = None
     while True:
         page = services.history.log("main", start=at, oldest_first=True, max_results=23)
         up += page.commits
@@ -120,7 +122,8 @@ def test_where_gc_has_ended_the_past_the_log_ends_and_older_trees_are_gone() -> 
 def test_what_was_never_a_head_is_no_past() -> None:
     """The commit obj of a lost attempt lies beside the others, until gc takes it."""
     services, _ = grown(3)
-    world, tree = fakes(services), services.reader.current("main")
+    world = fakes(services)
+    tree = services.reader.current("main")
     services.reader.store.write("main", "commit/lost", tree.commit, {})
     with pytest.raises(NotFound):
         fresh(world).history.tree("main", AsOf(head="commit/lost"))

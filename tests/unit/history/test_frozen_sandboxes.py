@@ -60,7 +60,8 @@ def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() 
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_i10_a_change_that_was_frozen_while_it_was_computed_is_not_applied(attempt: int) -> None:
     """Files that its function wrote before may be as old."""
-    services, attempts = fresh(), [0]
+    services = fresh()
+    attempts = [0]
     world = fakes(services)
     overtaken(world, fresh(world))
 
@@ -97,7 +98,8 @@ def test_i9_a_swap_that_was_frozen_with_its_objs_written_leads_to_what_gc_leaves
 
 def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> None:
     """Nothing else changes the catalog meanwhile, and no more is kept than there must be."""
-    services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
+    services = fresh()
+    least = Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
     put_namespaces(services, "a")
     days(world, 10)
@@ -116,11 +118,14 @@ def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> N
 
 def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_keeps_its_objs() -> None:
     """They are as old as the objs that gc is about to take, and no marks are on them."""
-    services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
+    services = fresh()
+    least = Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
     put_namespaces(services, "a")
     days(world, 10)
-    write, landed, places = world.refs.write, [], []
+    write = world.refs.write
+    landed = []
+    places = []
 
     def frozen(one: Any) -> Any:
         world.refs.write = write  # type: ignore[method-assign]

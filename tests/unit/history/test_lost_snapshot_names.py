@@ -1,4 +1,4 @@
-"""What the model of a catalog and gc has found."""
+"""Defects that the model of a catalog and gc found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading as of a moment: pages and their tokens, versions, what is refused, and what it costs (I6, I10)."""
+"""Reading as of a moment: pages and their tokens, versions, refusals and costs (I6, I10)."""
 
 from __future__ import annotations
 

@@ -182,7 +182,8 @@ def test_i12_a_reset_brings_back_the_catalogs_rights_of_then() -> None:
     """They are part of the tree: a principal that lost a right since has it again, and one that was
     given a right has not."""
     services = fresh()
-    grants, catalog = Grants(services, Authorizer(fakes(services), services.reader)), Target("main")
+    grants = Grants(services, Authorizer(fakes(services), services.reader))
+    catalog = Target("main")
     then = grants.change(catalog, [GrantChange("ann", (Privilege.USE_CATALOG,))], owner="old")
     head = now(services)
     changes = [GrantChange("ann", remove=(Privilege.USE_CATALOG,)), GrantChange("bob", (Privilege.USE_CATALOG,))]

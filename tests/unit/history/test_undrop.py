@@ -34,7 +34,8 @@ GRACE = Grace(history_ms=7 * DAY, dropped_ms=7 * DAY)
 
 def test_i9_a_dropped_table_comes_back_under_its_name_in_one_change() -> None:
     services = fresh()
-    id, other = create(services, "T"), create(services, "other")
+    id = create(services, "T")
+    other = create(services, "other")
     services.dropper.drop(*MAIN, "t")
     services.namespaces.update("main", ("default",), set={"k": "v"})
     before = seq(services)

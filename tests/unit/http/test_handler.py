@@ -234,7 +234,8 @@ def test_a_refusal_keeps_its_kind_field_remedy_and_data() -> None:
 
 def test_data_never_overwrites_what_an_error_always_says() -> None:
     error = TurnstileError("m")
-    error.type, error.details = "InvalidRequest", {"code": 200, "message": "x"}
+    error.type = "InvalidRequest"
+    error.details = {"code": 200, "message": "x"}
     assert json.loads(render(error, "/v1", "c")[2]) == {
         "error": {"type": "InvalidRequest", "message": "m", "code": 400}
     }

@@ -69,7 +69,8 @@ def merger() -> AppendMerger:
 
 def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2, files=2), lake.append(3, base, 2, files=3)
+    faster = lake.append(2, base, 2, files=2)
+    slower = lake.append(3, base, 2, files=3)
     now = table(lake, base, faster)
     merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is not None
@@ -96,12 +97,14 @@ def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:
 def test_i9_an_append_is_no_older_than_the_one_that_it_follows(lake: Lake) -> None:
     """Readers find the snapshot of a moment by these times: a writer's clock may be behind the faster one's."""
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2, timestamp_ms=NOW), lake.append(3, base, 2)
+    faster = lake.append(2, base, 2, timestamp_ms=NOW)
+    slower = lake.append(3, base, 2)
     assert slower.timestamp_ms < NOW
     merged = merger().merge(table(lake, base, faster), requires(slower), commit(slower))
     assert merged is not None and isinstance(merged.updates[0], u.AddSnapshot)
     assert merged.updates[0].snapshot.timestamp_ms == NOW
-    faster, slower = lake.append(2, base, 2), lake.append(4, base, 2, timestamp_ms=NOW)
+    faster = lake.append(2, base, 2)
+    slower = lake.append(4, base, 2, timestamp_ms=NOW)
     merged = merger().merge(table(lake, base, faster), requires(slower), commit(slower))
     assert merged is not None and isinstance(merged.updates[0], u.AddSnapshot)
     assert merged.updates[0].snapshot.timestamp_ms == NOW, "and not when it was merged"
@@ -215,7 +218,8 @@ def listing(change: Callable[[Any], Any], make_first: Any = None, *more: Any) ->
 def test_a_list_that_is_written_anew_as_it_was_is_merged(lake: Lake) -> None:
     """So that those below are refused for what they say."""
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    faster = lake.append(2, base, 2)
+    slower = lake.append(3, base, 2)
     assert merger().merge(table(lake, base, faster), *listed(manifests.CONTENT, 0)(lake, slower)) is not None
 
 
@@ -285,7 +289,8 @@ REFUSED: dict[str, Callable[[Lake, Snapshot], Any]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_i2_what_is_no_plain_append_is_not_merged(lake: Lake, what: str) -> None:
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    faster = lake.append(2, base, 2)
+    slower = lake.append(3, base, 2)
     files = {path.name for path in Path(lake.location.removeprefix("file://")).rglob("*")}
     requirements, updates = REFUSED[what](lake, slower)
     more = {path.name for path in Path(lake.location.removeprefix("file://")).rglob("*")} - files
@@ -299,7 +304,8 @@ def test_i2_a_writer_that_relies_on_the_refusal_gets_it_unless_the_table_says_ot
     lake: Lake, choice: dict[str, str], merges: bool
 ) -> None:
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    faster = lake.append(2, base, 2)
+    slower = lake.append(3, base, 2)
     summary = {**slower.summary, "kafka.connect.offsets.topic.group": "{}"}
     slower = msgspec.structs.replace(slower, summary=summary)
     now = table(lake, base, faster, **choice)
@@ -309,7 +315,8 @@ def test_i2_a_writer_that_relies_on_the_refusal_gets_it_unless_the_table_says_ot
 @pytest.mark.parametrize("options", [{MERGE: "false"}, {MERGE: "FALSE"}, {MERGE: "no"}, {"version": "1"}])
 def test_a_table_that_turns_it_off_is_not_merged(lake: Lake, options: Any) -> None:
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    faster = lake.append(2, base, 2)
+    slower = lake.append(3, base, 2)
     now = table(lake, base, faster, **options)
     assert merger().merge(now, requires(slower), commit(slower)) is None
 
@@ -324,7 +331,8 @@ def test_version_3_numbers_rows_and_is_not_merged(lake: Lake) -> None:
 
 def test_an_append_after_an_expired_parent_is_not_merged(lake: Lake) -> None:
     base = lake.append(1, None, 1)
-    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    faster = lake.append(2, base, 2)
+    slower = lake.append(3, base, 2)
     now = applied(table(lake, base, faster), [u.RemoveSnapshots((1,))], NOW)
     merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is None

@@ -67,7 +67,8 @@ def test_position_deletes_of_one_file() -> None:
 
 def test_a_deletion_vector_stands_for_all_position_deletes() -> None:
     vector = file("v", 3, M.POSITION_DELETES, referenced_file="a", file_format="PUFFIN", content_offset=4)
-    old, equality = file("p", 2, M.POSITION_DELETES), file("e", 9, M.EQUALITY_DELETES)
+    old = file("p", 2, M.POSITION_DELETES)
+    equality = file("e", 9, M.EQUALITY_DELETES)
     assert belonging(file("a", 1), vector, old, equality) == ["e", "v"]
     assert belonging(file("b", 1), vector, old, equality) == ["e", "p"]
     assert belonging(file("a", 4), vector, equality) == ["e"]

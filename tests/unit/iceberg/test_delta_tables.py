@@ -179,7 +179,8 @@ def check(
 
 
 def test_a_version_is_readable_by_a_schema_that_has_its_columns() -> None:
-    one, other = field("a", "long"), field("b", "string")
+    one = field("a", "long")
+    other = field("b", "string")
     check([one], [one])
     check([one], [other, one])
     check([mapped("a", "long", 1, "p")], [mapped("a", "long", 1, "p"), mapped("b", "long", 2, "q")], **MAPPED)
@@ -258,7 +259,8 @@ def test_paths(path: str, place: str) -> None:
 
 def test_files_of_deletion_vectors() -> None:
     """The protocol's own example."""
-    id, name = "^-aqEH.-t@S}K{vb[*k^", "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    id = "^-aqEH.-t@S}K{vb[*k^"
+    name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert vector_path(LOCATION, DeletionVector("u", id, 40, 6, 4)) == f"{LOCATION}/{name}"
     assert vector_path(LOCATION, DeletionVector("u", f"ab{id}", 40, 6, 4)) == f"{LOCATION}/ab/{name}"
     assert vector_path(LOCATION, DeletionVector("p", "s3://b/x%20y.bin", 40, 6, 4)) == "s3://b/x y.bin"

@@ -1,4 +1,4 @@
-"""What expires, as Iceberg's specification and Java's ``RemoveSnapshots`` say."""
+"""Snapshots expire by the rules of Iceberg's specification and of Java's ``RemoveSnapshots``."""
 
 from __future__ import annotations
 
@@ -246,5 +246,6 @@ def test_columns_that_were_added_one_by_one_are_no_burden_after_an_expiry() -> N
         fields.append({"id": id, "name": f"column_{id}", "type": "string", "required": False})
         schema = msgspec.convert({"type": "struct", "fields": fields}, Schema)
         made = applied(made, [updates.AddSchema(schema), updates.SetCurrentSchema(-1)], NOW)
-    before, after = len(encode(made)), len(encode(applied(made, expired(made, NOW).updates, NOW)))
+    before = len(encode(made))
+    after = len(encode(applied(made, expired(made, NOW).updates, NOW)))
     assert 4 * after < before

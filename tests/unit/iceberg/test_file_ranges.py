@@ -273,7 +273,8 @@ def test_names_are_those_that_are_certain() -> None:
 
 def test_floats_may_be_nan_unless_they_are_counted() -> None:
     metadata = metadata_of([{"id": 1, "name": "f", "type": "float", "required": False}])
-    columns, (nans, count) = ScanColumns(metadata, metadata.schema), manifests.MAP_IDS[manifests.NAN_COUNTS]
+    columns = ScanColumns(metadata, metadata.schema)
+    (nans, count) = manifests.MAP_IDS[manifests.NAN_COUNTS]
     plain = PartitionSpec((), 0)
     assert columns.ranges_of_file({}, plain)(("f",)).has_nan
     assert columns.ranges_of_file({manifests.NAN_COUNTS: [{nans: 1, count: 2}]}, plain)(("f",)).has_nan

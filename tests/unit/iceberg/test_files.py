@@ -113,7 +113,8 @@ def test_i2_a_path_that_is_no_file_or_leads_to_none_is_refused(storages: FakeSto
 def test_a_file_larger_than_the_limit_is_written_only_in_place_of_a_larger_one(
     storages: FakeStorages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, made = sandbox(storages), table(note="x" * 100)
+    files = sandbox(storages)
+    made = table(note="x" * 100)
     size = escaped_size(metadata.encode(made))
     limited(monkeypatch, size)
     before = entity(made, files.write(PLACE, made))

@@ -34,11 +34,14 @@ def paths(listed: list[avro.Record]) -> list[str]:
 @settings(max_examples=examples(60))
 @given(st.lists(st.integers(1, 3), max_size=3 * MOST_BLOCKS))
 def test_i9_a_list_that_grew_append_by_append_has_all_entries_the_newest_first(sizes: list[int]) -> None:
-    listed, expected, number = EMPTY, list[avro.Record](), 0
+    listed = EMPTY
+    expected = list[avro.Record]()
+    number = 0
     for size in sizes:
         entries = [entry(number + n) for n in range(size)]
         number += size
-        before, listed = listed, listed.after(entries)
+        before = listed
+        listed = listed.after(entries)
         expected = [*entries, *expected]
         assert len(listed.parts) <= MOST_BLOCKS
         file = listed.file(HEADER, SYNC)
@@ -68,7 +71,8 @@ def test_a_list_of_pyiceberg_has_the_bytes_of_ours_and_its_new_entries_are_found
 
 
 def test_a_file_has_few_blocks_however_often_its_list_grew() -> None:
-    listed, most = EMPTY, 0
+    listed = EMPTY
+    most = 0
     for number in range(3 * MOST_BLOCKS):
         listed = listed.after([entry(number)])
         most = max(most, len(listed.parts))

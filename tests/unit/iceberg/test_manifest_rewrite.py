@@ -1,4 +1,5 @@
-"""What is put together, and what a manifest list says of the result: Iceberg's table specification."""
+"""Manifests that a rewrite puts together, and the manifest list of the result. Source: Iceberg's
+table specification."""
 
 from __future__ import annotations
 

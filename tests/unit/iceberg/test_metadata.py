@@ -58,7 +58,8 @@ def test_ids_of_a_new_table_go_breadth_first_and_are_stable() -> None:
     made = table()
     columns = made.schema
     assert [part.id for part in columns.fields] == [1, 2, 3, 4]
-    who, counts = columns.fields[1].type, columns.fields[2].type
+    who = columns.fields[1].type
+    counts = columns.fields[2].type
     assert isinstance(who, StructType) and [one.id for one in who.fields] == [5, 6]
     assert isinstance(counts, MapType) and (counts.key_id, counts.value_id) == (8, 9)
     assert columns.identifier_field_ids == (1,)

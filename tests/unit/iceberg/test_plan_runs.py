@@ -16,7 +16,9 @@ class Plan:
     """A plan that goes on until it is let go."""
 
     def __init__(self) -> None:
-        self.began, self.goes, self.calls = threading.Event(), threading.Event(), 0
+        self.began = threading.Event()
+        self.goes = threading.Event()
+        self.calls = 0
 
     def __call__(self) -> int:
         self.calls += 1
@@ -101,7 +103,8 @@ def test_a_cancelled_plan_is_forgotten_and_others_stay(plan: Plan) -> None:
 
 
 def test_a_plan_that_is_cancelled_before_it_begins_never_does(plan: Plan) -> None:
-    runs, later = PlanRuns[int](wait_s=0, running=1), Plan()
+    runs = PlanRuns[int](wait_s=0, running=1)
+    later = Plan()
     later.goes.set()
     assert runs.result("a", plan) is None
     assert plan.began.wait(60)

@@ -38,7 +38,8 @@ from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, PermissionDenied, TurnstileError
 from turnstile.store.core.writes import Write
 
-CATALOG, T = "main", ("sales", "t")
+CATALOG = "main"
+T = ("sales", "t")
 SCHEMA = Schema(fields=(Field(id=1, name="id", type="long", required=True),))
 
 
@@ -109,7 +110,8 @@ def lake() -> Lake:
 
 def test_i21_a_group_is_one_metadata_file_one_commit_and_one_swap(lake: Lake) -> None:
     changes = [lake.append(id) for id in (1, 2, 3)]
-    files, seq = lake.metadata_files(), lake.services.reader.current(CATALOG).commit.seq
+    files = lake.metadata_files()
+    seq = lake.services.reader.current(CATALOG).commit.seq
     lake.world.refs.requests.clear()
     answers = lake.group(*changes)
     after = lake.load()
@@ -155,7 +157,8 @@ KINDS = st.sampled_from(["now", "start", "start", "stale", "again", "lost list",
 @settings(max_examples=examples(60))
 @given(st.lists(st.lists(KINDS, min_size=1, max_size=6), min_size=1, max_size=4))
 def test_i21_i23_a_group_leaves_what_its_appends_leave_one_after_the_other(plan: list[list[str]]) -> None:
-    together, apart = Lake(), Lake()
+    together = Lake()
+    apart = Lake()
     number = 0
     for kinds in plan:
         pairs: list[tuple[TableChange, TableChange]] = []
@@ -257,7 +260,8 @@ def test_i21_a_member_that_is_refused_spoils_nothing_and_has_no_answer_from_the_
 
 def test_i21_a_group_of_which_all_are_refused_changes_nothing(lake: Lake) -> None:
     lake.alone(lake.append(1))
-    files, heads = set(lake.world.storages.files), dict(lake.world.refs.rows)
+    files = set(lake.world.storages.files)
+    heads = dict(lake.world.refs.rows)
     changes = [made(lake, "other table", 2), made(lake, "other table", 3)]
     written = set(lake.world.storages.files) - files
     assert lake.group(*changes) == [None, None]
@@ -371,7 +375,8 @@ def test_i8_what_else_changed_of_the_table_while_a_group_lost_is_kept(lake: Lake
 
 def test_i21_members_that_lose_to_others_until_the_deadline_are_refused_and_leave_nothing(lake: Lake) -> None:
     changes = [lake.append(id) for id in (1, 2)]
-    before, write = set(lake.world.storages.files), lake.world.refs.write
+    before = set(lake.world.storages.files)
+    write = lake.world.refs.write
 
     def late(given: Write) -> Any:
         if given.key == lake.services.reader.key(CATALOG):
@@ -390,7 +395,8 @@ def test_i21_members_that_lose_to_others_until_the_deadline_are_refused_and_leav
 
 def interrupt(lake: Lake, act: Callable[[], object]) -> None:
     """Lets ``act`` happen before the next write of the catalog's HEAD."""
-    write, left = lake.world.refs.write, [act]
+    write = lake.world.refs.write
+    left = [act]
 
     def interrupted(given: Write) -> Any:
         if left and given.key == lake.services.reader.key(CATALOG):
@@ -557,7 +563,8 @@ def test_a_row_takes_part_in_a_transaction_once() -> None:
 
 
 def test_one_append_alone_is_committed_as_without_a_line(lake: Lake) -> None:
-    queue, change = AppendQueue(), lake.append(1)
+    queue = AppendQueue()
+    change = lake.append(1)
     called: list[LoadedTable] = []
 
     def alone() -> LoadedTable:

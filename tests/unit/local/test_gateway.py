@@ -1,4 +1,5 @@
-"""The gateway in front of the emulator: what reaches it, what does not after a kill, and what is known of the last run (I1)."""
+"""The gateway in front of the emulator: the requests that reach it, refusals after a kill, and its
+record of the last run (I1)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Emulator:
 
 class Site:
     def __init__(self, home: Path, *, is_open: bool) -> None:
-        self.layout, self.emulator = Layout.at(home), Emulator()
+        self.layout = Layout.at(home)
+        self.emulator = Emulator()
         self.layout.create()
         self.checkpoint = Checkpoint(self.layout)
         self.gateway = Gateway(self.emulator, GUARD, {"pid": 1}, self.checkpoint, is_open=is_open)
@@ -79,7 +81,8 @@ def test_i12_what_is_refused_does_not_reach_the_emulator_and_answers_allow_no_or
 
 
 def test_a_websocket_is_closed(tmp_path: Path) -> None:
-    site, sent = Site(tmp_path, is_open=True), []
+    site = Site(tmp_path, is_open=True)
+    sent = []
 
     async def send(message: Message) -> None:
         sent.append(message["type"])

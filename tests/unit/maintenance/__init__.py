@@ -1,1 +1,1 @@
-"""Upkeep of tables: what has to stay."""
+"""Upkeep of tables: the files that have to stay."""

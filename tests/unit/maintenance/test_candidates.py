@@ -1,4 +1,5 @@
-"""What is due on a table and why: thresholds, budgets, what is left for later, and predicates for partitions."""
+"""Due work on a table with its reasons: thresholds, budgets, work that is left for later, and
+predicates for partitions."""
 
 from __future__ import annotations
 

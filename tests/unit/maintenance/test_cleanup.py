@@ -1,4 +1,5 @@
-"""What may be removed of a log: what stays reads every version that is needed, wherever the removal stops (I15)."""
+"""Files of a log that may be removed: wherever a removal stops, every needed version can be read
+(I15)."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def test_i15_what_was_readable_and_is_needed_is_readable_wherever_the_removal_st
         assert [file for file in files if file.last < boundary and file not in gone] == []
         stop = data.draw(st.integers(0, len(gone)))
         left = [file for file in files if file not in gone[:stop]]
-        there, starting = versions(left, "commit"), versions(left, "checkpoint")
+        there = versions(left, "commit")
+        starting = versions(left, "checkpoint")
         for version in range(boundary, floor + 1):
             assert readable(there, starting, version)
         assert {version for version in there if version >= boundary} == set(range(boundary, floor + 1)) & commits
@@ -133,7 +135,8 @@ def test_a_tables_properties_say_whether_its_log_is_cleaned_up(properties: dict[
 
 
 def test_i15_protected_history_goes_together_or_stays() -> None:
-    plain, protected = delta.protocol()["protocol"], delta.protocol("checkpointProtection")["protocol"]
+    plain = delta.protocol()["protocol"]
+    protected = delta.protocol("checkpointProtection")["protocol"]
     name = "delta.requireCheckpointProtectionBeforeVersion"
     assert protected_before(plain, {name: "5"}) == 0
     assert protected_before(protected, {}) == 0

@@ -1,4 +1,4 @@
-"""What is due, what a table asks for, and the small files beside checkpoints."""
+"""Due work, a table's own settings, and the small files beside checkpoints."""
 
 from __future__ import annotations
 

@@ -172,7 +172,8 @@ def test_readers_replace_themselves_and_those_that_are_over() -> None:
 
 
 def test_readers_are_bounded_for_each_principal_and_each_table() -> None:
-    each, most = pin_rows.READERS_EACH, pin_rows.READERS_MAX
+    each = pin_rows.READERS_EACH
+    most = pin_rows.READERS_MAX
     own = tuple(a_reader(f"r{n}") for n in range(each))
     owner = Location.from_row(row(readers=[one.pack() for one in own[1:]]))
     assert len(pin_rows.joined(owner, a_reader("more"), NOW, 0)) == each

@@ -29,7 +29,8 @@ VECTOR_FILE = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
 def commit(table: Table, *actions: dict[str, Any]) -> None:
-    version, stamp = table.head.latest + 1, max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    version = table.head.latest + 1
+    stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
     content = delta.lines(delta.info(f"txn-{version}", stamp), *actions)
     assert isinstance(table.ratifier.commit(CommitRequest(TABLE, version, content=content)), Ratified)
     publish(table)
@@ -119,7 +120,9 @@ def test_a_call_looks_at_some_files_and_the_next_goes_on_until_all_were_seen(
     monkeypatch.setattr(named_files, "_BATCH", 1)
     for number in range(1, FILES + 1):
         table.storage.delete(f"p=a b/{number}.parquet")
-    after, paths, calls = "", list[str](), 0
+    after = ""
+    paths = list[str]()
+    calls = 0
     while True:
         answer = look(table, after)
         paths += [fault.path for fault in answer.deviations]
@@ -157,7 +160,8 @@ def test_what_the_table_lets_go_of_meanwhile_is_no_deviation(table: Table, monke
     commit(table, delta.remove("p=a%20b/1.parquet"))
     for path in rest[:2]:
         table.storage.delete(path)
-    after, said = first.next, list[str]()
+    after = first.next
+    said = list[str]()
     while after:
         answer = look(table, after)
         assert answer.at == FILES, "the version of the first call"
@@ -188,7 +192,8 @@ def test_a_place_of_another_order_begins_at_the_first_file(table: Table) -> None
 
 
 def test_a_file_s_faults() -> None:
-    exact, least = NamedFile("f", 10), NamedFile("f", 10, least=True)
+    exact = NamedFile("f", 10)
+    least = NamedFile("f", 10, least=True)
     kinds = [(fault_of(exact, size), fault_of(least, size)) for size in (None, 0, 9, 10, 11)]
     named = [tuple(fault and fault.kind for fault in pair) for pair in kinds]
     assert named == [("missing",) * 2, ("size",) * 2, ("size",) * 2, (None,) * 2, ("size", None)]

@@ -104,7 +104,8 @@ def test_i10_a_younger_table_has_pins_since_it_was_made() -> None:
 
 
 def test_i10_named_snapshots_pin_what_they_recorded_or_what_there_was(site: Site) -> None:
-    services, past = fresh(site.world), edge_of(site)
+    services = fresh(site.world)
+    past = edge_of(site)
     services.namespaces.create("main", ("later",))
     services.named_snapshots.create("main", "edge", of=AsOf(seq=past))
     then = services.named_snapshots.create("main", "then")
@@ -163,7 +164,8 @@ def announce(site: Site, id: str, *, write: bool = True, read: int | None = None
 
 
 def test_i10_announced_transactions_pin_what_they_are_based_on_until_they_are_settled(site: Site) -> None:
-    id, reads = "a0000000-0000-4000-8000-000000000001", "b0000000-0000-4000-8000-000000000002"
+    id = "a0000000-0000-4000-8000-000000000001"
+    reads = "b0000000-0000-4000-8000-000000000002"
     since = site.world.clock.now
     journal = announce(site, id)
     announce(site, reads, write=False, read=18)
@@ -365,7 +367,8 @@ def test_i10_a_purge_waits_for_readers_and_for_named_snapshots(site: Site) -> No
 def test_i10_where_a_source_of_pins_cannot_be_read_nothing_is_announced(site: Site, source: str) -> None:
     clone(fresh(site.world), "default.t", "default.one")
     holds = holds_of(fresh(site.world), 7 * DAY)
-    refs, space = site.world.refs, site.world.space
+    refs = site.world.refs
+    space = site.world.space
 
     def fail(*_: Any, **__: Any) -> Any:
         raise StorageFault("no answer")
@@ -418,7 +421,8 @@ class SnapshotsOnly:
     catalog = "main"
 
     def __init__(self, *snapshots: NamedSnapshot) -> None:
-        self.index, self._snapshots = self, {snapshot.name: snapshot for snapshot in snapshots}
+        self.index = self
+        self._snapshots = {snapshot.name: snapshot for snapshot in snapshots}
 
     def iterate(self, *_: str) -> Any:
         return [(name, IndexEntry("snapshot", name)) for name in self._snapshots]
@@ -429,7 +433,8 @@ class SnapshotsOnly:
 
 def test_i10_snapshots_show_a_table_that_they_recorded_or_that_was_there(site: Site) -> None:
     head = replace(head_of(site.world, site.id), created=1_000, changed_at=5_000)
-    dropped, end = replace(head, state="dropped"), (5_000 + MARGIN_MS) * 1000
+    dropped = replace(head, state="dropped")
+    end = (5_000 + MARGIN_MS) * 1000
 
     def shown(of: TableHead, at: int, versions: dict[str, int] | None = None) -> bool:
         only: Any = SnapshotsOnly(NamedSnapshot("s", "h", 1, at, 1, versions=versions or {}))
@@ -449,7 +454,8 @@ def test_i10_a_reader_is_there_until_its_time_is_over_on_every_clock(site: Site)
 
 
 def test_i10_a_table_whose_owner_is_not_known_counts_as_held(site: Site) -> None:
-    tree, store = site.services.reader.current("main"), site.services.reader.store
+    tree = site.services.reader.current("main")
+    store = site.services.reader.store
     head = head_of(site.world, site.id)
     assert not is_held(site.world, store, head, tree)
     assert not is_held(site.world, store, head, tree, site.location())

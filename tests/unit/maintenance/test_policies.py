@@ -1,4 +1,4 @@
-"""Policies: what is read, what is refused where it is set, and what holds for a table, from the nearest that says something."""
+"""Policies: parsing, refusals, and the nearest level that sets a member holds for a table."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def test_i24_a_checkpoint_that_was_not_judged_is_not_relied_on(monkeypatch: pyte
 
 
 def test_i24_a_checkpoint_from_which_no_state_begins_is_not_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, real = Checkpointed(), reliance.open_state
+    table = Checkpointed()
+    real = reliance.open_state
 
     def passes_over(storage: Any, version: int, files: Any, without: tuple[int, ...] = ()) -> Any:
         return real(storage, version, files, without=(*without, 20))

@@ -221,7 +221,8 @@ def test_more_files_than_are_held_at_once() -> None:
 
 
 def test_complete_checkpoints_are_those_with_every_part_and_no_empty_file() -> None:
-    classic, unique = f"{3:020d}.checkpoint.parquet", f"{3:020d}.checkpoint.0a-1.json"
+    classic = f"{3:020d}.checkpoint.parquet"
+    unique = f"{3:020d}.checkpoint.0a-1.json"
     of_two = [f"{3:020d}.checkpoint.{part:010d}.{2:010d}.parquet" for part in (1, 2)]
     of_three = [f"{3:020d}.checkpoint.{part:010d}.{3:010d}.parquet" for part in (1, 3)]
     sizes = dict.fromkeys([classic, unique, *of_two, *of_three], 1)

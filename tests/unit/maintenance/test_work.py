@@ -38,7 +38,8 @@ MONTH_MS = 30 * 86_400_000
 
 def commit(table: Table, *actions: dict[str, Any]) -> int:
     """A commit of the next version with these actions."""
-    version, stamp = table.head.latest + 1, max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    version = table.head.latest + 1
+    stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
     content = delta.lines(delta.info(f"c-{version}", stamp), *actions)
     answer = table.ratifier.commit(CommitRequest(table.id, version, content=content))
     assert isinstance(answer, Ratified), answer
@@ -212,7 +213,8 @@ def test_i15_a_checksum_says_what_the_state_is_and_none_is_overwritten(any_table
     Maintainer(any_table.world).maintain(any_table.id)
     file = any_table.storage.read(f"{LOG}{floor:020d}.crc")
     assert file is not None
-    members, expected = json.loads(file[0]), model(any_table, floor)
+    members = json.loads(file[0])
+    expected = model(any_table, floor)
     assert members["numFiles"] == len(expected["files"])
     assert members["tableSizeBytes"] == 10 * len(expected["files"])
     assert {txn["appId"]: txn["version"] for txn in members["setTransactions"]} == {
@@ -256,7 +258,8 @@ def test_a_compaction_is_written_piece_by_piece_and_not_of_commits_that_are_gone
     pieces: list[bytes] = []
 
     class Storage:
-        stat, read = table.storage.stat, table.storage.read
+        stat = table.storage.stat
+        read = table.storage.read
 
         def put_if_absent(self, path: str, content: Any) -> bool:
             pieces.extend(content)
@@ -308,7 +311,8 @@ def test_i15_a_crash_between_sidecars_leaves_none_that_is_read(monkeypatch: pyte
 
 def test_i15_two_workers_with_one_version_do_no_harm(any_table: Table) -> None:
     busy(any_table, 12)
-    floor, others = any_table.head.floor, list[object]()
+    floor = any_table.head.floor
+    others = list[object]()
 
     def other(point: str) -> None:
         if point == "maintenance.begun" and not others:

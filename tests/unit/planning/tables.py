@@ -49,8 +49,10 @@ class History:
     """A table partitioned by ``day``, with a column ``id``. ``states``: by version, the ``add`` of each of its files."""
 
     def __init__(self, seed: int) -> None:
-        self.rng, self.table = random.Random(seed), Table(fake_world())
-        self.world, self.id = self.table.world, self.table.id
+        self.rng = random.Random(seed)
+        self.table = Table(fake_world())
+        self.world = self.table.world
+        self.id = self.table.id
         self.states: list[dict[str, dict[str, Any]]] = [{}]
         self._number = 0
         with_vectors = delta.protocol("deletionVectors")

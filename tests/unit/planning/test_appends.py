@@ -61,10 +61,13 @@ def test_files_are_in_the_order_of_their_commits_and_of_the_span(history) -> Non
 
 
 def test_pages_are_all_files_once(history) -> None:
-    planner, found, page = Planner(history.world), list[str](), None
+    planner = Planner(history.world)
+    found = list[str]()
+    page = None
     for _ in range(3):
         plan = planner.appended(history.head, 1, 4, page=page, limit=2)
-        found, page = [*found, *names(plan)], plan.next_page
+        found = [*found, *names(plan)]
+        page = plan.next_page
     assert found == ["f2a", "f2b", "f3a", "f3b", "f4a", "f4b"]
     assert page is None
 

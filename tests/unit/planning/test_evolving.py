@@ -52,12 +52,16 @@ class Evolving:
     """``files``: by path the least and greatest value of each column that statistics name; None: no row."""
 
     def __init__(self, seed: int) -> None:
-        self.rng, self.table = random.Random(seed), Table(fake_world())
-        self.world, self.columns, self.files = self.table.world, SCHEMAS[0], dict[str, Any]()
+        self.rng = random.Random(seed)
+        self.table = Table(fake_world())
+        self.world = self.table.world
+        self.columns = SCHEMAS[0]
+        self.files = dict[str, Any]()
         self.commit(metadata(self.columns))
 
     def commit(self, *actions: dict[str, Any]) -> None:
-        version, head = self.table.head.latest + 1, self.table.head
+        version = self.table.head.latest + 1
+        head = self.table.head
         content = delta.lines(delta.info(f"c-{version}", max(self.world.clock.now_ms(), head.last_ict + 1)), *actions)
         answer = self.table.ratifier.commit(CommitRequest(self.table.id, version, content=content))
         assert isinstance(answer, Ratified), answer
@@ -75,7 +79,8 @@ class Evolving:
         self.commit(*actions)
 
     def _add(self) -> dict[str, Any]:
-        path, low = f"f{self.rng.getrandbits(60)}", self.rng.randrange(100)
+        path = f"f{self.rng.getrandbits(60)}"
+        low = self.rng.randrange(100)
         day = self.rng.randrange(3)
         ranges: dict[str, Any] = {"day": (day, day)}
         for name in self.columns:
@@ -110,7 +115,8 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(examples(8)))
 def test_i16_columns_may_come_go_and_change_places(seed: int) -> None:
-    history, used = Evolving(seed), 0
+    history = Evolving(seed)
+    used = 0
     planner = Planner(history.world)
     for _ in range(25):
         history.step()
@@ -121,7 +127,8 @@ def test_i16_columns_may_come_go_and_change_places(seed: int) -> None:
         for name in history.columns:
             value = value_of(name, history.rng.randrange(3 if name == "day" else 100))
             plan = planner.plan(history.table.head, lambda c, n=name, v=value: c.named(n).compare("=", v))
-            paths, expected = {file.path for file in plan.files}, history.expected(name, value)
+            paths = {file.path for file in plan.files}
+            expected = history.expected(name, value)
             assert paths >= expected, (name, value)
             assert paths == expected or name not in ("day", "id"), (
                 "a column that went and came again may have lost its bounds"
@@ -156,7 +163,8 @@ def test_what_is_no_leaf_is_refused() -> None:
 
 
 def test_of_two_versions_of_a_file_the_one_that_is_overridden_is_gone() -> None:
-    old, new = DeletionVector(**vector(1)), DeletionVector(**vector(2))
+    old = DeletionVector(**vector(1))
+    new = DeletionVector(**vector(2))
     leaf = Leaf(
         maker("day", "id").table([add("f", deletionVector=old), add("f", deletionVector=new), add("g")], [("h", "")])
     )
@@ -168,7 +176,8 @@ def test_of_two_versions_of_a_file_the_one_that_is_overridden_is_gone() -> None:
 
 
 def test_a_column_that_no_leaf_has_bounds_of_and_one_that_is_none_exclude_nothing() -> None:
-    older, newer = maker("day", "id"), maker("day", "id", "name")
+    older = maker("day", "id")
+    newer = maker("day", "id", "name")
     schema = TableSchema.of(metadata(("day", "id", "name", "weight"))["metaData"])
     leaves = [
         Leaf(older.table([add("f")])),

@@ -77,7 +77,8 @@ def stored(source: str, at: datetime) -> Any:
 
 
 def random_predicate(rng: random.Random, table: TableColumns, source: str, depth: int = 2) -> Predicate:
-    column, x = table.named("at"), table.named("x")
+    column = table.named("at")
+    x = table.named("x")
     kind = rng.randrange(9)
     if depth and kind < 3:
         parts = tuple(random_predicate(rng, table, source, depth - 1) for _ in range(rng.choice((1, 2, 3))))
@@ -99,16 +100,17 @@ def random_predicate(rng: random.Random, table: TableColumns, source: str, depth
 @pytest.mark.parametrize("seed", range(examples(2)))
 def test_i16_what_is_derived_holds_for_every_row_that_satisfies_the_predicate(expression: str, seed: int) -> None:
     source, partition, make = CASES[expression]
-    rng, table, satisfied, derived = random.Random(f"{expression}/{seed}"), columns(source, partition, expression), 0, 0
+    rng = random.Random(f"{expression}/{seed}")
+    table = columns(source, partition, expression)
+    satisfied = 0
+    derived = 0
     for _ in range(150):
         predicate = random_predicate(rng, table, source)
         more = with_generated(predicate, table)
         derived += more != predicate
         for _ in range(20):
-            at, zone = (
-                moment(rng),
-                timedelta(minutes=rng.randrange(-18 * 60, 18 * 60)) if source == "timestamp" else timedelta(),
-            )
+            at = moment(rng)
+            zone = timedelta(minutes=rng.randrange(-18 * 60, 18 * 60)) if source == "timestamp" else timedelta()
             value = make(at + zone)
             if partition == "timestamp":
                 value -= zone // timedelta(microseconds=1)

@@ -96,7 +96,8 @@ def indexed(seed: int, steps: int = 12) -> History:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_i16_every_version_is_shown_as_it_is_while_the_index_is_kept_up(seed) -> None:
-    history, used = History(seed), 0
+    history = History(seed)
+    used = 0
     planner = Planner(history.world)
     for _ in range(20):
         history.step()
@@ -272,7 +273,9 @@ def test_pages_are_all_files_once_and_belong_to_one_plan() -> None:
             for obj in list(history.world.objs.list(history.world.space.objs("main"), FILE_INDEX.id(""))):
                 history.world.objs.delete(obj.space, obj.id)
             planner = Planner(history.world)
-        version, found, page = history.head.latest, [], None
+        version = history.head.latest
+        found = []
+        page = None
         while True:
             plan = planner.plan(history.head, page=page, limit=3)
             assert plan.version == version

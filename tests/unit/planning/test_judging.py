@@ -1,4 +1,5 @@
-"""What is judged for many files at once is what is judged for each: no file is dropped that has a row which satisfies the predicate (I16)."""
+"""The judgement of many files at once equals the judgement of each: no file with a matching row is
+dropped (I16)."""
 
 from __future__ import annotations
 
@@ -223,9 +224,11 @@ def test_the_successor_is_greater_than_every_text_with_the_prefix(prefix, rest) 
 
 def _random_files(rng: random.Random, count: int) -> tuple[list[dict[str, Any]], list[list[dict[Any, Any]]]]:
     """Files of three rows whose values are near to each other and to the literals below, as those of a clustered table are."""
-    adds, rows_of = [], []
+    adds = []
+    rows_of = []
     for number in range(count):
-        base, partition = rng.randrange(50), rng.choice(["", "a", "b", None])
+        base = rng.randrange(50)
+        partition = rng.choice(["", "a", "b", None])
         rows = []
         for _ in range(3):
             near = base + rng.randrange(4)
@@ -261,7 +264,8 @@ def _pairs(seed: int, count: int, predicates: int) -> tuple[int, int]:
     """Judges every file by every predicate; returns how many pairs there were, and how many files were excluded."""
     rng = random.Random(seed)
     adds, rows_of = _random_files(rng, count)
-    everything, excluded = [row for rows in rows_of for row in rows], 0
+    everything = [row for rows in rows_of for row in rows]
+    excluded = 0
     judge = judge_of(adds)
     for _ in range(predicates):
         predicate = _random_predicate(rng, everything)

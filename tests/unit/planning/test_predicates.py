@@ -1,4 +1,4 @@
-"""Predicates from text and from values: what is understood, as what, and what is refused by name."""
+"""Predicates from text and from values: the parsed predicate, and refusals by name."""
 
 from __future__ import annotations
 

@@ -138,7 +138,9 @@ def test_i16_a_version_whose_time_the_head_does_not_know_confirms_nothing() -> N
 
 
 def test_a_version_that_is_remembered_is_not_opened_again(monkeypatch) -> None:
-    history, opened, inner = table(13), list[int](), Planner._open_root
+    history = table(13)
+    opened = list[int]()
+    inner = Planner._open_root
     monkeypatch.setattr(Planner, "_open_root", lambda *args: opened.append(args[3]) or inner(*args))
     planner = Planner(history.world)
     for _ in range(3):
@@ -170,7 +172,9 @@ class Meeting:
     """Table storage in which the read of a leaf and that of a commit each wait until the other one has begun."""
 
     def __init__(self, inner: Any, commit: str) -> None:
-        self._inner, self._commit, self._met = inner, commit, threading.Barrier(2)
+        self._inner = inner
+        self._commit = commit
+        self._met = threading.Barrier(2)
         self._came: set[str] = set()
 
     def open(self, location: str) -> Any:

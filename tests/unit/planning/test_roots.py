@@ -134,7 +134,9 @@ def test_changes_that_wait_are_a_share_of_the_files() -> None:
     assert sizes.most_pending(32 * sizes.pending + 32) == sizes.pending + 1
 
 
-HOUR_MS, DAY_MS, NOW_MS = 3_600_000, 86_400_000, 1_770_000_000_000
+HOUR_MS = 3_600_000
+DAY_MS = 86_400_000
+NOW_MS = 1_770_000_000_000
 
 
 def earlier(*ages_ms: int) -> list[Earlier]:

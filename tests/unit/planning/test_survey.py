@@ -31,7 +31,8 @@ def logged(history: History) -> LoggedFiles:
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_i16_the_sums_by_the_index_are_those_of_the_log(seed: int) -> None:
     history = History(seed)
-    planner, seen = Planner(history.world), Counter[str]()
+    planner = Planner(history.world)
+    seen = Counter[str]()
     for _ in range(30):
         history.step()
         history.publish()

@@ -65,7 +65,8 @@ def test_totals_are_those_of_the_files_one_by_one(seed) -> None:
 
 @pytest.mark.parametrize("seed", range(examples(3)))
 def test_an_index_names_the_totals_of_the_version_at_which_all_leaves_were_looked_at(seed) -> None:
-    history, versions = History(200 + seed), set[int]()
+    history = History(200 + seed)
+    versions = set[int]()
     for _ in range(25):
         history.step()
         history.publish()

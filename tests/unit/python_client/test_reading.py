@@ -128,7 +128,8 @@ def test_rows_split_over_files_at_random_give_the_same_answer(
         shuffled = choices.sample(all_of_one, len(all_of_one))
         while shuffled:
             count = choices.randint(1, len(shuffled))
-            part, shuffled = shuffled[:count], shuffled[count:]
+            part = shuffled[:count]
+            shuffled = shuffled[count:]
             table = stored(part, choices.randrange(3))
             planned.append(files.write(len(planned), table, {"p": text}, row_group_size=choices.randint(1, count)))
     made = definition()

@@ -93,10 +93,8 @@ def array(values: list[Any], type: pa.DataType) -> pa.Array:
         )
     if pa.types.is_map(type):
         pairs = [pair for value in values for pair in value or ()]
-        keys, items = (
-            array([key for key, _ in pairs], type.key_type),
-            array([item for _, item in pairs], type.item_type),
-        )
+        keys = array([key for key, _ in pairs], type.key_type)
+        items = array([item for _, item in pairs], type.item_type)
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=type, mask=_mask(values))
     if pa.types.is_fixed_size_list(type):
         flat = [element for value in values for element in (value or [None] * type.list_size)]
@@ -133,7 +131,8 @@ def appended(data: pa.Table, folder: Path) -> list[Any]:
     """The rows of the data's column after they were written by the client and read by it."""
     definition = new_definition(delta_schema(data.schema), (), {}, ())
     storage = Storage(folder.as_uri(), {}, lambda: None)
-    conformer, writer = Conformer(data.schema, definition.schema), Writer(storage, definition)
+    conformer = Conformer(data.schema, definition.schema)
+    writer = Writer(storage, definition)
     for batch in data.to_batches():
         for rows in conformer.conform(batch):
             rows.validate(full=True)

@@ -285,9 +285,11 @@ def test_a_page_ends_after_so_much_text_even_if_nothing_matches(place: str) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "BATCH_GET_MAX", 5)
         patch.setattr(find, "MAX_VISITS", 100)
-        pages, token = 1, finder(services).find(query).next_token
+        pages = 1
+        token = finder(services).find(query).next_token
         while token is not None:
-            pages, token = pages + 1, finder(services).find(query, page_token=token).next_token
+            pages = pages + 1
+            token = finder(services).find(query, page_token=token).next_token
     assert 3 <= pages <= 4, "40 entries of 5 looks and one"
 
 

@@ -1,4 +1,4 @@
-"""Path queries as text: what is read, and what is said about what cannot be."""
+"""Path queries as text: the parsed query, and the error for a text that is no query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What predicates mean, and which names they reach."""
+"""The meaning of predicates in path queries, and the names that they reach."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def test_like_is_what_its_definition_says(text: str, pattern: str) -> None:
 
 def steps(act: Callable[[], object]) -> int:
     """Lines of ``like`` that ``act`` executes: its work, whatever the machine is doing meanwhile."""
-    count, file = 0, like.__code__.co_filename
+    count = 0
+    file = like.__code__.co_filename
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
         nonlocal count

@@ -34,7 +34,8 @@ def test_i1_i4_a_head_behind_its_log_takes_no_commit_until_the_log_is_adopted(
     version: int | None, table: Table
 ) -> None:
     lost = restored(table)
-    before, ratifier = table.row, server(table)
+    before = table.row
+    ratifier = server(table)
     for _ in range(3):
         answer = ratifier.commit(next_commit(table, version=version))
         assert isinstance(answer, Refused) and answer.kind == "TableNotActive"
@@ -53,9 +54,11 @@ def test_without_the_look_it_is_acknowledged_which_is_what_it_is_for(table: Tabl
 
 
 def test_a_table_is_looked_at_once_for_each_process(table: Table) -> None:
-    ratifier, storage = server(table), table.world.storages
+    ratifier = server(table)
+    storage = table.world.storages
     assert isinstance(ratifier.commit(next_commit(table, "first")), Ratified)
-    looks, reads = list(storage.requests), list(table.world.refs.requests)
+    looks = list(storage.requests)
+    reads = list(table.world.refs.requests)
     for label in ("second", "third"):
         assert isinstance(ratifier.commit(next_commit(table, label)), Ratified)
     assert storage.requests == looks
@@ -64,7 +67,8 @@ def test_a_table_is_looked_at_once_for_each_process(table: Table) -> None:
 
 def test_the_first_look_is_one_request_to_the_lake_and_one_read(table: Table) -> None:
     def cost(ratifier: Ratifier) -> tuple[int, int]:
-        lake, refs = len(table.world.storages.requests), len(table.world.refs.requests)
+        lake = len(table.world.storages.requests)
+        refs = len(table.world.refs.requests)
         assert isinstance(ratifier.commit(next_commit(table, f"{lake}-{refs}")), Ratified)
         return len(table.world.storages.requests) - lake, len(table.world.refs.requests) - refs
 
@@ -87,7 +91,8 @@ def test_i3_a_replay_is_answered_by_a_head_behind_its_log(table: Table) -> None:
 
 
 def test_i1_a_version_that_another_process_ratifies_and_publishes_during_the_look_is_no_sign(table: Table) -> None:
-    ratifier, other = server(table), Ratifier(table.world)
+    ratifier = server(table)
+    other = Ratifier(table.world)
     request = next_commit(table, "late")
     real = ratifier._first_look
     assert real is not None

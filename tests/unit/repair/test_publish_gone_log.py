@@ -36,7 +36,8 @@ def remove(world: FakeWorld, table: Table) -> dict[str, tuple[bytes, int]]:
 def test_i24_a_table_whose_folder_is_gone_is_stopped_instead_of_going_on_in_a_log_without_a_past(
     world: FakeWorld, table: Table
 ) -> None:
-    gone, publisher = remove(world, table), Publisher(world, looks=True)
+    gone = remove(world, table)
+    publisher = Publisher(world, looks=True)
     table.mixed(2)
     done = publisher.publish(TABLE)
     assert done.problem is not None and done.problem.stuck and "was published, and is not there" in done.problem.message
@@ -88,7 +89,8 @@ def test_i24_a_publisher_that_does_not_look_sends_no_request_more(world: FakeWor
 def test_i24_a_repair_of_a_table_whose_folder_is_gone_says_so_and_publishes_nothing(
     world: FakeWorld, table: Table
 ) -> None:
-    gone, publisher = remove(world, table), Publisher(world, looks=True)
+    gone = remove(world, table)
+    publisher = Publisher(world, looks=True)
     table.mixed(2)
     repairer = Repairer(world, publisher)
     for _ in range(2):

@@ -1,4 +1,5 @@
-"""A table that was restored from a backup behind its own log adopts what is published, whatever dies (I1 to I7)."""
+"""A table that was restored from a backup behind its own log adopts the published versions, with a
+kill at any step (I1 to I7)."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_i4_i6_i11_a_recovery_killed_at_any_point_is_finished_by_the_next_one(
     table: Table, point: str, visit: int, step: int
 ) -> None:
     lost = restored(table)
-    log, latest = table.published(), table.head.latest
+    log = table.published()
+    latest = table.head.latest
     try:
         repair(table, kill_at(point, visit), step=step)
     except Killed:
@@ -292,7 +294,8 @@ def test_i1_a_stuck_table_recovers_too_and_one_that_an_operator_stopped_stays_st
 
 
 def test_i10_a_table_that_is_dropped_meanwhile_stays_dropped(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, refs = table.world.refs.write, table.world.refs
+    write = table.world.refs.write
+    refs = table.world.refs
 
     def late(change: Any) -> Any:
         monkeypatch.setattr(refs, "write", write)

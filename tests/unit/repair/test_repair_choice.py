@@ -38,7 +38,8 @@ def table() -> Table:
 
 def commit(table: Table, txn: str, *actions: dict[str, Any]) -> bytes:
     """A commit that is ratified, with any content of the log under its version."""
-    version, stamp = table.head.latest + 1, max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    version = table.head.latest + 1
+    stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
     content = delta.lines(delta.info(txn, stamp), *actions, delta.add(f"{txn}.parquet"))
     assert isinstance(table.ratifier.commit(CommitRequest(TABLE, version, content=content)), Ratified)
     return content
@@ -85,7 +86,8 @@ def test_both_sides_are_shown_with_version_size_digest_time_and_operation(table:
     found = diagnosis(table)
     assert (found.finding, found.state, found.version) == ("differs", "stuck", 4)
     assert found.sides is not None and found.sides.head is not None
-    head, log = found.sides.head, found.sides.log
+    head = found.sides.head
+    log = found.sides.log
     assert (head.version, head.up_to, head.size, head.txn_id) == (4, 5, len(contents[0]), "since-0")
     assert (log.version, log.up_to, log.size) == (4, 10, len(table.ratified[4]))
     assert head.digest == f"{digest_of(contents[0]):016x}" and log.digest == f"{digest_of(table.ratified[4]):016x}"
@@ -153,7 +155,8 @@ def test_i2_the_metadata_of_the_floor_is_read_from_the_log_where_only_taken_back
     assert repair(table)[1].finding == "differs"
     adopt(table, "log")
     store = MetadataStore(table.world.objs, table.world.space)
-    before, after = store.get("main", known), store.get("main", table.head.metadata)
+    before = store.get("main", known)
+    after = store.get("main", table.head.metadata)
     assert (after.metadata, after.protocol, after.domains) == (before.metadata, before.protocol, before.domains)
     assert table.head.epoch == after.version == 3 and table.head.latest == 4
 
@@ -252,7 +255,8 @@ def test_i4_large_commits_of_both_sides_are_compared_and_copied_piece_by_piece(
 ) -> None:
     table.mixed(3)
     publish(table)
-    size, stamp = PIECE_BYTES + 100_000, table.head.last_ict + 1
+    size = PIECE_BYTES + 100_000
+    stamp = table.head.last_ict + 1
     mine = delta.lines(delta.info("since", stamp), delta.add("a.parquet", note="m" * size))
     theirs = delta.lines(delta.info("before", stamp), delta.add("a.parquet", note="t" * size))
     name = table.staged_name(4, 1)
@@ -357,7 +361,8 @@ def test_i4_the_choice_of_the_head_names_the_files_that_its_operator_has_to_remo
     _, contents = two_histories(table)
     table.put("_delta_log/00000000000000000010.checkpoint.parquet", b"state of the log")
     table.put("_delta_log/00000000000000000010.crc", b"{}")
-    log, row = table.published(), clone(table.row)
+    log = table.published()
+    row = clone(table.row)
     done = adopt(table, "head")
     assert table.row == row and table.published() == log, "the service itself removes nothing"
     assert done.to_remove[0].startswith("_delta_log/00000000000000000010")

@@ -23,7 +23,8 @@ LAST = 12
 
 
 def commit(table: Table, txn: str) -> bytes:
-    version, stamp = table.head.latest + 1, max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    version = table.head.latest + 1
+    stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
     content = delta.lines(delta.info(txn, stamp), delta.add(f"{txn}.parquet"))
     assert isinstance(table.ratifier.commit(CommitRequest(TABLE, version, content=content)), Ratified)
     return content
@@ -199,7 +200,9 @@ def test_a_commit_without_what_its_first_line_must_say_is_found(table: Table, da
 def test_a_call_looks_at_a_stretch_and_the_next_goes_on(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_module, "VERSIONS_MAX", 5)
     table.storage.delete(published_path(7))
-    looked, found, at = [], [], verify(table)
+    looked = []
+    found = []
+    at = verify(table)
     while True:
         looked.append((at.first, at.last))
         found += [deviation.version for deviation in at.deviations]
@@ -257,7 +260,8 @@ def test_a_call_ends_in_time_after_one_version_at_least(table: Table) -> None:
 
 
 def test_a_commit_that_is_ratified_and_published_during_the_call_is_no_deviation(table: Table) -> None:
-    storage, listing = table.storage, type(table.storage).list
+    storage = table.storage
+    listing = type(table.storage).list
 
     def list_and_commit(*arguments: object) -> object:
         monkeypatched.undo()

@@ -36,7 +36,8 @@ class Sender:
     """A body that comes when a test says so, or when its request was answered early."""
 
     def __init__(self) -> None:
-        self.begun, self.over = threading.Event(), threading.Event()
+        self.begun = threading.Event()
+        self.over = threading.Event()
 
     def read(self, _limit: Any) -> bytes:
         self.begun.set()
@@ -48,7 +49,9 @@ class Door:
     """An admission of 16 places and 2 turns, a clock, and the answers that were given early."""
 
     def __init__(self, turns: int = 2) -> None:
-        self.now_s, self.senders, self.early = 0.0, dict[int, Sender](), list[Response]()
+        self.now_s = 0.0
+        self.senders = dict[int, Sender]()
+        self.early = list[Response]()
         self.admission = Admission(
             ByName(), turns, places=16, body_s=30, clock_s=lambda: self.now_s, end=self._end  # type: ignore[arg-type]
         )  # fmt: skip

@@ -1,4 +1,5 @@
-"""How servers ask each other: both prove who they are, and a request that was not told to begin has not begun."""
+"""Requests between servers: both sides prove their identity, and a request without the order to
+begin has not begun."""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ def listening(serve: Callable[[socket.socket], None]) -> tuple[Address, threadin
 
 
 def knows_the_secret(connection: socket.socket) -> None:
-    theirs, own = asking._exactly(connection, 32), b"o" * 32
+    theirs = asking._exactly(connection, 32)
+    own = b"o" * 32
     connection.sendall(own + asking._proof("secret", b"owner", theirs + own))
     asking._exactly(connection, 32)
 
@@ -209,7 +211,8 @@ def test_a_request_that_is_too_large_is_applied_where_it_is(owner: Owner, monkey
 
 
 def test_the_view_of_the_background_is_read_by_its_own_processes_only(tmp_path: Path) -> None:
-    writer, reader = OwnersFile(tmp_path / "owners"), OwnersFile(tmp_path / "owners")
+    writer = OwnersFile(tmp_path / "owners")
+    reader = OwnersFile(tmp_path / "owners")
     assert reader.read() == Owners()
     for until_ms in (1, 2):
         owners = Owners(until_ms, 4, {"catalogs/1": Address(HOST, 80, "secret")})

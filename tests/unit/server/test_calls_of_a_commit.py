@@ -63,7 +63,8 @@ class Table:
         staged = post(f"{NAMESPACE}/staging-tables", {"name": name})
         log = Path(unquote(urlparse(staged["location"]).path)) / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
-        features, properties = staged["required_features"], staged["required_properties"]
+        features = staged["required_features"]
+        properties = staged["required_properties"]
         (log / f"{0:020d}.json").write_text(version_zero(ICT, features, properties, row_tracking=False))
         self.id = staged["table_id"]
         post(f"{NAMESPACE}/tables", {"name": name, "table_id": self.id})

@@ -1,4 +1,4 @@
-"""The background's worker of a target: it comes back to what it could not send, and ends when it is told (I14)."""
+"""The background's worker of a target tries undelivered events again, and ends on request (I14)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ class Figures:
     """Adds up what is recorded."""
 
     def __init__(self) -> None:
-        self.sent, self.failures = 0, 0
+        self.sent = 0
+        self.failures = 0
 
     def record(self, target: str, sent: int, *, failed: bool) -> None:
         assert target == "inbox"
-        self.sent, self.failures = self.sent + sent, self.failures + failed
+        self.sent = self.sent + sent
+        self.failures = self.failures + failed
 
 
 @pytest.fixture

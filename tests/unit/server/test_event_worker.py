@@ -17,7 +17,8 @@ class Appends:
     """Notes what is appended; fails as often as ``failures`` says, and waits until ``go`` is set."""
 
     def __init__(self) -> None:
-        self.calls, self.failures = list[list[str]](), 0
+        self.calls = list[list[str]]()
+        self.failures = 0
         self.go = threading.Event()
         self.go.set()
 

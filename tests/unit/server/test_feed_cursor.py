@@ -20,8 +20,10 @@ class Feed:
     ``moves``: after how many looks the cursor moved, and where to."""
 
     def __init__(self, looks: Sequence[tuple[Mapping[str, int], int]], stop: threading.Event) -> None:
-        self._looks, self._stop = list(looks), stop
-        self.looked, self.locked = 0, 0
+        self._looks = list(looks)
+        self._stop = stop
+        self.looked = 0
+        self.locked = 0
         self.moves: list[tuple[int, int]] = []
 
     def changes(self, consumer: str, after: int) -> tuple[Mapping[str, int], int]:
@@ -70,7 +72,9 @@ def moves(
     monkeypatch.setattr(background, "ADVANCE_S", -1.0)
     monkeypatch.setattr(background, "LOOK_S", 0.0)
     process: Any = Background.__new__(Background)
-    process.stop, process._beaten_s, process._work = threading.Event(), float("inf"), {}
+    process.stop = threading.Event()
+    process._beaten_s = float("inf")
+    process._work = {}
     process._turns, process._events = Idle(busy.get("_turns", 0)), Idle(busy.get("_events", 0))
     process._sharing = Idle() if shared else None
     feed: Any = Feed(looks, process.stop)

@@ -28,7 +28,9 @@ class Requests:
     """Refs that count requests, and let none through while ``down``."""
 
     def __init__(self, refs: Any) -> None:
-        self._refs, self.made, self.down = refs, 0, False
+        self._refs = refs
+        self.made = 0
+        self.down = False
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._refs, name)
@@ -92,7 +94,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def test_members_and_granules_have_events_from_the_first_to_the_last(site: Site) -> None:
-    first, second = site.member("a"), site.member("b")
+    first = site.member("a")
+    second = site.member("b")
     site.beats(first)
     until(lambda: len(site.written()) == 2)
     site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
@@ -107,7 +110,8 @@ def test_members_and_granules_have_events_from_the_first_to_the_last(site: Site)
 
 
 def test_a_silent_member_is_removed_by_others_and_finds_that_itself(site: Site) -> None:
-    first, second = site.member("a"), site.member("b")
+    first = site.member("a")
+    second = site.member("b")
     site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
     until(lambda: len(site.written()) == 4)
     before = first.id

@@ -1,4 +1,5 @@
-"""What a server does with a change of a catalog: who is asked, and what happens without an answer (I3, I12, I21)."""
+"""A server forwards a change of a catalog to its owner, and reports an outcome without an answer as
+unknown (I3, I12, I21)."""
 
 from __future__ import annotations
 
@@ -183,7 +184,8 @@ def test_i3_a_change_with_a_key_is_sent_again_and_finds_what_it_did(site: Site) 
 def test_i21_a_refusal_that_passes_is_unknown_where_the_owner_may_apply_the_change(
     site: Site, status: int, settles: bool
 ) -> None:
-    site.outcome, site.app.status = Failed(Reached.STARTED, "died"), status
+    site.outcome = Failed(Reached.STARTED, "died")
+    site.app.status = status
     response = site.send(**{"idempotency-key": "0198c0de-0000-7000-8000-000000000000"})
     assert (response.body == b"here") is settles
     assert site.counted == {"applied here" if settles else "unknown": 1}
@@ -225,7 +227,8 @@ def test_i3_i23_a_commit_without_an_answer_is_sent_again_here_and_what_passes_is
     hot.outcome = Failed(Reached.STARTED, "died")
     assert hot.commit().body == b"here" and hot.app.bodies_read == [b"{}"]
     for status in (400, 404, 409, 429, 503):
-        hot.forwarding._avoided, hot.app.status = {}, status
+        hot.forwarding._avoided = {}
+        hot.app.status = status
         assert hot.commit().body == b"refused"
     assert hot.counted == {"applied here": 1, "unknown": 5}
 

@@ -46,7 +46,8 @@ class Part:
     all: ClassVar[list[Part]] = []
 
     def __init__(self, world: FakeWorld, hears: Callable[[], bool] = lambda: True) -> None:
-        self.again, self.sweeps = list[str](), 0
+        self.again = list[str]()
+        self.sweeps = 0
         Part.all.append(self)
         work = {PUBLISH: Work(lambda _: True, self._redo)}
         self.sharing = Sharing(world, (PUBLISH, SWEEP), work, self._catch_up, hears=hears, beat_ms=BEAT_MS)
@@ -90,7 +91,8 @@ def test_i11_i19_no_change_is_left_out_while_granules_are_handed_over(clock: Clo
 
 def test_i19_a_server_stops_working_on_what_it_handed_over_some_beats_ago(clock: Clock) -> None:
     world = fake_world()
-    first, second = Part(world), Part(world)
+    first = Part(world)
+    second = Part(world)
     for _ in range(20 + GIVEN_BEATS):
         first.beat()
         second.beat()
@@ -101,7 +103,8 @@ def test_i19_a_server_stops_working_on_what_it_handed_over_some_beats_ago(clock:
 
 def test_i11_i19_what_was_left_to_a_server_that_falls_silent_is_taken_back_when_it_is_doubted(clock: Clock) -> None:
     world = fake_world()
-    first, second = Part(world), Part(world)
+    first = Part(world)
+    second = Part(world)
     for _ in range(20 + GIVEN_BEATS):
         first.beat()
         second.beat()
@@ -122,8 +125,10 @@ def test_i11_i19_what_was_left_to_a_server_that_falls_silent_is_taken_back_when_
 
 
 def test_i19_a_server_that_does_not_hear_of_every_change_leaves_and_joins_again(clock: Clock) -> None:
-    world, hears = fake_world(), [True]
-    first, second = Part(world, lambda: hears[0]), Part(world)
+    world = fake_world()
+    hears = [True]
+    first = Part(world, lambda: hears[0])
+    second = Part(world)
     for at in range(60):
         hears[0] = not 20 <= at < 40
         first.beat()

@@ -15,7 +15,8 @@ class Clock:
 
 
 def test_commits_that_follow_closely_share_a_hint() -> None:
-    clock, hints = Clock(), list[str]()
+    clock = Clock()
+    hints = list[str]()
     committed = sparing(hints.append, clock)
     committed(1)
     assert hints == [""]

@@ -44,7 +44,9 @@ class FakeTask:
     """The task of gc: answers each run with the next of ``answers``."""
 
     def __init__(self, *answers: Any, rest_ms: int = 0) -> None:
-        self.answers, self.rest, self.runs = list(answers), rest_ms, 0
+        self.answers = list(answers)
+        self.rest = rest_ms
+        self.runs = 0
 
     def run(self, *_: object, **__: object) -> Any:
         self.runs += 1
@@ -59,7 +61,8 @@ def background(task: FakeTask, sharing: Any = None) -> Background:
     process = Background.__new__(Background)
     process._services = SimpleNamespace(collect_task=task)  # type: ignore[assignment]
     process._store = SimpleNamespace(world=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 1)))  # type: ignore[assignment]
-    process._sharing, process._collect_left = sharing, False
+    process._sharing = sharing
+    process._collect_left = False
     return process
 
 
@@ -96,7 +99,8 @@ def test_i19_a_server_that_comes_to_sweep_looks_whether_gc_is_due() -> None:
 
 
 def test_a_loop_comes_back_when_its_run_says_so_and_after_a_failure() -> None:
-    stop, calls = threading.Event(), list[int]()
+    stop = threading.Event()
+    calls = list[int]()
 
     def run() -> float | None:
         calls.append(1)

@@ -32,8 +32,11 @@ class Process:
 
     def __init__(self, world: FakeWorld, *roles: str, address: Address | None = None) -> None:
         self.done = {role: dict[str, int]() for role in (PUBLISH, EVENTS) if role in roles}
-        self.missed, self.hears = list[set[str]](), True
-        self.owners, self.shares, self.worked = Owners(), Shares(), dict[str, int]()
+        self.missed = list[set[str]]()
+        self.hears = True
+        self.owners = Owners()
+        self.shares = Shares()
+        self.worked = dict[str, int]()
         work = {role: Work(lambda _: True, done.update) for role, done in self.done.items()}
         processes = Processes(self._take_owners, self._take_shares, lambda: self.worked)
         self.sharing = Sharing(
@@ -104,7 +107,8 @@ class Figures:
 
 
 def test_i19_each_role_is_shared_by_the_members_that_work_for_it_and_no_other_owns_any_of_it(site: Site) -> None:
-    server, worker = site.process(PUBLISH, SWEEP, EVENTS), site.process(PUBLISH, MAINTAIN)
+    server = site.process(PUBLISH, SWEEP, EVENTS)
+    worker = site.process(PUBLISH, MAINTAIN)
     nothing = site.process(address=Address("h", 1, "s"))
     site.beats(server, worker, nothing, times=4 * WHOLE_LOOK_BEATS)
     ids = {process: process.sharing.member.id for process in (server, worker, nothing)}
@@ -154,7 +158,8 @@ def test_i19_a_member_that_is_alone_beats_at_once_when_another_comes(site: Site)
 
 
 def test_i11_what_was_left_to_an_owner_in_doubt_is_done_here_in_each_role(site: Site) -> None:
-    first, second = site.process(PUBLISH, EVENTS), site.process(PUBLISH, EVENTS)
+    first = site.process(PUBLISH, EVENTS)
+    second = site.process(PUBLISH, EVENTS)
     site.beats(first, second, times=4 * WHOLE_LOOK_BEATS)
     left = {role: set(KEYS) - first.mine(role) for role in (PUBLISH, EVENTS)}
     assert all(left.values()) and first.done == {PUBLISH: {}, EVENTS: {}}
@@ -163,7 +168,8 @@ def test_i11_what_was_left_to_an_owner_in_doubt_is_done_here_in_each_role(site: 
 
 
 def test_what_was_left_to_others_long_ago_is_theirs(site: Site) -> None:
-    first, second = site.process(PUBLISH), site.process(PUBLISH)
+    first = site.process(PUBLISH)
+    second = site.process(PUBLISH)
     site.beats(first, second, times=4 * WHOLE_LOOK_BEATS)
     assert set(KEYS) - first.mine(PUBLISH)
     site.beats(first, second, times=2 * SILENT_BEATS + 1)
@@ -172,7 +178,8 @@ def test_what_was_left_to_others_long_ago_is_theirs(site: Site) -> None:
 
 
 def test_light_work_reads_the_owners_of_catalogs_and_says_what_it_has_done(site: Site) -> None:
-    first, second = site.process(MAINTAIN), site.process(MAINTAIN)
+    first = site.process(MAINTAIN)
+    second = site.process(MAINTAIN)
     site.beats(first, second, times=4 * WHOLE_LOOK_BEATS)
     catalogs = [f"c{number}" for number in range(40)]
 

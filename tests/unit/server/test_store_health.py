@@ -1,4 +1,4 @@
-"""What ``/readyz`` finds out about the store, what that costs, and what it tells strangers."""
+"""``/readyz``: the checks of the store, their cost, and the answer to callers without a token."""
 
 from __future__ import annotations
 

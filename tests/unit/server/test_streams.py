@@ -93,7 +93,8 @@ class Pages(Streams):
 
     def __init__(self, *script: tuple[str, ...] | Exception | None) -> None:
         super().__init__(("a", "", False))
-        self.script, self.read = list(script), list[str]()
+        self.script = list(script)
+        self.read = list[str]()
         self.fails: Exception | None = None
 
     def get_shard_iterator(self, StreamArn: str, ShardId: str, ShardIteratorType: str) -> Any:
@@ -125,7 +126,9 @@ class Follower:
         monkeypatch.setattr(module, "dynamodb_streams", lambda _: streams)
         for name in ("POLL_S", "POLL_LONGEST_S"):
             monkeypatch.setattr(module, name, 0.001)
-        self.keys, self.missed, self.stop = Counter[str](), 0, threading.Event()
+        self.keys = Counter[str]()
+        self.missed = 0
+        self.stop = threading.Event()
         settings = ServerSettings("/nowhere", store="dynamodb:refs,objs")
         self.stream = Stream(settings, self._hint, self._miss, self.stop)
         self.thread = threading.Thread(target=self.stream.follow, daemon=True)

@@ -17,7 +17,9 @@ class Work:
     """What turns do: they are noted, and wait until ``go`` is set."""
 
     def __init__(self) -> None:
-        self.begun, self.at_once, self.most_at_once = list[str](), 0, 0
+        self.begun = list[str]()
+        self.at_once = 0
+        self.most_at_once = 0
         self.go = threading.Event()
         self.go.set()
         self._mutex = threading.Lock()

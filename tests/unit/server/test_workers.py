@@ -1,4 +1,4 @@
-"""What a process is started for, and what a worker refuses to start with."""
+"""Roles for which a process starts, and settings with which a worker refuses to start."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_i15_i19_light_work_is_done_by_the_owner_and_by_a_member_that_is_not_sur
     process = LightWork.__new__(LightWork)
     process._shares = shares_file(settings)
     assert process.does("main"), "nothing was said yet"
-    now_ms, granule = time.monotonic_ns() // 1_000_000, frozenset({granule_of(MAINTAIN, "main", 32)})
+    now_ms = time.monotonic_ns() // 1_000_000
+    granule = frozenset({granule_of(MAINTAIN, "main", 32)})
     later_ms = now_ms + 600_000
     for until_ms, mine, others, does in (
         (later_ms, frozenset[str](), granule, False), (later_ms, granule, frozenset[str](), True), (now_ms - 1, frozenset[str](), granule, True),
@@ -96,7 +97,8 @@ def test_i15_i19_light_work_is_done_by_the_owner_and_by_a_member_that_is_not_sur
 
 
 def test_a_struct_that_is_damaged_or_gone_is_as_if_nothing_had_been_said(tmp_path: Path) -> None:
-    writer, reader = StructFile(tmp_path / "shares", Shares()), StructFile(tmp_path / "shares", Shares())
+    writer = StructFile(tmp_path / "shares", Shares())
+    reader = StructFile(tmp_path / "shares", Shares())
     assert reader.read() == Shares()
     shares = Shares(
         5,

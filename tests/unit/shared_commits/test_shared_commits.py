@@ -58,12 +58,14 @@ class Server:
     """A process in which commits wait for each other: they are led here one group after the other, without threads."""
 
     def __init__(self, table: Table) -> None:
-        self.table, self.ratifier = table, Ratifier(table.world)
+        self.table = table
+        self.ratifier = Ratifier(table.world)
         self.ratifier.head(table.id)  # this process has seen the table
 
     def together(self, *requests: CommitRequest, known: bool = True) -> list[Any]:
         """What becomes of commits that wait in one line; ``known``: the line has the row that its last write left."""
-        queue, line = new_queue(), Line[WaitingCommit]()
+        queue = new_queue()
+        line = Line[WaitingCommit]()
         waiting = []
         for request in requests:
             prepared = self.ratifier.prepare(request)
@@ -258,7 +260,8 @@ def test_i3_i23_an_error_after_a_lost_answer_is_no_outcome(table: Table, server:
 
 def test_i3_i23_what_was_lost_once_stays_so(table: Table, server: Server) -> None:
     """Two refusals, the first one of a write that was sent twice; the third attempt meets a table that takes no commits for now."""
-    real, refusals = table.world.refs.write, [True, False]
+    real = table.world.refs.write
+    refusals = [True, False]
 
     def refused(write: Any) -> Any:
         if not refusals:
@@ -301,7 +304,9 @@ def test_i23_a_commit_that_meets_change_after_change_gets_the_error_of_contentio
 
 def test_i6_i23_threads_of_one_process_share_writes_and_none_is_lost(table: Table) -> None:
     """Real threads, a store that takes a while: far fewer writes than commits."""
-    real, writers, each = table.world.refs.write, 16, 6
+    real = table.world.refs.write
+    writers = 16
+    each = 6
     ratifier, mutex = Ratifier(table.world), threading.Lock()
 
     def slow(write: Any) -> Any:
@@ -347,7 +352,8 @@ def _before_write(table: Table, happens: Callable[[], object]) -> None:
 
 def _with_write_restored(table: Table, real: Any, run: Callable[[], list[Any]], after: int) -> list[Any]:
     """Runs with a broken ``write``, which is whole again after so many calls."""
-    broken, calls = table.world.refs.write, 0
+    broken = table.world.refs.write
+    calls = 0
 
     def write(write: Any) -> Any:
         nonlocal calls

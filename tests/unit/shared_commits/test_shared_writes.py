@@ -159,7 +159,8 @@ def test_i3_i23_tickets_of_one_streaming_application_do_not_share_a_write() -> N
 
 
 def test_i11_i23_a_group_has_room_for_all_of_its_commits_or_leaves_some_out() -> None:
-    row, data = empty_row(), b"d" * 4_000
+    row = empty_row()
+    data = b"d" * 4_000
     waiting = [ticket(0, f"t{number}", data=data) for number in range(30)]
     write, members = shared(row, waiting)
     assert 1 < len(members) < 30

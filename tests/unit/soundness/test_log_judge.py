@@ -72,7 +72,8 @@ def test_i24_a_log_without_any_start_is_reported_and_no_commit_of_it_is_read() -
 
 
 def test_i24_how_far_a_log_was_let_expire_is_asked_only_where_it_begins_late() -> None:
-    table, asked = Checkpointed(), list[int]()
+    table = Checkpointed()
+    asked = list[int]()
 
     def expired(upto: int) -> int:
         asked.append(upto)

@@ -1,4 +1,4 @@
-"""What may be believed of a log, rule by rule (I24)."""
+"""The rules of a sound log, one by one (I24)."""
 
 from __future__ import annotations
 

@@ -167,7 +167,8 @@ def evaluate(predicate: Predicate, row: Row) -> bool | None:
         case In():
             parts = [evaluate(Comparison(predicate.column, "=", v), row) for v in predicate.values]
             return True if True in parts else None if None in parts else False
-    value, literal = row[predicate.column], predicate.value
+    value = row[predicate.column]
+    literal = predicate.value
     if predicate.operator == "<=>" and (value is None or literal is None):
         return value is None and literal is None
     if value is None or literal is None:

@@ -57,7 +57,9 @@ class Disk:
     """The data files, and their rows. ``tracks_rows``: whether tables give out row ids."""
 
     def __init__(self, *, tracks_rows: bool) -> None:
-        self.tracks_rows, self.files, self.clock = tracks_rows, {}, 0
+        self.tracks_rows = tracks_rows
+        self.files = {}
+        self.clock = 0
         self._numbers = itertools.count()
 
     def add(self, values: Sequence[int], ids: Sequence[int] | None, state: State) -> dict[str, Any]:
@@ -102,7 +104,10 @@ class Disk:
 
 def after(state: State, actions: Sequence[Mapping[str, Any]]) -> State:
     """The table after a commit. Fails where the commit has no meaning on top of this version."""
-    files, mark, shift, timestamp = dict(state.files), state.mark, state.shift, state.timestamp
+    files = dict(state.files)
+    mark = state.mark
+    shift = state.shift
+    timestamp = state.timestamp
     for action in actions:
         if "remove" in action:
             del files[action["remove"]["path"]]
@@ -123,7 +128,8 @@ def after(state: State, actions: Sequence[Mapping[str, Any]]) -> State:
 
 def run(operation: Operation, disk: Disk, tables: dict[str, State]) -> Statement:
     """Runs a statement, and puts its commits into ``tables``. Returns its reads and commits."""
-    target, source = tables[operation.target], tables[operation.source]
+    target = tables[operation.target]
+    source = tables[operation.source]
     reads: dict[str, list[Read]] = {}
     matches = range(operation.low, operation.high + 1)
 
@@ -148,10 +154,12 @@ def run(operation: Operation, disk: Disk, tables: dict[str, State]) -> Statement
         adds = [([len(disk.rows(source)) + target.shift], None)]
     elif operation.name == "overwrite":
         read(operation.target, is_whole=True)
-        adds, removes = [([operation.number + target.shift], None)], list(target.files)
+        adds = [([operation.number + target.shift], None)]
+        removes = list(target.files)
     elif operation.name == "compact":
         pairs = [pair for added in target.files.values() for pair in disk.pairs(added)]
-        adds, removes = ([([v for v, _ in pairs], [i for _, i in pairs])] if pairs else []), list(target.files)
+        adds = [([v for v, _ in pairs], [i for _, i in pairs])] if pairs else []
+        removes = list(target.files)
     elif operation.name == "define":
         read(operation.source, is_whole=True)
         shift = operation.number + len(disk.rows(source))
@@ -215,7 +223,8 @@ def replayed(
         run(operation, disk, old)
     view = dict(old)
     statements = [run(operation, disk, view) for operation in own]
-    new, commits = dict(old), {name: [] for name in TABLES}
+    new = dict(old)
+    commits = {name: [] for name in TABLES}
     for operation in winners:
         for name, some in run(operation, disk, new).commits.items():
             commits[name] += [Winner(new[name].version, actions) for actions in some]
@@ -223,7 +232,10 @@ def replayed(
     for operation in own:
         run(operation, disk, alone)
     tables = {name: MovedTable(name, old[name].version, commits[name], SCHEMA) for name in TABLES}
-    now, decisions, kept, is_same = dict(new), kind(tables), [], []
+    now = dict(new)
+    decisions = kind(tables)
+    kept = []
+    is_same = []
     for operation, statement in zip(own, statements, strict=True):
         is_kept = not decisions.reason(statement)
         if is_kept:

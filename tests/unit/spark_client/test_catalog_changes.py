@@ -1,4 +1,4 @@
-"""What names lead to after changes of the catalog that a transaction holds back."""
+"""The entities that names lead to after changes of the catalog that a transaction holds back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a serializable transaction says of what it read of the catalog."""
+"""A serializable transaction sends the reads of the catalog that it made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Changes of a catalog whose answer is lost: what may have happened is never told as refused, or as not having happened (I3)."""
+"""Changes of a catalog with a lost answer. A change that may have been applied is never reported as
+refused or as not applied (I3)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,8 @@ def of_partition(value: float) -> dict[str, Any]:
 
 def meant(form: str, number: float) -> Predicate:
     """What Spark takes the expression for: numbers of 32 bits on both sides."""
-    value, among = Value("float", number), Value("float", 7.5)
+    value = Value("float", number)
+    among = Value("float", 7.5)
     if form in ("In", "InSet"):
         return In(COLUMN, (value, among, None) if form == "In" else (value, among))
     operator = SYMBOLS[form.partition(",")[0]]

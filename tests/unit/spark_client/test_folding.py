@@ -66,13 +66,15 @@ def replay(contents: list[str]) -> dict[str, Any]:
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[str, list[str]]:
     """A base, and commits on it, each of which a writer could have made after the one before."""
-    numbers, is_tracked = iter(range(10_000)), draw(st.booleans())
+    numbers = iter(range(10_000))
+    is_tracked = draw(st.booleans())
     active: dict[str, str] = {f"base{n}": draw(st.sampled_from(["", "vb"])) for n in range(draw(st.integers(0, 4)))}
     base = content(0, *(add(path, vector, size=1) for path, vector in active.items()))
     away = dict.fromkeys(["gone"], "")
     commits = []
     for number in range(1, draw(st.integers(1, 5)) + 1):
-        actions, touched = [], set[str]()
+        actions = []
+        touched = set[str]()
         for _ in range(draw(st.integers(0, 5))):
             what = draw(st.sampled_from(["add", "remove", "vector", "again", "back", "meta", "domain", "txn"]))
             there = sorted(set(active) - touched)

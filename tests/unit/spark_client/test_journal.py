@@ -1,4 +1,5 @@
-"""Announcing a transaction, and withdrawing it after a refusal: what is told is what can still happen (I3)."""
+"""A transaction is announced, and withdrawn after a refusal. The client reports only outcomes that are
+still possible (I3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conflicts under which isolation level: the files, definitions and applications of concurrent commits."""
+"""Conflicts by isolation level: the files, definitions and applications of concurrent commits."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ def test_after_an_own_change_of_the_definition_predicates_do_not_count() -> None
 
 @pytest.mark.parametrize("level", ["snapshot", "serializable"])
 def test_an_application_or_domain_that_both_set_conflicts(level: str) -> None:
-    app, domain = {"txn": {"appId": "a", "version": 1}}, {"domainMetadata": {"domain": "d", "configuration": ""}}
+    app = {"txn": {"appId": "a", "version": 1}}
+    domain = {"domainMetadata": {"domain": "d", "configuration": ""}}
     rows = {"domainMetadata": {"domain": "delta.rowTracking", "configuration": ""}}
     assert kinds([], [app], [app], level=level) == ["application"]
     assert kinds([], [domain], [domain], level=level) == ["domain"]

@@ -36,7 +36,8 @@ def file(path: str, first: int, rows: int, version: int, **more: Any) -> dict[st
 
 def commit(version: int, timestamp: int, before: int, sizes: list[int], name: str) -> list[dict[str, Any]]:
     """A commit that adds files of these numbers of rows after the mark ``before``."""
-    actions, following = [info(timestamp)], before + 1
+    actions = [info(timestamp)]
+    following = before + 1
     for at, rows in enumerate(sizes):
         actions.append(file(f"{name}{at}", following, rows, version))
         following += rows
@@ -55,7 +56,8 @@ _sizes = st.lists(st.integers(1, 4), max_size=3)
 @given(_sizes, st.lists(_sizes, min_size=1, max_size=4), st.integers(-1, 50), st.integers(0, 30))
 def test_row_ids_and_timestamps_follow_those_of_the_winners(own_sizes, winner_sizes, before, own_time) -> None:
     """I2, I7: no row id is given out twice, none is left out, and time increases."""
-    base, winners = TableHead(7, 10, before), []
+    base = TableHead(7, 10, before)
+    winners = []
     head = base
     for at, sizes in enumerate(winner_sizes):
         winners.append(Winner(8 + at, commit(8 + at, 11 + at, head.row_id_mark, sizes, f"w{at}-")))
@@ -113,7 +115,8 @@ def test_rows_that_were_written_and_rewritten_have_to_be_written_again(own: list
 
 def test_a_streaming_batch_that_a_winner_may_have_brought_is_refused() -> None:
     """I3."""
-    own, base = [info(), {"txn": {"appId": "a", "version": 5}}], TableHead(7, applications={"a": 4})
+    own = [info(), {"txn": {"appId": "a", "version": 5}}]
+    base = TableHead(7, applications={"a": 4})
     assert rebased(own, base, base.after([Winner(8, [{"txn": {"appId": "b", "version": 5}}])]))
     with pytest.raises(CannotRebase, match="streaming application 'a'"):
         rebased(own, base, base.after([Winner(8, [{"txn": {"appId": "a", "version": 5}}])]))

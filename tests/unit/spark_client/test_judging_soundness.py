@@ -81,7 +81,8 @@ def test_every_outcome_of_a_row_is_among_the_possible_ones(rows, partition, pred
 def test_a_comparison_with_integers_is_judged_exactly_by_the_bounds(values, operator, literal) -> None:
     file = files.add("f", [_row(i=v) for v in values], "a")
     predicate = Comparison(("i",), operator, Value("integer", literal))
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     expected = {
         "=": low <= literal <= high,
         "<": low < literal,
@@ -119,7 +120,8 @@ def _row(**values: Any) -> dict[Any, Any]:
 
 def test_clear_cases_are_no_conflict_on_every_type() -> None:
     """Precision, counted: a file whose values all lie on one side of the literal."""
-    day, noon = 19_000, 19_000 * 86_400_000_000
+    day = 19_000
+    noon = 19_000 * 86_400_000_000
     sides: dict[tuple[str, ...], tuple[Any, Any]] = {
         ("i",): (10, 20),
         ("d",): (files.Decimal("1.00"), files.Decimal("2.00")),
@@ -160,7 +162,8 @@ def test_most_disjoint_files_are_no_conflict() -> None:
 
 def test_a_disjunction_needs_one_part_and_a_conjunction_all() -> None:
     file = files.add("f", [_row(i=1, s="x")], "a")
-    i, s = Comparison(("i",), "=", Value("integer", 1)), Comparison(("s",), "=", Value("string", "y"))
+    i = Comparison(("i",), "=", Value("integer", 1))
+    s = Comparison(("s",), "=", Value("string", "y"))
     verdict = lambda predicate: judge(Read("t", 1, predicate), [Winner(2, [{"add": file}])], files.schema()) is not None  # noqa: E731
     assert (verdict(And((i, s))), verdict(Or((i, s))), verdict(Not(s)), verdict(Not(i))) == (False, True, True, False)
     assert (verdict(IsNull(("i",))), verdict(IsNull(("f",))), verdict(Not(IsNull(("f",))))) == (False, True, False)

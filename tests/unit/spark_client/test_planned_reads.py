@@ -95,7 +95,8 @@ def test_i16_a_part_that_is_not_understood_lets_through_what_it_may(rows, partit
                 assert let_through(text, whole, partition), text
 
 
-NUMBER, TEXT = ("i",), ("s",)
+NUMBER = ("i",)
+TEXT = ("s",)
 
 
 @pytest.mark.parametrize(

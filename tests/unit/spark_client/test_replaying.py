@@ -272,7 +272,8 @@ def test_commits_that_have_no_counterpart_are_refused_or_run_again() -> None:
 
 
 def test_reads_of_kept_statements_are_of_the_new_cut() -> None:
-    past, at_base = Read("t", 3, is_time_travel=True), Read("t", 4, is_time_travel=True)
+    past = Read("t", 3, is_time_travel=True)
+    at_base = Read("t", 4, is_time_travel=True)
     own = Read("t", 5, is_time_travel=True)
     moved = at_cut([READ, past, at_base, own], 4, 9)
     assert [read.version for read in moved] == [9, 3, 4, 9]

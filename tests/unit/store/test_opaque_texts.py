@@ -1,4 +1,5 @@
-"""Opaque texts that clients send back: only what this service wrote, character by character."""
+"""Opaque texts that clients send back: only texts of this service are accepted, character by
+character."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def test_a_text_of_another_service_is_damaged() -> None:
 
 
 def test_a_text_as_long_as_a_query_is_read_and_a_longer_one_is_not() -> None:
-    longest, longer = Record("a" * 6133, 1), Record("a" * 6134, 1)
+    longest = Record("a" * 6133, 1)
+    longer = Record("a" * 6134, 1)
     assert len(seal(longest)) == 8192
     assert unseal(seal(longest), DECODER, "text") == longest
     with pytest.raises(Damaged, match="is no text"):

@@ -1,4 +1,4 @@
-"""What an answer takes of Lambda's is counted to the byte."""
+"""The size of an answer within Lambda's limit is counted to the byte."""
 
 from __future__ import annotations
 

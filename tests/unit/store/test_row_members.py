@@ -1,4 +1,5 @@
-"""What rows hold, by format: whoever adds to it has to say whether older code may ignore it (I22, ADR 48)."""
+"""The members of rows by format: a new member has to say whether older code may ignore it (I22, ADR
+48)."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def append(services: CatalogServices, name: str) -> CommitRequest:
 
 
 def test_i9_what_others_change_after_the_judgement_is_judged_again_with_their_tree(services: CatalogServices) -> None:
-    world, reads, commit = fakes(services), read(services, TABLES), append(services, "t")
+    world = fakes(services)
+    reads = read(services, TABLES)
+    commit = append(services, "t")
     other = fresh(world)
     changes = [rename(services, "u", "w"), once(lambda: other.renamer.rename("main", ("default",), "u", "v"))]
     with pytest.raises(Refused) as refused:
@@ -68,7 +70,8 @@ def test_i9_what_others_change_after_the_judgement_is_judged_again_with_their_tr
 
 
 def test_i9_what_others_change_elsewhere_meanwhile_has_it_judged_again_and_applied(services: CatalogServices) -> None:
-    reads, other = read(services, TABLES), fresh(fakes(services))
+    reads = read(services, TABLES)
+    other = fresh(fakes(services))
     changes = [rename(services, "u", "w"), once(lambda: other.namespaces.create("main", ("else",)))]
     assert not Client(services).commit(changes, group(), reads).replayed
     assert names(fresh(fakes(services))) == ["t", "w"]
@@ -79,7 +82,8 @@ def test_i9_what_others_change_elsewhere_meanwhile_has_it_judged_again_and_appli
 def test_i3_its_own_changes_never_refuse_a_transaction_that_is_sent_again(
     services: CatalogServices, at: int, how: How
 ) -> None:
-    world, request = fakes(services), group(append(services, "t"))
+    world = fakes(services)
+    request = group(append(services, "t"))
     table = request.commits[0].table_id
     then = services.reader.current("main").head
 
@@ -95,7 +99,8 @@ def test_i3_its_own_changes_never_refuse_a_transaction_that_is_sent_again(
 
 def test_i3_a_copy_that_was_applied_after_the_judgement_is_known_by_its_commits(services: CatalogServices) -> None:
     world, request, other = fakes(services), group(append(services, "t")), fresh(fakes(services))
-    reads, same = read(services, TABLES), read(other, TABLES)
+    reads = read(services, TABLES)
+    same = read(other, TABLES)
 
     def copy() -> None:
         Client(other).commit([drop(other, "u")], request, same)
@@ -109,7 +114,9 @@ def test_i3_a_copy_that_was_applied_after_the_judgement_is_known_by_its_commits(
 def test_i3_a_transaction_that_is_not_remembered_is_reported_by_its_commits_and_not_refused_by_its_changes(
     services: CatalogServices,
 ) -> None:
-    world, request, reads = fakes(services), group(append(services, "t")), read(services, TABLES)
+    world = fakes(services)
+    request = group(append(services, "t"))
+    reads = read(services, TABLES)
     Client(services).commit([new_namespace(services, "a"), drop(services, "u")], request, reads)
     for key in [key for key, row in world.refs.rows.items() if row["kind"] == "request"]:
         del world.refs.rows[key]
@@ -129,7 +136,8 @@ def test_i9_transactions_that_count_before_they_create_never_make_more_than_they
     world = fakes(services)
     query = '/main/*[name prefix "n"]'
     begun: dict[int, tuple[CatalogReads, int]] = {}
-    applied, refused = 0, list[tuple[bool, bool]]()
+    applied = 0
+    refused = list[tuple[bool, bool]]()
     for number, (client, is_other) in enumerate(schedule):
         by = fresh(world)
         if is_other:

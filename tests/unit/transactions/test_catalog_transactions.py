@@ -73,7 +73,8 @@ class Lake:
         return int(self.world.refs.rows[self.world.space.catalog("main")]["seq"])
 
 
-BEFORE, AFTER = (["t", "u"], 0, False), (["t", "w"], 1, True)
+BEFORE = (["t", "u"], 0, False)
+AFTER = (["t", "w"], 1, True)
 
 
 @pytest.fixture
@@ -112,7 +113,8 @@ def _writes() -> int:
 def test_i3_i8_after_a_fault_at_any_write_all_of_it_is_there_or_nothing_and_once_it_is_sent_again(
     lake: Lake, at: int, how: How
 ) -> None:
-    request, seq = group(lake.append(lake.t, 1)), lake.seq
+    request = group(lake.append(lake.t, 1))
+    seq = lake.seq
     services = fresh(Faulty(lake.world, at, how).world)
     try:
         answer: Applied | None = Client(services).commit(lake.members(services), request)
@@ -170,7 +172,8 @@ def test_i8_a_catalog_that_moved_on_has_the_changes_computed_again_and_the_commi
 
 
 def test_i8_changes_that_change_nothing_are_no_commit_of_the_catalog_but_what_was_read_is_checked(lake: Lake) -> None:
-    seq, nothing = lake.seq, [rename(lake.services, "u", "u")]
+    seq = lake.seq
+    nothing = [rename(lake.services, "u", "u")]
     assert Client(lake.services).commit(nothing, group()).seq == seq == lake.seq
     Ratifier(lake.world).commit(lake.append(lake.t, 1, "other"))
     with pytest.raises(Refused):
@@ -278,7 +281,8 @@ def test_i3_an_earlier_transaction_whose_table_is_gone_is_unknown_and_not_refuse
 
 def test_i3_an_earlier_transaction_whose_commit_was_lost_is_unknown_and_not_applied_again(lake: Lake) -> None:
     """The rows were restored from backups of two moments."""
-    request, before = group(lake.append(lake.t, 1)), dict(lake.world.refs.rows[lake.world.space.table(lake.t)])
+    request = group(lake.append(lake.t, 1))
+    before = dict(lake.world.refs.rows[lake.world.space.table(lake.t)])
     Client(lake.services).commit([rename(lake.services, "u", "w")], request)
     lake.world.refs.rows[lake.world.space.table(lake.t)] = before
     with pytest.raises(OutcomeUnknown, match="cannot be shown"):
@@ -384,7 +388,8 @@ def test_i12_a_change_is_authorized_before_it_is_computed_in_the_tree_of_those_b
 
 def test_a_draft_has_the_entities_of_the_changes_and_of_the_tree(lake: Lake) -> None:
     view = View(lake.services.reader.current("main"), lake.services.reader.store)
-    draft, edit = DraftView(view), rename(lake.services, "u", "w").apply(view)
+    draft = DraftView(view)
+    edit = rename(lake.services, "u", "w").apply(view)
     assert edit is not None
     draft.apply(edit)
     objs = [draft.tree.table(("default",), name).obj for name in ("t", "w")]

@@ -1,4 +1,4 @@
-"""Cuts of several HEADs: one request, one moment, and what they refuse (I6, I8)."""
+"""Cuts of several HEADs: one request, one moment, and refusals (I6, I8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of commits: all or none, whatever becomes of the answers (I3, I8)."""
+"""Groups of commits: all or none, also with lost answers (I3, I8)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_i8_each_part_is_exactly_the_single_tables_write(
     alone: list[Write] = []
     with patch.object(single, "write", lambda write: alone.append(write) or Accepted(None)), pytest.raises(NotFound):
         Ratifier(world).commit(inline_request(tables[2], version, "t", base=0))
-    part, whole = refs.sent[0][0], alone[0]
+    part = refs.sent[0][0]
+    whole = alone[0]
     assert isinstance(part, Change) and isinstance(whole, Change)
     assert [(clause.name, clause.invariant) for clause in part.clauses] == [
         (clause.name, clause.invariant) for clause in whole.clauses
@@ -99,7 +100,8 @@ def test_i8_a_table_that_was_read_must_not_have_changed(world: FakeWorld, tables
     service = groups(world)
     if warm:
         service.commit(appends(tables[:2], "before"))
-    written, read = tables[:2], tables[2]
+    written = tables[:2]
+    read = tables[2]
     stale = ReadVersion(read.id, read.head.latest)
     request = appends(written, "first", reads=[stale])
     read.inline()
@@ -115,7 +117,8 @@ def test_i8_a_table_that_was_read_must_not_have_changed(world: FakeWorld, tables
 def test_i8_a_table_that_was_read_may_be_behind_by_its_slack(
     world: FakeWorld, tables: list[Table], behind: int
 ) -> None:
-    written, read = tables[:2], tables[2]
+    written = tables[:2]
+    read = tables[2]
     request = appends(written, reads=[ReadVersion(read.id, 0, slack=2)])
     for _ in range(behind):
         read.inline()
@@ -137,7 +140,8 @@ def test_i8_slack_is_no_excuse_for_a_version_that_is_not_there(world: FakeWorld,
 
 
 def test_i8_write_skew_is_allowed_by_slack_and_a_lost_update_is_not(world: FakeWorld, tables: list[Table]) -> None:
-    left, right = tables[0], tables[1]
+    left = tables[0]
+    right = tables[1]
     first = appends([left], "first", reads=[ReadVersion(right.id, 0, slack=1)])
     second = appends([right], "second", reads=[ReadVersion(left.id, 0, slack=1)])
     third = appends([left], "third", reads=[ReadVersion(right.id, 0, slack=1)])
@@ -153,7 +157,8 @@ def test_i8_a_version_that_was_not_there_to_be_read_is_a_gap(world: FakeWorld, t
 
 
 def test_i8_write_skew_is_refused_to_the_second(world: FakeWorld, tables: list[Table]) -> None:
-    left, right = tables[0], tables[1]
+    left = tables[0]
+    right = tables[1]
     first = appends([left], "first", reads=[ReadVersion(right.id, 0)])
     second = appends([right], "second", reads=[ReadVersion(left.id, 0)])
     ratified(groups(world).commit(first))
@@ -220,7 +225,9 @@ def test_i2_a_commit_too_large_to_be_read_whole_is_reported_with_the_metadata_of
 ) -> None:
     adds = [delta.add(f"{number}.parquet") for number in range(100)]
     content = delta.lines(delta.info("large", world.clock.now_ms() + 1), *adds)
-    name, size, limits = tables[0].staged_name(1, 7), len(content), Limits(staged_bytes=2_000)
+    name = tables[0].staged_name(1, 7)
+    size = len(content)
+    limits = Limits(staged_bytes=2_000)
     tables[0].put(staged_path(name), content)
     service = GroupRatifier(world, Ratifier(world, limits), limits)
     request = group(CommitRequest(tables[0].id, 1, staged=name, size=size), inline_request(tables[1], 1, "t"))
@@ -311,7 +318,8 @@ def test_a_table_that_does_not_exist_is_not_found(world: FakeWorld, tables: list
 def test_i3_a_group_that_is_sent_again_is_a_replay_also_after_its_entries_left_the_tails(
     world: FakeWorld, tables: list[Table], later: int, warm: bool
 ) -> None:
-    service, request = groups(world), appends(tables)
+    service = groups(world)
+    request = appends(tables)
     service.commit(request)
     for table in tables[: 2 if later else 0]:  # one table stands still: its entry stays in the tail
         for _ in range(later):
@@ -356,7 +364,8 @@ class Faulty:
     def __init__(
         self, world: FakeWorld, *happens: Callable[[Faulty, Sequence[Write]], AllAccepted | SomeRejected]
     ) -> None:
-        self._refs, self._happens = world.refs, list(happens)
+        self._refs = world.refs
+        self._happens = list(happens)
         self.sent: list[Sequence[Write]] = []
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,5 @@
-"""The journal of transactions: what it says is what became of the group, whoever finishes or undoes it (I3, I8)."""
+"""The journal of transactions says the true outcome of a group, whichever process finishes or
+undoes it (I3, I8)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Losing:
     """refs that lose the answer of every transaction, and keep a copy; ``applied`` whether it comes before that."""
 
     def __init__(self, world: FakeWorld, *, applied: bool) -> None:
-        self._refs, self._applied = world.refs, applied
+        self._refs = world.refs
+        self._applied = applied
         self.copies: list[Sequence[Write]] = []
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Reads of a group that are judged by the commits since: what still holds, and what does not (I20)."""
+"""Reads of a group are compared with the commits since: reads that still hold, and reads that do
+not (I20)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def judging(world: FakeWorld, **more: Any) -> GroupRatifier:
 
 def change(table: Table, *actions: dict[str, Any]) -> None:
     """Commits these actions as the next version."""
-    version, now = table.head.latest + 1, table.world.clock.now_ms()
+    version = table.head.latest + 1
+    now = table.world.clock.now_ms()
     content = delta.lines(delta.info(f"w-{table.id}-{version}", max(now, table.head.last_ict + 1)), *actions)
     answer = table.ratifier.commit(CommitRequest(table.id, version, content=content))
     assert isinstance(answer, Ratified), answer
@@ -96,7 +98,8 @@ def test_i20_a_commit_that_may_have_changed_such_a_row_refuses_the_group_and_is_
 def test_i20_what_was_judged_is_what_is_checked(world: FakeWorld, tables: list[Table]) -> None:
     """A commit that comes after the judgement is judged in its turn."""
     change(tables[2], ids(6, 9))
-    sent, transact = list[list[Any]](), world.refs.transact
+    sent = list[list[Any]]()
+    transact = world.refs.transact
 
     def moving(writes: Any, token: str) -> Any:
         sent.append([clause.test.value for clause in writes[2].clauses if clause.name == "unchanged"])
@@ -143,7 +146,8 @@ def test_i20_a_ratifier_without_a_judge_and_a_read_without_a_predicate_want_the_
 
 def test_i3_a_refusal_by_what_was_read_is_final_also_after_a_lost_answer(world: FakeWorld, tables: list[Table]) -> None:
     change(tables[2], ids(6, 9))
-    transact, attempts = world.refs.transact, 0
+    transact = world.refs.transact
+    attempts = 0
 
     def losing(writes: Any, token: str) -> Any:
         nonlocal attempts
@@ -164,7 +168,8 @@ def test_i3_a_commit_that_cannot_be_read_after_a_lost_answer_leaves_the_outcome_
 ) -> None:
     change(tables[2], ids(6, 9))
     Publisher(world).publish(tables[2].id)
-    transact, attempts = world.refs.transact, 0
+    transact = world.refs.transact
+    attempts = 0
 
     def losing(writes: Any, token: str) -> Any:
         nonlocal attempts
@@ -315,14 +320,16 @@ def test_each_commit_is_read_once_however_often_a_group_is_sent_again(
 ) -> None:
     for _ in range(3):
         change(tables[2], ids(6, 9))
-    opened, commits_of = list[tuple[int, int]](), reads.commits_of
+    opened = list[tuple[int, int]]()
+    commits_of = reads.commits_of
 
     def counted(world: Any, head: Any, first: int, last: int) -> Any:
         opened.append((first, last))
         return commits_of(world, head, first, last)
 
     monkeypatch.setattr(reads, "commits_of", counted)
-    transact, left = world.refs.transact, [2]
+    transact = world.refs.transact
+    left = [2]
 
     def moving(writes: Any, token: str) -> Any:
         if opened and left[0]:

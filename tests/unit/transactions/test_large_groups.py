@@ -1,4 +1,5 @@
-"""Groups of more tables than one write changes: all or none, whatever stops and whoever goes on (I1, I2, I3, I8)."""
+"""Groups of more tables than one write changes: all or none, with any process that stops or goes on
+(I1, I2, I3, I8)."""
 
 from __future__ import annotations
 
@@ -345,7 +346,8 @@ def test_i3_the_same_id_with_other_commits_is_another_group(world: FakeWorld, ta
 def test_i3_a_sandbox_that_has_not_seen_the_decision_finds_it_in_the_group_s_row(
     world: FakeWorld, tables: list[Table]
 ) -> None:
-    service, request = groups(world), appends(tables)
+    service = groups(world)
+    request = appends(tables)
     service.commit(group(*(inline_request(table, 9, "gap") for table in tables)))  # it has seen the tables now
     ratified(groups(world).commit(request))
     world.refs.requests.clear()
@@ -368,7 +370,8 @@ def test_i8_an_entry_whose_group_has_no_row_any_more_is_of_one_that_was_aborted(
 def test_i8_a_group_whose_row_gc_takes_at_that_moment_is_begun_all_the_same(
     world: FakeWorld, tables: list[Table]
 ) -> None:
-    request, write = appends(tables), world.refs.write
+    request = appends(tables)
+    write = world.refs.write
     assert stopped(world, request, 2)
     world.clock.now += OPEN_MS + 1
     settle_one(world, tables[0].head)
@@ -412,7 +415,8 @@ def test_i8_a_row_that_is_gone_at_the_decision_is_no_commit(world: FakeWorld, ta
 def test_i8_a_store_that_names_no_row_ends_the_folding_and_not_the_request(
     world: FakeWorld, tables: list[Table]
 ) -> None:
-    transact, calls = world.refs.transact, 0
+    transact = world.refs.transact
+    calls = 0
 
     def nameless(*arguments: Any) -> Any:
         nonlocal calls
@@ -445,7 +449,8 @@ def test_i8_a_deadline_is_over_after_it_and_every_beginning_has_its_own() -> Non
 def test_i3_i8_an_answer_that_is_lost_anywhere_is_unknown_or_true(
     world: FakeWorld, tables: list[Table], at: int, *, is_applied: bool
 ) -> None:
-    request, count = appends(tables), 0
+    request = appends(tables)
+    count = 0
 
     def flaky(plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -473,7 +478,9 @@ def test_i3_i8_an_answer_that_is_lost_anywhere_is_unknown_or_true(
 def test_i8_throttled_while_it_prepares_is_aborted_and_nothing_was_applied(
     world: FakeWorld, tables: list[Table]
 ) -> None:
-    request, transact, count = appends(tables), world.refs.transact, 0
+    request = appends(tables)
+    transact = world.refs.transact
+    count = 0
 
     def throttled(*arguments: Any) -> Any:
         nonlocal count
@@ -493,13 +500,16 @@ def test_i8_throttled_while_it_prepares_is_aborted_and_nothing_was_applied(
 
 def test_i8_a_cut_does_not_show_what_was_committed_after_its_moment(world: FakeWorld, tables: list[Table]) -> None:
     """Between the rows and the look at the group another table changes, then the group is committed."""
-    request, beside = appends(tables[:3]), tables[4]
+    request = appends(tables[:3])
+    beside = tables[4]
     assert stopped(world, request, 3)
-    cut, moments = world.refs.read_cut, 0
+    cut = world.refs.read_cut
+    moments = 0
 
     def after_it(keys: Any) -> Any:
         nonlocal moments
-        rows, moments = cut(keys), moments + 1
+        rows = cut(keys)
+        moments = moments + 1
         if moments == 1:
             Ratifier(world).commit(inline_request(beside, 1, "w"))
             groups(world).commit(request)

@@ -40,7 +40,8 @@ class Log:
         table.inline()
         (entry,) = table.head.tail
         entries = tuple(msgspec.structs.replace(entry, ict=at or 0) for at in timestamps[len(timestamps) - in_tail :])
-        last, before = timestamps[-1] or 0, timestamps[len(timestamps) - in_tail - 1] or 0
+        last = timestamps[-1] or 0
+        before = timestamps[len(timestamps) - in_tail - 1] or 0
         self.head: TableHead = msgspec.structs.replace(
             table.head,
             latest=len(timestamps) - 1,

@@ -1,4 +1,4 @@
-"""Reservations: who has a table, who is in line for it, and who loses when they wait for each other (I18)."""
+"""Reservations: the holder of a table, the line for it, and the loser of a circle of waits (I18)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Line:
     """A register, and requests to it as a user would see them; the time passes as it is told."""
 
     def __init__(self) -> None:
-        self.register, self.now = empty_register("k"), NOW
+        self.register = empty_register("k")
+        self.now = NOW
 
     def ask(self, who: str, *tables: str, lease: int = LEASE) -> str:
         answer = ask(self.register, Reservation(who, who, 0, wanted=tables, until=self.now + lease), self.now)

@@ -41,7 +41,8 @@ def marks(tables: Sequence[Table]) -> list[str]:
 
 def interfered(world: FakeWorld, change: Callable[[], Any]) -> Any:
     """Lets ``change`` happen before the next transaction of the store."""
-    transact, pending = world.refs.transact, [change]
+    transact = world.refs.transact
+    pending = [change]
 
     def interrupted(writes: list[Write], token: str) -> Any:
         if pending:

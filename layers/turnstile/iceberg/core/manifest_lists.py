@@ -1,9 +1,8 @@
-"""Manifest lists of format version 2 as encoded records, so that an append adds its own to those
-that are there without decoding or encoding them again. Pure.
+"""Manifest lists of format version 2 as encoded records. An append adds its entries without decoding
+or encoding the entries of the list before it. Pure.
 
-A list of another writer has the same bytes for the same entries where its Avro schema has the same
-members in the same order: those of the parent are compared as bytes then, which is all that is said
-of them.
+Another writer encodes the same entries to the same bytes where its Avro schema has the same members
+in the same order. The entries of the parent's list are then compared as bytes, and not decoded.
 """
 
 from __future__ import annotations

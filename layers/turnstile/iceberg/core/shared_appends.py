@@ -1,9 +1,9 @@
-"""Which commits of an Iceberg table share one metadata file and one swap, and what their writers
-are answered (I21, I23). Pure.
+"""The rules of a group of appends to one Iceberg table, which share a metadata file and a swap: the
+commits that may be members, and the answer to each (I21, I23). Pure.
 
-A group is a chain of appends: each is computed from the metadata that those before it leave, and
-only the last metadata become a file. A commit that cannot take its place in the chain is no member:
-it is committed alone afterwards, and its refusal comes from a state that was the table's.
+A group is a chain: each append is computed from the metadata that the append before it leaves, and
+only the last metadata become a file. A commit that cannot take its place in the chain leaves the
+group and is committed alone afterwards, so a refusal comes from a state that the table had.
 """
 
 from __future__ import annotations

@@ -27,8 +27,10 @@ def client() -> Iceberg:
 def at_once(client: Iceberg, *bodies: dict[str, Any], keys: tuple[str, ...] = ()) -> list[Answer]:
     """Sends all ``bodies``; the swap of the first waits until the others are in the line behind it."""
     answers: dict[int, Answer] = {}
-    refs, left = client.world.refs, [len(bodies)]
-    write, transact = refs.write, refs.transact
+    refs = client.world.refs
+    left = [len(bodies)]
+    write = refs.write
+    transact = refs.transact
 
     def wait(keys: list[str]) -> None:
         lines = client.services.append_queue._lines
@@ -49,13 +51,17 @@ def at_once(client: Iceberg, *bodies: dict[str, Any], keys: tuple[str, ...] = ()
         headers = {"Idempotency-Key": keys[position]} if keys else None
         answers[position] = client.http.call("POST", T1, json_body=bodies[position], headers=headers)
 
-    refs.write, refs.transact = waiting, waiting_for_all  # type: ignore[method-assign]
+    # type: ignore[method-assign]
+    refs.write = waiting
+    refs.transact = waiting_for_all
     threads = [threading.Thread(target=send, args=(position,)) for position in range(len(bodies))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    refs.write, refs.transact = write, transact  # type: ignore[method-assign]
+    # type: ignore[method-assign]
+    refs.write = write
+    refs.transact = transact
     return [answers[position] for position in range(len(bodies))]
 
 

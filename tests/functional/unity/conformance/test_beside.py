@@ -126,7 +126,8 @@ def test_i9_the_property_that_names_the_table_stays_what_it_is(unity: Unity) -> 
     unity.write_zero(staged, instead=[metadata()])
     path = f"{SCHEMA}/tables/t2"
     assert unity.post(f"{SCHEMA}/tables", unity.create_body(staged, "t2")).status == 200
-    key, uuid = "io.unitycatalog.tableId", staged["table-id"]
+    key = "io.unitycatalog.tableId"
+    uuid = staged["table-id"]
     refused(unity.update(sets(**{key: unity.uuid}), uuid=uuid, path=path), 400, INVALID)
     assert unity.update(sets(**{key: uuid}), uuid=uuid, path=path).status == 200
     removal = {"action": "remove-properties", "removals": [key]}

@@ -240,7 +240,8 @@ def test_a_full_backlog_is_429_with_a_time_to_wait(unity: Unity) -> None:
 def test_a_lost_answer_is_unknown_and_a_repetition_finds_out(unity: Unity, monkeypatch: pytest.MonkeyPatch) -> None:
     from turnstile.store.core.errors import OutcomeUnknown
 
-    proposed, write = unity.commit(1), unity.world.refs.write
+    proposed = unity.commit(1)
+    write = unity.world.refs.write
 
     def lost(asked: Any) -> Any:
         write(asked)

@@ -1,4 +1,5 @@
-"""Whatever a commit's file holds: what is accepted can be loaded, listed and committed to afterwards (I2)."""
+"""A table can be loaded, listed and committed to after each accepted commit, with any content of
+its file (I2)."""
 
 from __future__ import annotations
 

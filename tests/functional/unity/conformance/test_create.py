@@ -103,7 +103,8 @@ def test_a_catalog_may_ask_for_lean_tables(unity: Unity) -> None:
 
 @covers(createStagingTable=(200, 409), createTable=200)
 def test_staging_does_not_reserve_the_name_but_a_taken_one_is_409(unity: Unity) -> None:
-    first, second = unity.stage(), unity.stage()
+    first = unity.stage()
+    second = unity.stage()
     assert first["table-id"] != second["table-id"]
     unity.create()
     refused(unity.post(f"{SCHEMA}/staging-tables", {"name": "t1"}), 409, "AlreadyExistsException")
@@ -151,7 +152,8 @@ def test_i3_a_create_whose_answer_was_lost_is_answered_again(unity: Unity) -> No
     staged = unity.stage()
     unity.write_zero(staged)
     body = unity.create_body(staged)
-    first, second = unity.post(f"{SCHEMA}/tables", body), unity.post(f"{SCHEMA}/tables", body)
+    first = unity.post(f"{SCHEMA}/tables", body)
+    second = unity.post(f"{SCHEMA}/tables", body)
     assert (first.status, second.status) == (200, 200)
     assert first.json == second.json
 

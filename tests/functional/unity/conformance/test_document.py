@@ -98,7 +98,8 @@ def shapes() -> dict[str, type[msgspec.Struct]]:
 
 @pytest.mark.parametrize("name", sorted(shapes()))
 def test_request_bodies_have_the_members_that_the_handlers_read(name: str) -> None:
-    schema, shape = UNITY.raw["components"]["schemas"][name], shapes()[name]
+    schema = UNITY.raw["components"]["schemas"][name]
+    shape = shapes()[name]
     tag = shape.__struct_config__.tag_field
     fields = [tag, *shape.__struct_encode_fields__] if tag else list(shape.__struct_encode_fields__)
     required = fields[: len(fields) - len(shape.__struct_defaults__)]

@@ -84,7 +84,8 @@ def test_an_external_table_of_the_delta_api_and_its_updates(unity: Unity) -> Non
     }  # fmt: skip
     made = unity.post(f"{SCHEMA}/tables", body)
     assert made.status == 200, made.text
-    said, path = made.json["metadata"], f"{SCHEMA}/tables/e1"
+    said = made.json["metadata"]
+    path = f"{SCHEMA}/tables/e1"
     assert said["properties"]["delta.minWriterVersion"] == "2" and said["columns"] == COLUMNS
     wider = {"type": "struct", "fields": [*COLUMNS["fields"], {"name": "p", "type": "string", "nullable": True,
                                                                "metadata": {}}]}  # fmt: skip

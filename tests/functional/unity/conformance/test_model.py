@@ -47,7 +47,8 @@ class Model(RuleBasedStateMachine):
     def propose(self, table: Table, version: int) -> dict[str, Any]:
         """Write a staged file; its ``add-commit``."""
         now = self.unity.world.clock.now_ms()
-        name, content = f"{version:020d}.{now}.json", delta.append(f"txn-{now}", now)
+        name = f"{version:020d}.{now}.json"
+        content = delta.append(f"txn-{now}", now)
         self.unity.write(table.location, f"_delta_log/_staged_commits/{name}", content)
         said = {"version": version, "timestamp": now, "file-name": name, "file-size": len(content),
                 "file-modification-timestamp": now}  # fmt: skip
@@ -144,7 +145,8 @@ class Model(RuleBasedStateMachine):
         new = answer.json["metadata"]["etag"]
         assert (new not in table.etags) == (after != table.properties)
         if after != table.properties:
-            table.properties, table.etags = after, [*table.etags, new]
+            table.properties = after
+            table.etags = [*table.etags, new]
 
     # -- what is seen -------------------------------------------------------------------------------------------------
 

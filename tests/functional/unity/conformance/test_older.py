@@ -1,4 +1,4 @@
-"""What engines still call of Unity's older API: catalogs, schemas, tables. Exact errors."""
+"""Operations of Unity's older API that engines still call: catalogs, schemas, tables. Exact errors."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def test_pages_are_clamped_and_large_sizes_are_no_error(unity: Unity) -> None:
     for number in range(4):
         unity.post(f"{B}/schemas", {"name": f"n{number}", "catalog_name": "main"})
     assert len(unity.get(f"{B}/schemas", catalog_name="main", max_results=2**31 - 1).json["schemas"]) == 5
-    names, token = [], ""
+    names = []
+    token = ""
     while token is not None:
         page = unity.get(f"{B}/schemas", catalog_name="main", max_results=2, page_token=token).json
         names += [one["name"] for one in page["schemas"]]

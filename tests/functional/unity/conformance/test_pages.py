@@ -41,7 +41,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 def walk(unity: Unity, kind: str, **query: Any) -> list[list[str]]:
     """All pages, by names."""
     path, needed = KINDS[kind]
-    pages, token = [], ""
+    pages = []
+    token = ""
     while token is not None:
         found = unity.get(path, **needed, **query, **({"page_token": token} if token else {})).json
         pages.append([one["name"] for one in found[kind]])

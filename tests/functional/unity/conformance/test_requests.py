@@ -122,7 +122,8 @@ def test_the_upgrade_that_java_offers_is_ignored(unity: Unity) -> None:
 @pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])
 def test_a_body_is_declared_as_json(id: str, media: str) -> None:
     unity = stocked()
-    before, ask = unity.rows(), GOOD[id](unity)
+    before = unity.rows()
+    ask = GOOD[id](unity)
     before = unity.rows()
     answer = unity.call(UNITY.operations[id].method, ask.path, ask.body, headers={"Content-Type": media})
     if is_old(ask.path):

@@ -253,7 +253,8 @@ def test_a_commit_that_repeats_the_metadata_leaves_version_time_and_etag_as_they
 
 @covers(updateTable=200)
 def test_a_comment_that_was_emptied_in_the_log_is_empty_in_the_older_api(unity: Unity) -> None:
-    said, emptied = metadata(description="said", **config(unity)), metadata(**config(unity))
+    said = metadata(description="said", **config(unity))
+    emptied = metadata(**config(unity))
     emptied["metaData"]["description"] = ""
     comment = {"action": "set-table-comment", "comment": "said"}
     unity.update(unity.commit(1, said), comment)
@@ -281,7 +282,8 @@ def test_a_comment_that_was_emptied_in_the_log_is_empty_in_the_older_api(unity: 
     ],
 )
 def test_i9_what_the_commits_file_does_not_say_is_refused(unity: Unity, action: Any) -> None:
-    proposed, before = unity.commit(1), unity.rows()
+    proposed = unity.commit(1)
+    before = unity.rows()
     refused(unity.update(proposed, action), 400, INVALID)
     refused(unity.update(action), 400, INVALID)
     assert unity.rows() == before
