@@ -1,5 +1,5 @@
-"""Manifest lists of format version 2 as encoded records. An append adds its entries without decoding
-or encoding the entries of the list before it. Pure.
+"""Manifest lists of format version 2 as encoded records. An append adds its entries without
+decoding or encoding the entries of the list before it. Pure.
 
 Another writer encodes the same entries to the same bytes where its Avro schema has the same members
 in the same order. The entries of the parent's list are then compared as bytes, and not decoded.
