@@ -100,3 +100,12 @@ def test_i22_an_undecided_commit_of_newer_code_is_folded_with_all_its_members() 
     assert isinstance(undecided.entry, LaterEntry)
     folded = applied(held, fold(row["key"], held["undecided"], 2).actions)
     assert members(folded["tail"][0])[-3:] == LATER
+
+
+def test_only_small_entries_are_remembered_so_that_their_memory_is_bounded() -> None:
+    small = entry().pack()
+    large = msgspec.structs.replace(entry(), data=bytes(10_000)).pack()
+    assert Entry.unpack(small) is Entry.unpack(small)
+    first = Entry.unpack(large)
+    second = Entry.unpack(large)
+    assert first == second and first is not second

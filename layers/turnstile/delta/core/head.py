@@ -63,8 +63,11 @@ APP_BYTES: Final = 32
 """Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and
 DynamoDB's overhead."""
 
-_UNPACKED: Final = 2_048
-"""How many entries are remembered as they were unpacked."""
+_REMEMBERED: Final = 2_048
+"""How many small entries are remembered as they were unpacked."""
+
+_SMALL_BYTES: Final = 2_048
+"""Entries of at most this size are remembered, so that all of them take 10 MB at most."""
 
 _DIGEST_BYTES: Final = 8
 """Long enough that no other content has the same digest by mistake or by design; short, because
@@ -144,14 +147,19 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         return msgspec.structs.replace(self, data=b"", obj="", digest=0)
 
     @staticmethod
-    @functools.lru_cache(_UNPACKED)
     def unpack(packed: bytes) -> Entry:
-        """The entry of ``pack``, of this release, an older or a newer one. The entries used last
-        are remembered: each row has those of the row before it."""
-        if packed[:1] == _ARRAY and int.from_bytes(packed[1:3]) > _MEMBERS:
-            return LaterEntry.of(packed)
-        return _DECODER.decode(packed)
+        """The entry of ``pack``, of this release, an older or a newer one. Small entries that were
+        used last are remembered: most entries of a row were in the row before it."""
+        return _unpack_remembered(packed) if len(packed) <= _SMALL_BYTES else _unpack(packed)
 
+
+def _unpack(packed: bytes) -> Entry:
+    if packed[:1] == _ARRAY and int.from_bytes(packed[1:3]) > _MEMBERS:
+        return LaterEntry.of(packed)
+    return _DECODER.decode(packed)
+
+
+_unpack_remembered: Final = functools.lru_cache(_REMEMBERED)(_unpack)
 
 _MEMBERS: Final = len(Entry.__struct_fields__)
 _ARRAY: Final = b"\xdc"
