@@ -13,6 +13,8 @@ from tests.support.repository import ROOT
 TESTS = ROOT / "tests"
 MOST_FILES = 26
 """In one folder."""
+GLOBAL_PATCH = re.compile(r"""(setattr|patch(\.object)?)\(["']?(\w+\.)*(time|threading)\b(, |\.\w+["'])""")
+"""A function of ``time`` or ``threading`` is replaced for all threads."""
 LIBRARIES = {"raises", "fail", "warns", "validate", "compile"}
 """Calls of libraries that fail a test."""
 ERRORS = {"AssertionError", "Violation", "Failed"}
@@ -99,6 +101,29 @@ def test_every_test_asserts_something() -> None:
 def test_a_test_that_asserts_nothing_would_be_noticed() -> None:
     tree = ast.parse("def test_a():\n    b()\ndef b():\n    c.d()\ndef d():\n    assert x\ndef test_e():\n    f()\n")
     assert asserting([tree]) == {"test_a", "b", "d"}
+
+
+def patches_of_clocks(text: str) -> list[str]:
+    """The lines that replace a function of ``time`` or ``threading`` for every thread of the process."""
+    return [line.strip() for line in text.splitlines() if GLOBAL_PATCH.search(line)]
+
+
+def test_no_test_replaces_a_clock_or_a_thread_for_the_whole_process() -> None:
+    """Other threads of the process wait by the same functions: give the module under test its own name for it."""
+    patches = {str(path.relative_to(TESTS)): patches_of_clocks(path.read_text()) for path in modules()}
+    assert {path: lines for path, lines in patches.items() if lines and path != "repository/test_tests.py"} == {}
+
+
+def test_a_patch_of_the_whole_process_would_be_noticed() -> None:
+    for line in (
+        'monkeypatch.setattr(time, "sleep", None)',
+        'monkeypatch.setattr(command.time, "sleep", None)',
+        'monkeypatch.setattr("time.sleep", None)',
+        'monkeypatch.setattr(threading, "Thread", None)',
+        'mock.patch.object(time, "monotonic")',
+    ):
+        assert patches_of_clocks(line) == [line]
+    assert patches_of_clocks('monkeypatch.setattr(command, "sleep", None)') == []
 
 
 def test_no_folder_holds_too_many_files() -> None:

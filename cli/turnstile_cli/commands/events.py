@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
+from time import monotonic, sleep
 from typing import Annotated, Any, Final
 
 import typer
@@ -65,13 +65,13 @@ def read_log(
     """
     while True:
         parameters = query if after is None else {**query, "after": after}
-        began_s = time.monotonic()
+        began_s = monotonic()
         try:
             page = api.get(path, **parameters, wait_s=WAIT_S if follow and after is not None else 0)
         except CliError as error:
             if not follow or after is None or error.exit not in (Exit.UNREACHABLE, Exit.FAILURE):
                 raise
-            time.sleep(PAUSE_S)
+            sleep(PAUSE_S)
             continue
         for event in page["events"]:
             if output is Format.JSON:
@@ -82,8 +82,8 @@ def read_log(
         after = page["cursor"]
         if at_end and not follow:
             break
-        if at_end and time.monotonic() - began_s < _QUIET_S:
-            time.sleep(PAUSE_S)
+        if at_end and monotonic() - began_s < _QUIET_S:
+            sleep(PAUSE_S)
     if output is Format.JSON:
         out.emit_json({"cursor": after})
 

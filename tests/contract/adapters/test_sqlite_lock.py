@@ -10,9 +10,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from turnstile.adapters.sqlite import lock as lock_module
 from turnstile.adapters.sqlite.lock import GroupLock
 
 _GREEDY = """
@@ -77,7 +79,7 @@ def test_a_wait_that_goes_on_takes_the_lock_when_it_comes(tmp_path: Path) -> Non
 
 def test_a_free_lock_is_taken_without_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = GroupLock(str(tmp_path / "lock"))
-    monkeypatch.setattr(threading, "Thread", None)
+    monkeypatch.setattr(lock_module, "threading", SimpleNamespace())
     for _ in range(3):
         assert lock.acquire(1)
         lock.release()

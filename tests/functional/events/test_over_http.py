@@ -341,7 +341,7 @@ def test_the_command_line_shows_events_for_people_and_for_programs() -> None:
 def test_the_command_line_follows_over_an_answer_that_fails_until_it_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(command.time, "sleep", lambda _: answers.update(later))
+    monkeypatch.setattr(command, "sleep", lambda _: answers.update(later))
     answers: dict[str, Any] = {
         "GET /v1/events?catalog=main&limit=1000&wait_s=0": (200, {"events": [], "cursor": "c1"}),
         "GET /v1/events?catalog=main&limit=1000&after=c1&wait_s=20": (503, {"error": {"type": "StorageFault"}}),
