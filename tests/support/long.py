@@ -38,8 +38,6 @@ LONG: Final = (
     "tests/contract/adapters/test_sqlite_power.py",
     "tests/contract/adapters/test_sqlite_processes.py",
     # Timed-out and broken answers of HTTP.
-    "tests/contract/adapters/test_calls.py::test_i3_a_lost_answer_ends_as_unknown_whatever_came_after_it",
-    "tests/contract/adapters/test_calls.py::test_i6_a_read_without_an_answer_ends_as_a_fault_and_never_as_absence",
     "tests/contract/adapters/test_storage_s3.py",
     "tests/contract/adapters/test_torn_answers.py",
     "tests/contract/adapters/test_transport.py",

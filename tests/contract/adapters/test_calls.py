@@ -22,6 +22,7 @@ from botocore.exceptions import (
 )
 
 from tests.support.store.clients import Scripted, cancelled, error, timeout
+from tests.support.store.own_clock import on_own_clock
 from tests.support.store.rows import change, head_row
 from turnstile.adapters.dynamo.calls import Fault, fault_of
 from turnstile.adapters.dynamo.models import KINDS, to_item
@@ -39,9 +40,7 @@ ITEM = to_item(KINDS["table"], ROW)
 WRITE = change(KEY, Set(("latest",), 6), when=(Equals(("latest",), 5),))
 DONE = {"Attributes": ITEM}
 REFUSED = error("ConditionalCheckFailedException", Item=ITEM)
-QUICK = Patience(deadline_s=0.3, first_s=0.001, longest_s=0.002)
-PATIENT = Patience(deadline_s=60, first_s=0.001, longest_s=0.002)
-"""For faults that pass: a busy machine may stand still for longer than ``QUICK``."""
+PATIENCE = Patience(deadline_s=0.3, first_s=0.001, longest_s=0.002)
 
 BUSY = [
     error("ProvisionedThroughputExceededException"),
@@ -67,14 +66,14 @@ LOST = [
 ]
 
 
-def refs(*outcomes: Any, patience: Patience = QUICK) -> tuple[DynamoRefs, Scripted]:
+def refs(*outcomes: Any) -> tuple[DynamoRefs, Scripted]:
     client = Scripted(*outcomes)
-    return DynamoRefs(client, "refs", realm="contract", patience=patience), client
+    return on_own_clock(DynamoRefs(client, "refs", realm="contract", patience=PATIENCE)), client
 
 
 @pytest.mark.parametrize("fault", [*BUSY, *UNSENT, *LOST], ids=repr)
 def test_i3_a_fault_that_passes_is_not_noticed_and_the_very_same_request_is_sent_again(fault: Exception) -> None:
-    store, client = refs(fault, fault, DONE, patience=PATIENT)
+    store, client = refs(fault, fault, DONE)
     assert store.write(WRITE) == Accepted(ROW)
     assert len(client.asked) == 3
     assert client.asked[0] == client.asked[1] == client.asked[2]
@@ -105,7 +104,7 @@ def test_i3_a_lost_answer_ends_as_unknown_whatever_came_after_it(fault: Exceptio
 
 
 def test_i3_a_resend_that_is_refused_answers_the_row_with_the_winner() -> None:
-    store, client = refs(timeout(), REFUSED, patience=PATIENT)
+    store, client = refs(timeout(), REFUSED)
     assert store.write(WRITE) == Rejected(ROW, uncertain=True)
     assert len(client.asked) == 2
 
@@ -114,15 +113,15 @@ def test_i3_a_resend_that_is_refused_answers_the_row_with_the_winner() -> None:
 def test_i3_a_refusal_says_whether_an_earlier_answer_was_lost(fault: Exception) -> None:
     """The first request may still be on its way, and land once the row takes it."""
     refused = cancelled("None", "ConditionalCheckFailed")
-    assert refs(fault, BUSY[0], REFUSED, patience=PATIENT)[0].write(WRITE) == Rejected(ROW, uncertain=True)
-    store, _ = refs(BUSY[0], fault, refused, patience=PATIENT)
+    assert refs(fault, BUSY[0], REFUSED)[0].write(WRITE) == Rejected(ROW, uncertain=True)
+    store, _ = refs(BUSY[0], fault, refused)
     assert store.transact([WRITE], "token") == SomeRejected({1: None}, uncertain=True)
 
 
 @pytest.mark.parametrize("fault", [*BUSY, *UNSENT], ids=repr)
 def test_i3_a_refusal_after_what_was_never_applied_is_certain(fault: Exception) -> None:
-    assert refs(fault, REFUSED, patience=PATIENT)[0].write(WRITE) == Rejected(ROW)
-    store, _ = refs(fault, cancelled("ConditionalCheckFailed"), patience=PATIENT)
+    assert refs(fault, REFUSED)[0].write(WRITE) == Rejected(ROW)
+    store, _ = refs(fault, cancelled("ConditionalCheckFailed"))
     assert store.transact([WRITE], "token") == SomeRejected({0: None})
 
 
@@ -133,7 +132,7 @@ def test_i2_a_refusal_is_an_answer_and_is_not_sent_again() -> None:
 
 
 def test_i3_a_transaction_is_sent_again_under_the_same_token_and_unchanged() -> None:
-    store, client = refs(timeout(), cancelled("None", "TransactionConflict"), {}, patience=PATIENT)
+    store, client = refs(timeout(), cancelled("None", "TransactionConflict"), {})
     assert store.transact([WRITE, change("contract/table/u", Set(("latest",), 6))], "token") == AllAccepted()
     assert len(client.asked) == 3
     assert client.asked[0] == client.asked[1] == client.asked[2]
@@ -240,7 +239,7 @@ def test_i9_batches_that_come_back_unfinished_are_completed() -> None:
 
 def _objs(*outcomes: Any) -> tuple[DynamoObjs, Scripted]:
     client = Scripted(*outcomes)
-    return DynamoObjs(client, "objs", clock=SystemClock(), patience=QUICK), client
+    return on_own_clock(DynamoObjs(client, "objs", clock=SystemClock(), patience=PATIENCE)), client
 
 
 def test_i3_identities_that_were_not_all_written_are_written_again_or_the_caller_hears_it() -> None:

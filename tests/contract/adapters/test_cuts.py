@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.store.clients import Scripted, cancelled, error, timeout
+from tests.support.store.own_clock import on_own_clock
 from tests.support.store.rows import head_row
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.refs import DynamoRefs
@@ -16,9 +17,7 @@ from turnstile.store.retry import Patience
 KEYS = ["contract/table/t", "contract/table/u"]
 ROW = head_row(KEYS[0])
 ANSWER = {"Responses": [{"Item": to_item(KINDS["table"], ROW)}, {}]}
-QUICK = Patience(deadline_s=0.3, first_s=0.001, longest_s=0.002)
-PATIENT = Patience(deadline_s=60, first_s=0.001, longest_s=0.002)
-"""For what passes: a busy machine may stand still for longer than ``QUICK``."""
+PATIENCE = Patience(deadline_s=0.3, first_s=0.001, longest_s=0.002)
 
 BUSY = [
     cancelled("None", "TransactionConflict"),
@@ -31,14 +30,14 @@ BUSY = [
 LOST = [timeout(), error("InternalServerError", 500), error("ServiceUnavailable", 503)]
 
 
-def refs(*outcomes: Any, patience: Patience = QUICK) -> tuple[DynamoRefs, Scripted]:
+def refs(*outcomes: Any) -> tuple[DynamoRefs, Scripted]:
     client = Scripted(*outcomes)
-    return DynamoRefs(client, "refs", realm="contract", patience=patience), client
+    return on_own_clock(DynamoRefs(client, "refs", realm="contract", patience=PATIENCE)), client
 
 
 @pytest.mark.parametrize("fault", [*BUSY, *LOST], ids=repr)
 def test_i8_a_clash_with_a_writer_is_not_noticed_and_the_whole_cut_is_read_again(fault: Exception) -> None:
-    store, client = refs(fault, fault, ANSWER, patience=PATIENT)
+    store, client = refs(fault, fault, ANSWER)
     assert store.read_cut(KEYS) == {KEYS[0]: ROW}
     assert [operation for operation, _ in client.asked] == ["transact_get_items"] * 3
     assert client.asked[0] == client.asked[1] == client.asked[2]

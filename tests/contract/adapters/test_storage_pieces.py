@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.store.backends import BUCKET, Backend, s3_place
 from tests.support.store.clients import Deaf, Scripted, error, timeout
+from tests.support.store.own_clock import OwnTime
 from turnstile.adapters import s3 as s3_calls
 from turnstile.adapters.opening import s3
 from turnstile.adapters.s3 import S3Storage
@@ -84,6 +85,7 @@ def test_i4_a_file_that_changes_between_two_pieces_is_not_read_on(storage: LogSt
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_calls, "time", OwnTime())
     for patience in ("PATIENCE", "LONG_PATIENCE"):
         monkeypatch.setattr(s3_calls, patience, Patience(deadline_s=0.2, first_s=0.002, longest_s=1.0))
 

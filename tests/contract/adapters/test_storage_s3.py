@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.store.backends import BUCKET, Backend, s3_place
 from tests.support.store.clients import Deaf, Scripted, error, timeout
+from tests.support.store.own_clock import OwnTime
 from turnstile.adapters import s3 as s3_calls
 from turnstile.adapters.opening import s3
 from turnstile.adapters.s3 import S3Storage
@@ -30,6 +31,7 @@ TRANSIENT = [
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_calls, "time", OwnTime())
     monkeypatch.setattr(s3_calls, "PATIENCE", Patience(deadline_s=0.2, first_s=0.002, longest_s=1.0))
 
 
