@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from tests.support.access import realm as access
-from tests.support.access.operations import OPERATIONS
+from tests.support.access.operations import OPERATIONS, Ask
 from tests.support.auth import deployment as auth
 from tests.support.delta_table import Table, inline_request, restored, table_id
 from tests.support.fakes import delta
@@ -134,19 +134,18 @@ class Paths:
                 opening.read_secret(self._stack.parameters["LakeSecret"])
 
     def operations(self) -> None:
-        """Every operation of the functions commit, catalog and plans."""
+        """Every operation of the functions commit, catalog and plans.
+
+        A realm serves one operation after the other, until one is refused after what others did: it has a realm of its own then.
+        """
+        realm = access.Realm()
         for name, operation in OPERATIONS.items():
             with self.path(f"operation {name}"):
-                realm = access.Realm()
-                realm._vendor = self.vendor(realm.world)
-                realm.open()
-                if name == "import":
-                    content = delta.version_zero("outside", realm.world.clock.now_ms())
-                    realm.world.storages.open("s3://other/free").put_if_absent(published_path(0), content)
-                asked = operation(realm)
-                realm.ask("bob", asked.method, asked.path, asked.body, **asked.query)  # not an admin: rights are read
-                answer = realm.ask("root", asked.method, asked.path, asked.body, **asked.query)
-                assert answer.status < 300, answer.text
+                try:
+                    self._operation(realm, name, operation)
+                except AssertionError:
+                    realm = access.Realm()
+                    self._operation(realm, name, operation)
         with self.path("a commit whose staged file is not there"):
             realm = access.Realm()
             body = {"version": 2, "staged": {"name": f"{2:020d}.aaaa.json", "size": 10, "modified": 1}}
@@ -162,6 +161,18 @@ class Paths:
             }
             answer = realm.ask("root", "POST", "/v1/transactions", body)
             assert answer.status < 300, answer.text
+
+    def _operation(self, realm: access.Realm, name: str, operation: Callable[[access.Realm], Ask]) -> None:
+        """One operation, by a user without rights and by an admin."""
+        realm._vendor = self.vendor(realm.world)
+        realm.open()
+        if name == "import":
+            content = delta.version_zero("outside", realm.world.clock.now_ms())
+            realm.world.storages.open("s3://other/free").put_if_absent(published_path(0), content)
+        asked = operation(realm)
+        realm.ask("bob", asked.method, asked.path, asked.body, **asked.query)  # not an admin: rights are read
+        answer = realm.ask("root", asked.method, asked.path, asked.body, **asked.query)
+        assert answer.status < 300, answer.text
 
     def awaited(self) -> None:
         """A table that was registered before its version 0, which came since: whichever request names it, its function adopts it."""
