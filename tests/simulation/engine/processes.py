@@ -23,13 +23,15 @@ from turnstile.catalog.namespaces import Namespaces
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.rename import Renamer
 from turnstile.catalog.store import CatalogStore
-from turnstile.delta import commits
+from turnstile.delta import commits, sweep
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.transactions import cuts
 from turnstile.gc import scanner as gc_files
+from turnstile.planning import changes
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World
@@ -75,7 +77,7 @@ def one_thread_each() -> Iterator[None]:
     """Services work one step after the other, as the scheduler wants them; threads are back afterwards for the other
     tests of this process."""
     with ExitStack() as stack:
-        for module in (commits, load, gc_files):
+        for module in (commits, load, gc_files, changes, sweep, cuts):
             stack.enter_context(patch.object(module, "ThreadPoolExecutor", _OneByOne))
         yield
 
