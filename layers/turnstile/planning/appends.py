@@ -86,9 +86,10 @@ def appended(world: World, planner: ScanPlanner, table: TableHead, question: App
     mask = pa.repeat(pa.scalar(value=True), len(leaf))
     if predicate is not None:
         mask = may_match(predicate, bounds_of([leaf], columns.schema), pa.chunked_array([mask]))
-    rows = [row for row in compute.indices_nonzero(mask).to_pylist() if row >= first]
-    files = leaf.planned(rows[: question.limit], stats=question.stats)
-    more = rows[question.limit :]
+    rows = compute.indices_nonzero(mask)
+    rows = rows.filter(compute.greater_equal(rows, first))
+    files = leaf.planned(rows.slice(0, question.limit), stats=question.stats)
+    more = rows.slice(question.limit, 1).to_pylist()
     following = seal(_Place(after, version, digest, more[0])) if more else None
     statistics = PlanStatistics(len(files), sum(file.size for file in files), tail_versions=version - after)
     return Plan(version, files, statistics, following, definition.protocol, definition.metadata)

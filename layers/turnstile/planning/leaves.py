@@ -41,6 +41,8 @@ _BASE: Final = (
     ("modification_ms", pa.int64()), ("records", pa.int64()), ("base_row_id", pa.int64()), ("row_commit_version", pa.int64()),
     ("partition", pa.list_(pa.string())), ("stats", pa.string()),
 )  # fmt: skip
+_FACTS: Final = ("path", "vector", "size", "modification_ms", "records", "base_row_id", "row_commit_version")
+"""The columns of ``_BASE`` that a planned file takes as they are."""
 DeadPaths = tuple[dict[str, set[str]], pa.Array]
 """Logical files that are overridden: unique ids of deletion vectors by path, and the paths as an
 array."""
@@ -261,29 +263,44 @@ class Leaf:
                 mask[at] = False
         return pa.array(mask, pa.bool_())
 
-    def planned(self, rows: Sequence[int], *, stats: bool) -> list[PlannedFile]:
-        """The files in these rows."""
-        if not rows:
+    def planned(self, rows: pa.Array, *, stats: bool) -> list[PlannedFile]:
+        """Returns the files at these positions, in their order. Files with equal partition values
+        share one dict: callers must not change it."""
+        if not len(rows):
             return []
-        at = pa.array(rows, pa.int64())
-        part = {name: self.table[name].take(at).to_pylist() for name, _ in _BASE if name in self.table.column_names}
-        texts = self._stats().take(at).to_pylist() if stats else [None] * len(rows)
-        return [
-            PlannedFile(
-                path,
-                size,
-                dict(zip(self._partitions, values or (), strict=True)),
-                modified,
-                records,
-                text,
-                _VECTOR.decode(vector) if vector else None,
-                row_id,
-                version,
+        facts = {name: _python_values(self._column_at(name, rows)) for name in _FACTS}
+        vectors = [_VECTOR.decode(text) if text else None for text in facts["vector"]]
+        texts = _python_values(self._stats().take(rows)) if stats else [None] * len(rows)
+        return list(
+            map(
+                PlannedFile,
+                facts["path"],
+                facts["size"],
+                self._partition_values(rows),
+                facts["modification_ms"],
+                facts["records"],
+                texts,
+                vectors,
+                facts["base_row_id"],
+                facts["row_commit_version"],
             )
-            for path, vector, size, modified, records, row_id, version, values, text in zip(
-                *(part[name] for name, _ in _BASE[1:-1]), texts, strict=True
-            )
-        ]
+        )
+
+    def _column_at(self, name: str, rows: pa.Array) -> Any:
+        return self.table[name].take(rows)
+
+    def _partition_values(self, rows: pa.Array) -> list[dict[str, str | None]]:
+        """The partition values of these rows by physical name."""
+        if not self._partitions:
+            return [{}] * len(rows)
+        shared = dict[tuple[str | None, ...], dict[str, str | None]]()
+        found = list[dict[str, str | None]]()
+        for values in _tuples(self._column_at("partition", rows), len(self._partitions)):
+            by_name = shared.get(values)
+            if by_name is None:
+                by_name = shared[values] = dict(zip(self._partitions, values, strict=True))
+            found.append(by_name)
+        return found
 
     def aligned(self, schema: pa.Schema, columns: Sequence[IndexedColumn], partitions: Sequence[str]) -> pa.Table:
         """Its rows with these columns; columns that it does not have are unknown."""
@@ -392,3 +409,23 @@ def path_lists(keys: Iterable[Key]) -> DeadPaths:
     for path, vector in keys:
         by_path.setdefault(path, set()).add(vector)
     return by_path, pa.array(list(by_path), pa.string())
+
+
+def _python_values(values: Any) -> list[Any]:
+    """The values of a column, decoded at once where its type allows it: a tenth of the time of
+    ``to_pylist``."""
+    if values.null_count == len(values):
+        return [None] * len(values)
+    if values.null_count and not pa.types.is_string(values.type):
+        return list(values.to_pylist())
+    return list(values.to_numpy(zero_copy_only=False).tolist())
+
+
+def _tuples(lists: Any, size: int) -> Iterable[tuple[str | None, ...]]:
+    """Lists of ``size`` texts as tuples."""
+    lists = lists.combine_chunks()
+    texts = lists.flatten()
+    if lists.null_count or len(texts) != size * len(lists):
+        return (tuple(values or ()) for values in lists.to_pylist())
+    columns = (texts.take(pa.array(range(at, len(texts), size), pa.int64())) for at in range(size))
+    return zip(*(_python_values(column) for column in columns), strict=True)

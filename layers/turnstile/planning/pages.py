@@ -100,17 +100,18 @@ class PageFiles:
                 self._dropped[str(part)] += compute.sum(excluded).as_py() or 0
         start = 0
         for leaf, position in zip(leaves, at, strict=True):
-            rows = compute.indices_nonzero(mask.slice(start, len(leaf)).combine_chunks()).to_pylist()
+            if self.next is not None:
+                return
+            rows = compute.indices_nonzero(mask.slice(start, len(leaf)).combine_chunks())
+            self._add(leaf, position, rows.filter(compute.greater_equal(rows, row)) if row else rows)
             start += len(leaf)
-            if self.next is None:
-                self._add(leaf, position, [index for index in rows if index >= row])
             row = 0
 
-    def _add(self, leaf: Leaf, position: int, rows: list[int]) -> None:
+    def _add(self, leaf: Leaf, position: int, rows: pa.Array) -> None:
         room = self._limit - len(self.files)
-        self.files += leaf.planned(rows[:room], stats=self._stats)
+        self.files += leaf.planned(rows.slice(0, room), stats=self._stats)
         if len(rows) > room:
-            self.next = (position, rows[room])
+            self.next = (position, rows[room].as_py())
 
     def _count(self, leaves: Sequence[Leaf], alive: Sequence[Any], mask: Any) -> None:
         for leaf, files in zip(leaves, alive, strict=True):

@@ -55,7 +55,8 @@ READERS: Final = 32
 ROUND: Final = 128
 """Leaves that are held at once."""
 LISTED: Final = 16
-"""The same, where every file is asked for and a page ends soon."""
+"""Leaves that are opened at once where every file is asked for: a page ends soon, so they are taken
+one after the other."""
 NEAR: Final = 16
 """The most versions between a cached root and the table; beyond it the newest root is read. More
 than the distance of two roots (``Sizes.every``), few enough to read their commits at once."""
@@ -377,22 +378,23 @@ class _Page:
         return Plan(self._version, files.files, statistics, token, view.protocol, view.metadata)
 
     def leaves(self, first: int = 0) -> Iterator[tuple[list[Leaf], list[Any], list[int]]]:
-        """Yields leaves from a position on, some at a time, with the mask of their rows that are
-        files and their positions: the rows that the predicate does not exclude, and then the rows
-        that override them.
+        """Yields leaves from a position on, some at a time (one, for a list of all files), with the
+        mask of their rows that are files and their positions: the rows that the predicate does not
+        exclude, and then the rows that override them.
         """
         view = self._view
         refs = self._root.leaves
         predicate = None if self._files.explain else self._files.predicate
         chosen = [at for at in _choose_leaves(self._root, view.columns.schema, predicate) if at >= first]
-        size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
-        for batch in batched(chosen, size):
+        is_list = self._files.predicate is None and not self._files.explain
+        step = 1 if is_list else ROUND
+        for batch in batched(chosen, LISTED if is_list else ROUND):
             opened = self._planner.leaves(self._table, [refs[at] for at in batch])
-            yield (
-                opened,
-                [self._alive(refs[at].name, leaf) for at, leaf in zip(batch, opened, strict=True)],
-                list(batch),
-            )
+            for start in range(0, len(batch), step):
+                leaves = opened[start : start + step]
+                positions = list(batch[start : start + step])
+                alive = [self._alive(refs[at].name, leaf) for at, leaf in zip(positions, leaves, strict=True)]
+                yield leaves, alive, positions
         small = [at for at in range(len(refs), len(refs) + len(view.small)) if at >= first]
         if small:
             changed = [view.small[at - len(refs)] for at in small]

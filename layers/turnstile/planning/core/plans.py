@@ -15,7 +15,7 @@ MAX_FILES: Final = 5_000
 """Files of one page."""
 
 
-class PlannedFile(msgspec.Struct, frozen=True):
+class PlannedFile(msgspec.Struct, frozen=True, gc=False):
     """A data file that may have rows which satisfy the predicate.
 
     Attributes:
