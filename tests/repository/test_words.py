@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import pytest
@@ -55,15 +56,24 @@ PUBLIC_PARTICIPLES: Final = 242
 FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
 
 
-def docstrings(package: str) -> Iterator[tuple[str, str]]:
-    """Yields the place and the text of every docstring of modules, classes, functions and attributes."""
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            body = getattr(node, "body", None)
-            for statement in body if isinstance(body, list) else ():
-                value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    yield f"{path.relative_to(ROOT)}:{statement.lineno}", value.value
+@cache
+def nodes(package: str) -> list[tuple[str, ast.AST]]:
+    """Returns every node of a package's modules, with the module's path."""
+    paths = sorted((ROOT / package).rglob("*.py"))
+    return [(str(path.relative_to(ROOT)), node) for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+
+
+@cache
+def docstrings(package: str) -> list[tuple[str, str]]:
+    """Returns the place and the text of every docstring of modules, classes, functions and attributes."""
+    found = []
+    for path, node in nodes(package):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found.append((f"{path}:{statement.lineno}", value.value))
+    return found
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -89,10 +99,9 @@ def first_word(text: str) -> str:
 def participles() -> Iterator[tuple[str, str]]:
     """Yields the place and the name of every function that is named by a bare participle."""
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name.strip("_")):
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node.name
+        for path, node in nodes(package):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name.strip("_")):
+                yield f"{path}:{node.lineno}", node.name
 
 
 def is_participle(word: str) -> bool:
