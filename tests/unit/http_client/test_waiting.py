@@ -82,10 +82,10 @@ def test_a_wait_inside_of_another_is_part_of_it() -> None:
         inner.problem = "lost"
         assert outer is inner
         assert waits.due(outer.began_s + 999) == []
-        (line,) = waits.due(outer.began_s + 1000)
+        (line,) = waits.due(outer.began_s + 1001)
         assert "the whole" in line and "lost" in line
         assert waits.due(outer.began_s + 1500) == []
-        assert len(waits.due(outer.began_s + 2000)) == 1
+        assert len(waits.due(outer.began_s + 2002)) == 1
     assert waits.due(outer.began_s + 5000) == []
 
 
