@@ -19,7 +19,7 @@ SPREAD := -n $(shell echo $$(( $(CORES) < 2 ? 2 : ($(CORES) < 8 ? $(CORES) + 1 :
 SPREAD_QUICK := -n $(shell echo $$(( $(CORES) < 2 ? 2 : ($(CORES) < 8 ? $(CORES) : 8) ))) --dist loadfile --no-loadscope-reorder
 # Two Spark sessions keep two cores busy. Each begins with one half of the tests, and at the end takes from what the other has left.
 SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist worksteal
-# Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/long.py.
+# Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/ci/long.py.
 LONG := mutation clients iceberg journeys spark histories
 # Kinds that have tests with a Spark session, less slow ones.
 SPARK := clients iceberg journeys spark

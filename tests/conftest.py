@@ -44,8 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.support.ci.long import is_long
     from tests.support.ci.second_chance import MARKER, starts_processes
-    from tests.support.long import is_long
 
     for item in items:
         if starts_processes(item.path, getattr(item, "fixturenames", ()), Path(__file__).parent):

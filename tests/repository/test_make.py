@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from _pytest.mark.expression import Expression
 
-from tests.support.long import LONG
+from tests.support.ci.long import LONG
 from tests.support.repository import ROOT, tracked
 
 MAKEFILE = (ROOT / "Makefile").read_text()
