@@ -1,4 +1,4 @@
-"""The form of the pages: prose ends at column 100, and no cell of a table is a paragraph (docs/style.md)."""
+"""The form of the pages: prose ends at column 100, no cell is a paragraph, and all have a bounded size (docs/style.md)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ PAGES: Final = sorted(
 )
 COLUMNS: Final = 100
 CELL_WORDS: Final = 40
+MOST_WORDS: Final = 50_000
+"""Of all pages but the decisions and CONTRIBUTING.md, as ``wc -w`` counts them."""
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
@@ -54,6 +56,15 @@ def test_prose_ends_at_column_100(page: Path) -> None:
 def test_no_cell_of_a_table_is_a_paragraph(page: Path) -> None:
     found = list(wide_cells(page.read_text()))
     assert not found, f"more than {CELL_WORDS} words; move the rest below the table:\n" + "\n".join(found)
+
+
+def test_the_pages_have_at_most_fifty_thousand_words() -> None:
+    words = {path: len(path.read_text().split()) for path in PAGES if path.name != "CONTRIBUTING.md"}
+    longest = ", ".join(f"{path.name} {words[path]}" for path in sorted(words, key=lambda path: -words[path])[:5])
+    assert sum(words.values()) <= MOST_WORDS, (
+        f"{sum(words.values())} words: say a thing on one page and link to it, move reasons and measurements to a "
+        f"decision, or shorten what you changed; the longest pages: {longest}"
+    )
 
 
 def test_wide_lines_and_cells_are_found() -> None:

@@ -1,4 +1,4 @@
-"""The rules of Delta's protocol in docs/compatibility.md are numbered without gaps, and cite code and tests that exist."""
+"""The rules of Delta's protocol in docs/compatibility.md are numbered without gaps, and cite tests that exist."""
 
 import re
 
@@ -18,7 +18,7 @@ def test_rules_are_numbered_without_gaps():
 
 
 @pytest.mark.parametrize(("number", "rule"), RULES, ids=[number for number, _ in RULES])
-def test_code_and_tests_of_a_rule_exist(number, rule):
+def test_tests_of_a_rule_exist(number, rule):
     cited = re.findall(r"`([\w./-]+/[\w./-]+\.\w+)(?:::(\w+))?`", rule)
     assert any(test for _, test in cited), "no test is named"
     for path, test in cited:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.clauses import clauses
 from tests.support.repository import ROOT
+from tests.support.store.clauses import clauses
 
 PAGE = (ROOT / "docs/invariants.md").read_text()
 NUMBERS = [f"I{number}" for number in range(1, 26)]

@@ -73,28 +73,35 @@ def run(spark: Any, here: str, path: Path, schema: str) -> dict[str, Any]:
     return outcomes
 
 
+ALIKE = "refused alike"
+"""The cell of a statement that a lake and plain Delta refuse with one condition."""
+
+
 def result(plain: Failure | None, lake: Failure | None) -> str:
     """The cell of a statement."""
     if lake is None:
         return "works" if plain is None else f"works; plain Delta: `{plain.name}`"
     if plain is not None and lake.name == plain.name:
-        return f"`{lake.name}`"
+        return ALIKE
     if lake.remedy:
         text = re.sub(r"^\[TURNSTILE_[A-Z_]+\] ", "", lake.first)
-        return f"remedy: {text}".replace("|", "\\|")
+        return text.partition(": ")[2].replace("|", "\\|")
     beside = "works" if plain is None else f"`{plain.name}`"
     return f"**differs**: `{lake.name}`; plain Delta: {beside}"
 
 
 def rendered(results: dict[str, str]) -> str:
-    """The lists of the page: for each subject the statements that work, and a table of the others."""
+    """The lists of the page: for each subject the statements that work, that plain Delta refuses as well, and the others."""
     lines = []
     for subject, statements in STATEMENTS.items():
         shown = [(statement, results[f"{subject} {at}"]) for at, statement in enumerate(statements)]
         lines += [f"## {subject}", "", "```sql", *(one for one, cell in shown if cell == "works"), "```", ""]
-        others = [(one, cell) for one, cell in shown if cell != "works"]
+        alike = [one for one, cell in shown if cell == ALIKE]
+        if alike:
+            lines += ["Refused, as by plain Delta:", "", "```sql", *alike, "```", ""]
+        others = [(one, cell) for one, cell in shown if cell not in ("works", ALIKE)]
         if others:
-            lines += ["| other statement | on a lake's table |", "| --- | --- |"]
+            lines += ["| refused | remedy |", "| --- | --- |"]
             for statement, cell in others:
                 code = f"`` {statement} ``" if "`" in statement else f"`{statement}`"
                 lines.append(f"| {code} | {cell} |")

@@ -1,4 +1,4 @@
-"""The clauses of conditional writes by invariant; ``python -m tests.support.clauses`` prints them (docs/invariants.md)."""
+"""The clauses of conditional writes by invariant; ``python -m tests.support.store.clauses`` prints them (docs/invariants.md)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def clauses() -> dict[str, set[str]]:
         module = "/".join(part for part in place if part != "core")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Clause":
-                name = node.args[0]
-                invariant = node.args[1]
-                if isinstance(name, ast.Constant) and isinstance(invariant, ast.Constant):
-                    found[invariant.value].add(f"{module}: {name.value}")
+                name, invariant = (getattr(argument, "value", None) for argument in node.args[:2])
+                if isinstance(name, str) and isinstance(invariant, str):
+                    found[invariant].add(f"{module}: {name}")
     return found
 
 
