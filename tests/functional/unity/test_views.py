@@ -129,7 +129,7 @@ def test_i9_a_view_and_a_table_cannot_have_one_name(site: Site) -> None:
     assert site.view().status == 200
     refused_old(site.view(), 409, "TABLE_ALREADY_EXISTS")
     answer = site.unity.post(f"{B}/staging-tables", {**NAMES, "name": "v1"})
-    assert answer.status == 400
+    assert answer.status == 409
 
 
 def test_a_view_is_dropped_by_the_api_that_made_it(site: Site) -> None:
