@@ -59,7 +59,7 @@ def test_catalogs_live_their_life(run: Callable[[Story], None]) -> None:
         changed = await sdk.catalogs.update_catalog(name, models.UpdateCatalog(comment="two"))
         assert (changed.comment, changed.id) == ("two", made.id)
         again = sdk.catalogs.create_catalog(models.CreateCatalog(name=name))
-        assert await refused(400, again) == "CATALOG_ALREADY_EXISTS"
+        assert await refused(409, again) == "CATALOG_ALREADY_EXISTS"
         await sdk.catalogs.delete_catalog(name)
         assert await refused(404, sdk.catalogs.get_catalog(name))
 
@@ -96,7 +96,7 @@ def test_i9_a_schema_gets_another_name_with_what_is_in_it(run: Callable[[Story],
         assert await refused(404, sdk.schemas.get_schema(f"main.{old}"))
         assert (await sdk.tables.get_table(f"main.{new}.t")).table_id == table.table_id
         taken = sdk.schemas.update_schema(f"main.{new}", models.UpdateSchema(new_name="DEFAULT"))
-        assert await refused(400, taken) == "SCHEMA_ALREADY_EXISTS"
+        assert await refused(409, taken) == "SCHEMA_ALREADY_EXISTS"
         await sdk.schemas.delete_schema(f"main.{new}", force=True)
 
     run(story)

@@ -125,11 +125,11 @@ def test_views_are_listed_after_the_tables_on_pages_of_any_size(site: Site) -> N
 
 def test_i9_a_view_and_a_table_cannot_have_one_name(site: Site) -> None:
     site.unity.external("e1")
-    refused_old(site.view("e1"), 400, "TABLE_ALREADY_EXISTS")
+    refused_old(site.view("e1"), 409, "TABLE_ALREADY_EXISTS")
     assert site.view().status == 200
-    refused_old(site.view(), 400, "TABLE_ALREADY_EXISTS")
+    refused_old(site.view(), 409, "TABLE_ALREADY_EXISTS")
     answer = site.unity.post(f"{B}/staging-tables", {**NAMES, "name": "v1"})
-    assert answer.status == 400
+    assert answer.status == 409
 
 
 def test_a_view_is_dropped_by_the_api_that_made_it(site: Site) -> None:

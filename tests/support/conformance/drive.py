@@ -210,10 +210,14 @@ def not_there(unity: Unity, id: str) -> Answer:
 
 
 def taken(unity: Unity, id: str) -> Answer:
-    """A name that a table has already."""
+    """A name that another has already."""
     ask = GOOD[id](unity)
+    if id == "updateSchema":
+        send(unity, "createSchema", GOOD["createSchema"](unity))
+        return send(unity, id, msgspec.structs.replace(ask, body={"new_name": "new"}))
     name = "new-name" if id == "renameTable" else "name"
-    return send(unity, id, msgspec.structs.replace(ask, body={**ask.body, name: "E1"}))
+    other = {"createCatalog": "main", "createSchema": "sales"}.get(id, "E1")
+    return send(unity, id, msgspec.structs.replace(ask, body={**ask.body, name: other}))
 
 
 def lost(unity: Unity, id: str) -> Answer:

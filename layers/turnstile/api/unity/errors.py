@@ -54,7 +54,7 @@ KINDS: Final[dict[str, Kind]] = {
     ErrorType.NO_SUCH_STAGING_TABLE: Kind(404, "NotFoundException", 404, "NOT_FOUND"),
     ErrorType.NO_SUCH_ROUTE: Kind(404, "NotFoundException", 404, "NOT_FOUND"),
     ErrorType.METHOD_NOT_ALLOWED: Kind(405, "BadRequestException", 405, "UNIMPLEMENTED"),
-    ErrorType.ALREADY_EXISTS: Kind(409, "AlreadyExistsException", 400, "ALREADY_EXISTS"),
+    ErrorType.ALREADY_EXISTS: Kind(409, "AlreadyExistsException", 409, "ALREADY_EXISTS"),
     ErrorType.COMMIT_VERSION_CONFLICT: _CONFLICT,
     ErrorType.RELOAD_REQUIRED: _CONFLICT,
     ErrorType.STALE_METADATA: _REQUIREMENT,

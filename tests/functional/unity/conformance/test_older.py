@@ -47,9 +47,9 @@ def test_i9_a_catalog_with_something_in_it_is_dropped_by_force_only(unity: Unity
     refused(unity.get(T1), 404, "NoSuchCatalogException")
 
 
-@covers(createCatalog=400, deleteCatalog=404, updateCatalog=(404, 501))
+@covers(createCatalog=(400, 409), deleteCatalog=404, updateCatalog=(404, 501))
 def test_refusals_of_catalogs(unity: Unity) -> None:
-    refused_old(unity.post(f"{B}/catalogs", {"name": "MAIN"}), 400, "CATALOG_ALREADY_EXISTS")
+    refused_old(unity.post(f"{B}/catalogs", {"name": "MAIN"}), 409, "CATALOG_ALREADY_EXISTS")
     refused_old(unity.post(f"{B}/catalogs", {"name": "a b"}), 400, "INVALID_ARGUMENT")
     refused_old(unity.post(f"{B}/catalogs", {}), 400, "INVALID_ARGUMENT")
     refused_old(unity.call("DELETE", f"{B}/catalogs/nope"), 404, "CATALOG_NOT_FOUND")
@@ -133,12 +133,12 @@ def test_i10_a_schema_keeps_its_name_while_a_table_in_it_takes_no_commits(unity:
     assert unity.get(f"{B}/schemas/main.sales").status == 200
 
 
-@covers(createSchema=200, updateSchema=(400, 404))
+@covers(createSchema=200, updateSchema=(400, 404, 409))
 def test_i9_a_name_that_a_schema_cannot_get_changes_nothing_of_it(unity: Unity) -> None:
     unity.post(f"{B}/schemas", {"name": "hr", "catalog_name": "main"})
     before = unity.get(f"{B}/schemas", catalog_name="main").json
     for schema, new_name, status, code in (
-        ("sales", "HR", 400, "SCHEMA_ALREADY_EXISTS"),
+        ("sales", "HR", 409, "SCHEMA_ALREADY_EXISTS"),
         ("sales", "a b", 400, "INVALID_ARGUMENT"),
         ("sales", "", 400, "INVALID_ARGUMENT"),
         ("sales", "sales.it", 400, "INVALID_ARGUMENT"),
@@ -150,9 +150,9 @@ def test_i9_a_name_that_a_schema_cannot_get_changes_nothing_of_it(unity: Unity) 
     assert unity.get(f"{B}/schemas", catalog_name="main").json == before
 
 
-@covers(createSchema=(400, 404), createUnityTable=200, deleteSchema=400, getSchema=404, listSchemas=(400, 404))
+@covers(createSchema=(400, 404, 409), createUnityTable=200, deleteSchema=400, getSchema=404, listSchemas=(400, 404))
 def test_refusals_of_schemas(unity: Unity) -> None:
-    refused_old(unity.post(f"{B}/schemas", {"name": "sales", "catalog_name": "main"}), 400, "SCHEMA_ALREADY_EXISTS")
+    refused_old(unity.post(f"{B}/schemas", {"name": "sales", "catalog_name": "main"}), 409, "SCHEMA_ALREADY_EXISTS")
     refused_old(unity.post(f"{B}/schemas", {"name": "x", "catalog_name": "nope"}), 404, "CATALOG_NOT_FOUND")
     refused_old(unity.post(f"{B}/schemas", {"name": "a.b", "catalog_name": "main"}), 400, "INVALID_ARGUMENT")
     refused_old(unity.get(f"{B}/schemas/main.nope"), 404, "SCHEMA_NOT_FOUND")
@@ -207,7 +207,7 @@ def test_a_managed_table_in_the_older_api(unity: Unity) -> None:
     refused_old(unity.call("DELETE", f"{B}/tables/main.sales.t1"), 404, "TABLE_NOT_FOUND")
 
 
-@covers(createUnityTable=(200, 400, 501), getTable=404, listTables=(400, 404))
+@covers(createUnityStagingTable=409, createUnityTable=(200, 400, 409, 501), getTable=404, listTables=(400, 404))
 def test_refusals_of_tables(unity: Unity) -> None:
     refused_old(unity.get(f"{B}/tables/main.sales.t1"), 404, "TABLE_NOT_FOUND")
     refused_old(unity.get(f"{B}/tables/main.nope.t1"), 404, "SCHEMA_NOT_FOUND")
@@ -223,7 +223,9 @@ def test_refusals_of_tables(unity: Unity) -> None:
     refused_old(unity.post(f"{B}/tables", base | {"storage_location": "s3://bucket"}), 400, "INVALID_ARGUMENT")
     refused_old(unity.post(f"{B}/tables", base | {"storage_location": "file:///lake/x"}), 400, "INVALID_ARGUMENT")
     unity.external("e1")
-    refused_old(unity.post(f"{B}/tables", base | at | {"name": "e1"}), 400, "TABLE_ALREADY_EXISTS")
+    refused_old(unity.post(f"{B}/tables", base | at | {"name": "e1"}), 409, "TABLE_ALREADY_EXISTS")
+    taken = {"name": "e1", "catalog_name": "main", "schema_name": "sales"}
+    refused_old(unity.post(f"{B}/staging-tables", taken), 409, "TABLE_ALREADY_EXISTS")
 
 
 @covers(createUnityStagingTable=200, createUnityTable=200)
