@@ -7,7 +7,8 @@ build`` calls it (``Makefile``).
 Packages are installed for the functions' Python and architecture on every machine, and pip compares
 every file with its hash in the list. Of botocore's descriptions of services only the called ones
 stay, without their texts. Every module is compiled: ``/opt`` cannot be written on Lambda, so an
-uncompiled module would be compiled again at each cold start.
+uncompiled module would be compiled again at each cold start. The compiled modules of the shared
+layer are in one file (``turnstile/api/packs.py``), beside their sources.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 import argparse
 import compileall
 import gzip
+import importlib.util
 import json
+import marshal
 import py_compile
 import shutil
 import subprocess
@@ -23,6 +26,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from turnstile.api import packs
 from turnstile_release import BUILT, version
 
 PYTHON: Final = (3, 13)
@@ -83,6 +87,8 @@ def build(
         leave_out_documentation(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)
+    if compiled and layer == "shared":
+        pack_modules(folder)
 
 
 def _install(layer: str, folder: Path, architecture: str, python: tuple[int, ...]) -> None:
@@ -155,6 +161,37 @@ def compile_modules(folder: Path) -> None:
         folder, quiet=1, stripdir=str(folder), prependdir="/opt/python", invalidation_mode=mode, workers=0
     ):
         raise BuildError(f"a module below {folder} does not compile: see above")
+
+
+FIRST: Final = ("turnstile", "turnstile.api", "turnstile.api.packs", "turnstile.api.starts")
+"""Modules that are imported before the pack is open: they keep their compiled files."""
+
+
+def pack_modules(folder: Path) -> None:
+    """Writes the pack of all compiled modules below ``folder``, and removes their compiled files:
+    another Python, for which the pack is of no use, could read them no more than the pack."""
+    index: packs.Index = {}
+    codes = bytearray()
+    for source in sorted(folder.rglob("*.py")):
+        compiled = Path(importlib.util.cache_from_source(str(source)))
+        is_package = source.name == "__init__.py"
+        parts = source.relative_to(folder).with_suffix("").parts
+        name = ".".join(parts[:-1] if is_package else parts)
+        code = compiled.read_bytes()[_HEADER_BYTES:]
+        index[name] = (len(codes), len(code), is_package)
+        codes += code
+        if name not in FIRST:
+            compiled.unlink()
+    listed = marshal.dumps(index)
+    header = packs.FORMAT + importlib.util.MAGIC_NUMBER + len(listed).to_bytes(4, "little")
+    (folder / packs.NAME).write_bytes(header + listed + codes)
+    for cache in list(folder.rglob("__pycache__")):
+        if not any(cache.iterdir()):
+            cache.rmdir()
+
+
+_HEADER_BYTES: Final = 16
+"""Of a compiled file, before its code object."""
 
 
 def main() -> None:

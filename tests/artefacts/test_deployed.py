@@ -5,9 +5,11 @@ The emulator runs in an environment without Turnstile, so its functions find not
 
 from __future__ import annotations
 
+import marshal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import httpx
 import pytest
 
 from tests.support.stack import Table, commit_info, eventually
+from turnstile.api import packs
 from turnstile_local.deployment import aws_client
 from turnstile_local.emulator import KEYS, LAYERS, Deployed, build, deploy_to, own_architecture, started
 
@@ -72,7 +75,24 @@ def test_the_layers_fit_and_every_module_of_theirs_is_compiled(layers: dict[str,
     assert sum(sizes.values()) < UNPACKED_MAX_MB
     for folder in layers.values():
         sources = list(folder.rglob("*.py"))
-        assert sources and all(list((file.parent / "__pycache__").glob(f"{file.stem}.*.pyc")) for file in sources)
+        compiled = set(index_of(folder / "python" / packs.NAME)) | {
+            name_of(file.parent.parent / f"{file.name.partition('.')[0]}.py", folder) for file in folder.rglob("*.pyc")
+        }
+        assert sources and not {name_of(source, folder) for source in sources} - compiled
+
+
+def index_of(pack: Path) -> packs.Index:
+    """The index of a layer's pack; an empty one if it has none."""
+    if not pack.exists():
+        return {}
+    content = pack.read_bytes()
+    assert content.startswith(packs.FORMAT + MAGIC_NUMBER)
+    index: packs.Index = marshal.loads(content[packs.HEADER_BYTES :])
+    return index
+
+
+def name_of(source: Path, folder: Path) -> str:
+    return ".".join(source.relative_to(folder / "python").with_suffix("").parts).removesuffix(".__init__")
 
 
 def test_the_functions_find_turnstile_in_the_layers_and_nowhere_else(stack: Emulated) -> None:

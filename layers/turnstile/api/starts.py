@@ -1,7 +1,7 @@
 """A function imports this module first: objects of a start live for ever, and looking for garbage
-among them would be a tenth of the start's CPU.
+among them would be a tenth of the start's CPU; so would looking for each module's file.
 
-    import turnstile.api.starts    first: no garbage collection any more
+    import turnstile.api.starts    first: no garbage collection any more, modules from the pack
     ...                            imports, and opening of services
     turnstile.api.starts.end()     last: garbage collection again, of later objects
 
@@ -13,10 +13,13 @@ from __future__ import annotations
 import gc
 import os
 
+from turnstile.api import packs
+
 _DEPLOYED = bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
 
 if _DEPLOYED:
     gc.disable()
+    packs.install()
 
 
 def end() -> None:

@@ -26,16 +26,16 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MODULES: Final = {
-    "authorizer": 36,
-    "catalog": 234,
-    "commit": 119,
-    "events": 132,
-    "gc": 210,
-    "iceberg": 205,
-    "maintain": 153,
-    "plans": 194,
-    "publish": 121,
-    "tokens": 111,
+    "authorizer": 37,
+    "catalog": 235,
+    "commit": 120,
+    "events": 133,
+    "gc": 211,
+    "iceberg": 206,
+    "maintain": 154,
+    "plans": 195,
+    "publish": 122,
+    "tokens": 112,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to make.
 A folder counts as one."""
