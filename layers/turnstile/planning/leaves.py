@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -412,13 +413,26 @@ def path_lists(keys: Iterable[Key]) -> DeadPaths:
 
 
 def _python_values(values: Any) -> list[Any]:
-    """The values of a column, decoded at once where its type allows it: a tenth of the time of
-    ``to_pylist``."""
+    """The values of a column of texts or of 64-bit integers, decoded at once where none is null: a
+    fifth of the time of ``to_pylist``. It needs no NumPy, which the functions do not have.
+    """
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
     if values.null_count == len(values):
         return [None] * len(values)
-    if values.null_count and not pa.types.is_string(values.type):
+    if values.null_count:
         return list(values.to_pylist())
-    return list(values.to_numpy(zero_copy_only=False).tolist())
+    _, first, *content = values.buffers()
+    if values.type == pa.int64():
+        return memoryview(first).cast("q")[values.offset : values.offset + len(values)].tolist()
+    if values.type != pa.string():
+        return list(values.to_pylist())
+    ends = memoryview(first).cast("i")[values.offset : values.offset + len(values) + 1].tolist()
+    octets = bytes(memoryview(content[0])[ends[0] : ends[-1]]) if content[0] is not None else b""
+    if octets.isascii():
+        text = octets.decode("ascii")
+        return [text[start - ends[0] : stop - ends[0]] for start, stop in pairwise(ends)]
+    return [octets[start - ends[0] : stop - ends[0]].decode() for start, stop in pairwise(ends)]
 
 
 def _tuples(lists: Any, size: int) -> Iterable[tuple[str | None, ...]]:

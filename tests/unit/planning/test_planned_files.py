@@ -32,7 +32,7 @@ def random_add(rng: random.Random, number: int, partitions: list[str], *, whole:
     days = DAYS[:2] if whole else DAYS
     vector = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 1, offset=number)
     return Add(
-        path=f"part-{number}é.parquet",
+        path=f"part-{number}.parquet" if whole else f"part-{number}é.parquet",
         partitionValues={name: rng.choice(days) for name in partitions},
         size=rng.choice((0, (1 << 53) + 1)),
         modificationTime=number,
