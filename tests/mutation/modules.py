@@ -590,7 +590,7 @@ SURVIVORS: Final[dict[str, str]] = {
     },
     "turnstile.planning.leaves: alive: branch not len(paths)": "of no paths none is named: it saves the look",
     "turnstile.planning.leaves: alive: operand mask[at]": "a row that is no file stays none",
-    "turnstile.planning.leaves: planned: branch not rows": "of no rows no file is made: it saves the work",
+    "turnstile.planning.leaves: planned: branch not len(rows)": "of no rows no file is made: it saves the work",
     "turnstile.planning.leaves: _summary: operand not len(low)": "the least of no values is not known",
     "turnstile.planning.leaves: _summary: operand not len(high)": "the greatest of no values is not known",
     "turnstile.planning.leaves: bounds_of: operand field is None": "no leaf has a place for a column that is none",
