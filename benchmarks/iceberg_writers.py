@@ -24,7 +24,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.support.downloads import alone, cache
+from tests.support.downloads import environment
 from tests.support.iceberg import compatibility_kit
 from tests.support.store.servers import free_port, serving
 from turnstile_local import Stack
@@ -35,16 +35,7 @@ RACER = Path(__file__).with_name("iceberg_racer.py")
 
 def python() -> Path:
     """An interpreter with PyIceberg and what its SqlCatalog needs, which this project does not."""
-    home = cache("pyiceberg-sql")
-    made = home / "bin" / "python"
-    complete = home / "complete"
-    uv = Path(sys.executable).with_name("uv")
-    with alone(home):
-        if not complete.exists():
-            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, home], check=True)
-            subprocess.run([uv, "pip", "install", "--quiet", "--python", made, PYICEBERG], check=True)
-            complete.touch()
-    return made
+    return environment("pyiceberg-sql", PYICEBERG)
 
 
 def call(what: str, *arguments: object) -> subprocess.Popen[str]:

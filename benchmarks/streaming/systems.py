@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from benchmarks.racing.table import create
 from benchmarks.streaming.writers import MEASURED
-from tests.support.downloads import Missing, alone, cache
+from tests.support.downloads import environment
 from tests.support.iceberg import compatibility_kit
 from tests.support.store.servers import free_port, serving
 from turnstile_server import Server
@@ -54,19 +54,7 @@ SCHEMA = {
 
 def peers() -> Path:
     """An interpreter with PEERS, made the first time. Raises Missing if they cannot be had."""
-    home = cache("benchmark-peers")
-    python = home / "bin" / "python"
-    complete = home / "complete"
-    uv = Path(sys.executable).with_name("uv")
-    with alone(home):
-        if not complete.exists() or complete.read_text() != "\n".join(PEERS):
-            try:
-                subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, home], check=True)
-                subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *PEERS], check=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                raise Missing(f"the other systems' clients could not be installed: {error}") from error
-            complete.write_text("\n".join(PEERS))
-    return python
+    return environment("benchmark-peers", *PEERS)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+MAKE_SECONDS = 1_200
+"""How long a command may take that makes an environment."""
 
 
 class Missing(Exception):
@@ -36,6 +40,37 @@ def alone(folder: Path) -> Iterator[None]:
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def environment(name: str, *packages: str, locked: Path | None = None) -> Path:
+    """Returns the interpreter of an environment with ``packages``, or with those of ``locked``, a
+    list with hashes. It is kept between runs, in the cache folder ``name``, and made anew for other
+    packages.
+
+    Raises:
+        Missing: it cannot be made; the message has the end of the installer's output.
+    """
+    home = cache(name)
+    interpreter = home / "bin" / "python"
+    complete = home / "complete"
+    uv = Path(sys.executable).with_name("uv")
+    wanted = "\n".join(packages) if locked is None else locked.read_text()
+    listed = packages if locked is None else ("--require-hashes", "-r", str(locked))
+    with alone(home):
+        if complete.exists() and complete.read_text() == wanted:
+            return interpreter
+        for command in (
+            [uv, "venv", "--quiet", "--clear", "--python", sys.executable, home],
+            [uv, "pip", "install", "--quiet", "--python", interpreter, *listed],
+        ):
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAKE_SECONDS)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise Missing(f"no environment {name}: {error}") from error
+            if done.returncode:
+                raise Missing(f"no environment {name}: {done.stderr[-300:]}")
+        complete.write_text(wanted)
+    return interpreter
 
 
 def main() -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,24 +15,10 @@ GENERATOR = {"tpch": "dbgen", "tpcds": "dsdgen"}
 
 def python(suite: str) -> Path:
     """An interpreter with DuckDB and its generator; raises Missing where it cannot be made."""
-    from tests.support.downloads import Missing, alone, cache
+    from tests.support.downloads import environment
 
-    home = cache(f"duckdb-{suite}-{VERSION}")
-    interpreter = home / "bin" / "python"
-    complete = home / "complete"
-    uv = Path(sys.executable).with_name("uv")
-    packages = [f"duckdb=={VERSION}", f"duckdb-extension-{suite}=={VERSION}"]
-    with alone(home):
-        if not complete.exists():
-            for command in (
-                [uv, "venv", "--quiet", "--clear", "--python", sys.executable, home],
-                [uv, "pip", "install", "--quiet", "--python", interpreter, *packages],
-            ):
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    raise Missing(f"no environment with DuckDB's generator of {suite}: {done.stderr[-300:]}")
-            complete.touch()
-    return interpreter
+    packages = (f"duckdb=={VERSION}", f"duckdb-extension-{suite}=={VERSION}")
+    return environment(f"duckdb-{suite}-{VERSION}", *packages)
 
 
 def generate(suite: str, folder: Path, scale: float) -> tuple[list[str], list[str]]:

@@ -1,6 +1,6 @@
 """A plugin of pytest for Sail's own tests: fixtures that would start containers have the values that the environment gives.
 
-The tests are Sail's, as its wheel has them; only where their catalogs listen is said here.
+The tests are Sail's, as its wheel has them; the fixtures name the server's address and its storage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 FIXTURES = "TURNSTILE_SAIL_FIXTURES"
 """The variable with the values by name of fixture, in JSON."""
 
-VALUES: dict[str, Any] = json.loads(os.environ[FIXTURES])
+VALUES: dict[str, Any] = json.loads(os.environ.get(FIXTURES, "{}"))
 PATHS = ("unity_storage_root",)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.support.downloads import Missing, alone, cache
+from tests.support.clients.sail.plugin import FIXTURES
+from tests.support.downloads import environment
 
 if TYPE_CHECKING:
     from turnstile_server import Server
@@ -22,23 +22,8 @@ TABLES: Final = "__unitystorage/tables"
 
 
 def python() -> Path:
-    """Returns an interpreter with Sail and its tests; raises Missing where it cannot be made."""
-    home = cache("sail-0.7.2")
-    made = home / "bin" / "python"
-    complete = home / "complete"
-    uv = Path(sys.executable).with_name("uv")
-    locked = HERE / "requirements.txt"
-    with alone(home):
-        if not complete.exists() or complete.read_bytes() != locked.read_bytes():
-            for command in (
-                [uv, "venv", "--quiet", "--clear", "--python", sys.executable, home],
-                [uv, "pip", "install", "--quiet", "--python", made, "--require-hashes", "-r", locked],
-            ):
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    raise Missing(f"no environment with Sail: {done.stderr[-300:]}")
-            complete.write_bytes(locked.read_bytes())
-    return made
+    """Returns an interpreter with Sail and its tests; raises Missing if it cannot be made."""
+    return environment("sail", locked=HERE / "requirements.txt")
 
 
 def run(interpreter: Path, server: Server, root: Path) -> dict[str, str]:
@@ -52,7 +37,7 @@ def run(interpreter: Path, server: Server, root: Path) -> dict[str, str]:
         "unity_storage_root": str(root),
         "unity_container": "none",
     }
-    environment = {**os.environ, "TURNSTILE_SAIL_FIXTURES": json.dumps(fixtures), "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, FIXTURES: json.dumps(fixtures), "PYTHONPATH": str(HERE)}
     command = [interpreter, "-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider", "-m", "integration", "-q"]
     done = subprocess.run(
         [*command, f"--junitxml={report}", "--pyargs", PACKAGE],
