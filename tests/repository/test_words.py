@@ -56,11 +56,11 @@ PUBLIC_PARTICIPLES: Final = 242
 FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
 
 
-@cache
-def nodes(package: str) -> list[tuple[str, ast.AST]]:
-    """Returns every node of a package's modules, with the module's path."""
-    paths = sorted((ROOT / package).rglob("*.py"))
-    return [(str(path.relative_to(ROOT)), node) for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+def nodes(package: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yields every node of a package's modules, with the module's path."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            yield str(path.relative_to(ROOT)), node
 
 
 @cache
@@ -96,12 +96,15 @@ def first_word(text: str) -> str:
     return re.split(r"[^A-Za-z]", text.strip(), maxsplit=1)[0].lower()
 
 
-def participles() -> Iterator[tuple[str, str]]:
-    """Yields the place and the name of every function that is named by a bare participle."""
-    for package in PACKAGES:
-        for path, node in nodes(package):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name.strip("_")):
-                yield f"{path}:{node.lineno}", node.name
+@cache
+def participles() -> list[tuple[str, str]]:
+    """Returns the place and the name of every function that is named by a bare participle."""
+    return [
+        (f"{path}:{node.lineno}", node.name)
+        for package in PACKAGES
+        for path, node in nodes(package)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name.strip("_"))
+    ]
 
 
 def is_participle(word: str) -> bool:
