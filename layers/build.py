@@ -87,8 +87,8 @@ def build(
         leave_out_documentation(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)
-    if compiled and layer == "shared":
-        pack_modules(folder)
+        if layer == "shared":
+            pack_modules(folder)
 
 
 def _install(layer: str, folder: Path, architecture: str, python: tuple[int, ...]) -> None:
@@ -166,6 +166,9 @@ def compile_modules(folder: Path) -> None:
 FIRST: Final = ("turnstile", "turnstile.api", "turnstile.api.packs", "turnstile.api.starts")
 """Modules that are imported before the pack is open: they keep their compiled files."""
 
+_HEADER_BYTES: Final = 16
+"""Of a compiled file, before its code object."""
+
 
 def pack_modules(folder: Path) -> None:
     """Writes the pack of all compiled modules below ``folder``, and removes their compiled files:
@@ -188,10 +191,6 @@ def pack_modules(folder: Path) -> None:
     for cache in list(folder.rglob("__pycache__")):
         if not any(cache.iterdir()):
             cache.rmdir()
-
-
-_HEADER_BYTES: Final = 16
-"""Of a compiled file, before its code object."""
 
 
 def main() -> None:

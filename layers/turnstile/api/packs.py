@@ -1,5 +1,5 @@
-"""Imports the modules of a layer from one file, its *module pack*: some 450 modules of a start
-would else be looked for in folders and opened one after the other.
+"""Imports the modules of a layer from one file, its *module pack*. Without it a start looks for
+some 450 modules in folders and opens one file after the other.
 
     layers/build.py                writes ``modules.pack`` into the layer, beside the sources
     turnstile.api.starts           calls ``install`` before other modules are imported
@@ -61,7 +61,7 @@ def install(folder: str = "") -> PackFinder | None:
 
 class PackFinder:
     """A finder of ``sys.meta_path`` that answers for the modules of a pack. ``file`` is the open
-    pack of the layer in ``folder``; its index has so many bytes."""
+    pack of the layer in ``folder``, ``index_bytes`` the size of its index."""
 
     def __init__(self, folder: str, file: int, index_bytes: int) -> None:
         self._folder = folder
@@ -70,7 +70,8 @@ class PackFinder:
         self._codes = HEADER_BYTES + index_bytes
 
     def leave_out(self, names: Iterable[str]) -> None:
-        """Answers no more for these modules and packages, which the path has before the layer's."""
+        """Removes modules and packages from the index, by name: folders before the layer on the path
+        have them too."""
         for name in names:
             self._index.pop(name, None)
 
@@ -115,7 +116,7 @@ class PackLoader(SourceFileLoader):
 
 
 def names_in(folders: Iterable[str]) -> set[str]:
-    """First parts of the modules' names in these folders; a folder that is not there has none."""
+    """Returns the names of modules and packages in these folders; a missing folder has none."""
     names = set()
     for folder in folders:
         try:

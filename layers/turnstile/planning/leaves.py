@@ -38,10 +38,17 @@ from turnstile_predicates.predicates import ANYTHING, Range
 _META: Final = b"turnstile.index"
 _ALL: Final = HAS_NULLS | HAS_VALUES | HAS_NAN
 _BASE: Final = (
-    ("removed", pa.bool_()), ("path", pa.string()), ("vector", pa.string()), ("size", pa.int64()),
-    ("modification_ms", pa.int64()), ("records", pa.int64()), ("base_row_id", pa.int64()), ("row_commit_version", pa.int64()),
-    ("partition", pa.list_(pa.string())), ("stats", pa.string()),
-)  # fmt: skip
+    ("removed", pa.bool_()),
+    ("path", pa.string()),
+    ("vector", pa.string()),
+    ("size", pa.int64()),
+    ("modification_ms", pa.int64()),
+    ("records", pa.int64()),
+    ("base_row_id", pa.int64()),
+    ("row_commit_version", pa.int64()),
+    ("partition", pa.list_(pa.string())),
+    ("stats", pa.string()),
+)
 _FACTS: Final = ("path", "vector", "size", "modification_ms", "records", "base_row_id", "row_commit_version")
 """The columns of ``_BASE`` that a planned file takes as they are."""
 DeadPaths = tuple[dict[str, set[str]], pa.Array]
@@ -269,7 +276,7 @@ class Leaf:
         share one dict: callers must not change it."""
         if not len(rows):
             return []
-        facts = {name: _python_values(self._column_at(name, rows)) for name in _FACTS}
+        facts = {name: _python_values(self.table[name].take(rows)) for name in _FACTS}
         vectors = [_VECTOR.decode(text) if text else None for text in facts["vector"]]
         texts = _python_values(self._stats().take(rows)) if stats else [None] * len(rows)
         return list(
@@ -287,16 +294,13 @@ class Leaf:
             )
         )
 
-    def _column_at(self, name: str, rows: pa.Array) -> Any:
-        return self.table[name].take(rows)
-
     def _partition_values(self, rows: pa.Array) -> list[dict[str, str | None]]:
-        """The partition values of these rows by physical name."""
+        """Returns the partition values of these rows by physical name."""
         if not self._partitions:
             return [{}] * len(rows)
         shared = dict[tuple[str | None, ...], dict[str, str | None]]()
         found = list[dict[str, str | None]]()
-        for values in _tuples(self._column_at("partition", rows), len(self._partitions)):
+        for values in _tuples(self.table["partition"].take(rows), len(self._partitions)):
             by_name = shared.get(values)
             if by_name is None:
                 by_name = shared[values] = dict(zip(self._partitions, values, strict=True))
@@ -413,8 +417,8 @@ def path_lists(keys: Iterable[Key]) -> DeadPaths:
 
 
 def _python_values(values: Any) -> list[Any]:
-    """The values of a column of texts or of 64-bit integers, decoded at once where none is null: a
-    fifth of the time of ``to_pylist``. It needs no NumPy, which the functions do not have.
+    """Returns the values of a column. Texts and 64-bit integers without a null are decoded at once,
+    in a fifth of the time of ``to_pylist``, and without NumPy, which the functions do not have.
     """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -436,7 +440,7 @@ def _python_values(values: Any) -> list[Any]:
 
 
 def _tuples(lists: Any, size: int) -> Iterable[tuple[str | None, ...]]:
-    """Lists of ``size`` texts as tuples."""
+    """Returns lists of ``size`` texts as tuples."""
     lists = lists.combine_chunks()
     texts = lists.flatten()
     if lists.null_count or len(texts) != size * len(lists):

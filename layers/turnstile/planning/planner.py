@@ -144,8 +144,16 @@ class Planner:
             raise Throttled(problem, retry_after_ms=5_000) from None
 
     def appended(
-        self, table: TableHead, after: int, version: int, predicate: PredicateOf = None, *, page: str | None = None, limit: int = MAX_FILES, stats: bool = False
-    ) -> Plan:  # fmt: skip
+        self,
+        table: TableHead,
+        after: int,
+        version: int,
+        predicate: PredicateOf = None,
+        *,
+        page: str | None = None,
+        limit: int = MAX_FILES,
+        stats: bool = False,
+    ) -> Plan:
         """As ``turnstile.planning.core.plans.ScanPlanner``."""
         return appended(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
 
