@@ -70,8 +70,8 @@ class PackFinder:
         self._codes = HEADER_BYTES + index_bytes
 
     def leave_out(self, names: Iterable[str]) -> None:
-        """Removes modules and packages from the index, by name: folders before the layer on the path
-        have them too."""
+        """Removes modules and packages from the index, by name: folders before the layer on the
+        path have them too."""
         for name in names:
             self._index.pop(name, None)
 
