@@ -16,6 +16,19 @@ from tests.support.journeys.places import NAMESPACES
 
 TAKEN = [table for table in all_foreign() if table.takes and not table.refusal]
 OTHERS = [table for table in all_foreign() if table not in TAKEN]
+QUICK = (
+    "plain",
+    "superseded feature",
+    "domain without removed",
+    "mapped without the greatest id",
+    "generated column under an old protocol",
+    "deletion vectors under an old protocol",
+    "V2 checkpoints under an old protocol",
+    "columns by name under an old protocol",
+    "changed type that is not listed",
+    "clustering listed",
+)
+"""One table of each kind, which ``make test`` reads by Spark. The others are slow."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +48,14 @@ def opened(spark: Any, folder: Path) -> list[int] | None:
         return None
 
 
-@pytest.mark.parametrize("table", TAKEN, ids=lambda table: table.name)
+def parameters(tables: list[Foreign]) -> list[Any]:
+    """Returns a parameter for each table, slow unless it is in ``QUICK``."""
+    return [
+        pytest.param(table, id=table.name, marks=() if table.name in QUICK else pytest.mark.slow) for table in tables
+    ]
+
+
+@pytest.mark.parametrize("table", parameters(TAKEN))
 def test_a_foreign_table_that_delta_opens_is_imported_and_read_through_the_lake(
     lakes: Lakes, namespace: str, spark: Any, table: Foreign, tmp_path: Path
 ) -> None:
@@ -54,6 +74,7 @@ def test_a_foreign_table_that_delta_opens_is_imported_and_read_through_the_lake(
     assert sorted(row.id for row in spark.sql(f"SELECT id FROM {full}").collect()) == ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", OTHERS, ids=lambda table: table.name)
 def test_what_delta_does_with_the_other_tables_is_what_their_list_says(
     spark: Any, table: Foreign, tmp_path: Path

@@ -182,7 +182,10 @@ LIKE = {
 }
 
 
-@pytest.mark.parametrize("kind", LIKE)
+QUICK = ("clustered", "identity", "mapped", "properties")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in LIKE])
 def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: str, kind: str) -> None:
     """Clustering, too, which Delta itself forgets; a table like one of plain Delta, and one like that."""
     first = f"spark_catalog.{name}"

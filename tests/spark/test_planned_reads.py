@@ -42,12 +42,12 @@ def rows(frame: Any) -> list[Any]:
     "where",
     [
         None,
-        "id BETWEEN 120 AND 130",
+        pytest.param("id BETWEEN 120 AND 130", marks=pytest.mark.slow),
         "part = 'a b/1' AND nested.x < 150",
-        "day = '2026-02-14' OR day >= DATE'2027-01-30'",
-        "price > 50.5 AND NOT (id IN (360, 361) OR day < '2026-06-01')",
+        pytest.param("day = '2026-02-14' OR day >= DATE'2027-01-30'", marks=pytest.mark.slow),
+        pytest.param("price > 50.5 AND NOT (id IN (360, 361) OR day < '2026-06-01')", marks=pytest.mark.slow),
         "at >= '2026-01-10 02:30:00' AND at < TIMESTAMP'2026-01-10 05:30:00'",
-        "id % 7 = 2 AND length(part) > 3 AND id > 250",
+        pytest.param("id % 7 = 2 AND length(part) > 3 AND id > 250", marks=pytest.mark.slow),
         "part IS NULL",
     ],
 )

@@ -86,7 +86,7 @@ class Listings:
         view = View(moment.tree, self._reader.store)
         above = {path: view.written(path) for path in {path_of(key)[:-1] for key, _ in items}}
         namespaces = [
-            NamedNamespace((*above[path_of(key)[:-1]], entity.name), entity)
+            NamedNamespace((*above[path_of(key)[:-1]], entity.name), entity, moment.tree.catalog)
             for key, entity in items
             if isinstance(entity, Namespace)
         ]

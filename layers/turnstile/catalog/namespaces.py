@@ -28,10 +28,11 @@ Alter = Callable[[Namespace], Namespace]
 
 
 class NamedNamespace(msgspec.Struct, frozen=True):
-    """A namespace with its full name as written."""
+    """A namespace with its full name, and its catalog's, as written."""
 
     name: Path
     entity: Namespace
+    catalog: str
 
 
 class Namespaces:
@@ -155,7 +156,7 @@ def properties_altered(
 def named_namespace(view: View, path: Path) -> NamedNamespace:
     """Raises NotFound."""
     namespace = view.namespace(path)
-    return NamedNamespace(view.written(path), namespace)
+    return NamedNamespace(view.written(path), namespace, view.tree.catalog)
 
 
 def check_properties(entity: E, before: E | None = None) -> E:

@@ -18,7 +18,7 @@ from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.location_rows import claim as claim_writes
 from turnstile.catalog.core.location_rows import conflict, keys_above, owner_row
 from turnstile.catalog.core.location_rows import release as release_writes
-from turnstile.catalog.core.paths import Path, dotted, fold, stored_name
+from turnstile.catalog.core.paths import Path, dotted, fold, managed_folder, stored_name
 from turnstile.catalog.core.rows import OPEN, use_staging
 from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
@@ -86,6 +86,12 @@ class LocationClaims:
 
         self._catalog.staging.create(catalog, namespace, name, creator=principal.name, free_names=True, check=check)
         return results[0]
+
+    def is_derived(self, catalog: str, namespace: Path, location: str) -> bool:
+        """Whether a client derived ``location`` from the namespace's, as Trino and Sail do: it is
+        one level below the folder in which the catalog chooses locations."""
+        folder = normalise(location).rpartition("/")[0]
+        return fold(folder) == fold(managed_folder(self._catalog.lake_root, catalog, namespace))
 
     def served(self, location: str, field: str = "location") -> str:
         """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its

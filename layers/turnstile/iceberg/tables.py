@@ -101,21 +101,25 @@ class Tables:
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
         """Creates an empty table; with ``stage_create`` only its location and metadata, for a
-        commit to create it. Raises InvalidRequest, NotFound, AlreadyExists, and StateConflict
-        (``LocationOwned``).
+        commit to create it. The catalog chooses the location if the request has none, or one that
+        its client derives from the namespace's. Raises InvalidRequest, NotFound, AlreadyExists, and
+        StateConflict (``LocationOwned``).
         """
         path = (*namespace, check_name(request.name, "name"))
         new_metadata = partial(self._new_metadata, request)
-        if request.location is None:
+        location = request.location
+        if location is not None and self._locations.is_derived(catalog, namespace, location):
+            location = None
+        if location is None:
             claim, metadata = self.place(IcebergTable, catalog, path, new_metadata)
         else:
             check_free(self._context.view(catalog), path, IcebergTable)  # before anything is written
-            claim = self._locations.requested(self._world.ids.uuid(), request.location)
+            claim = self._locations.requested(self._world.ids.uuid(), location)
             metadata = new_metadata(claim)
         if request.stage_create:
             self._files.make_folder(claim.location)
             return LoadedTable(None, metadata)
-        with requested("location") if request.location is not None else nullcontext():
+        with requested("location") if location is not None else nullcontext():
             file = self._files.write(claim.location, metadata)
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file.path]), metadata)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.iceberg.client import MAIN, SALES, Iceberg, refused
+from tests.support.iceberg.client import MAIN, SALES, SCHEMA, Iceberg, refused
 
 DEEP = f"{MAIN}/namespaces/sales%1Femea%1Fnorth"
 
@@ -18,7 +18,8 @@ def client() -> Iceberg:
 
 def test_levels_are_joined_by_the_unit_separator(client: Iceberg) -> None:
     made = client.post(f"{MAIN}/namespaces", {"namespace": ["sales", "emea", "north"], "properties": {"a": "1"}})
-    assert made.json == {"namespace": ["sales", "emea", "north"], "properties": {"a": "1"}}
+    properties = {"location": "file:///lake/main/sales.emea.north", "a": "1"}
+    assert made.json == {"namespace": ["sales", "emea", "north"], "properties": properties}
     assert client.get(DEEP).json == made.json and client.head(DEEP) == 204
     assert client.get(f"{MAIN}/namespaces").json["namespaces"] == [["sales"]]
     assert client.get(f"{MAIN}/namespaces", parent="").json["namespaces"] == [["sales"]]
@@ -34,12 +35,37 @@ def test_a_comment_is_the_namespaces_comment(client: Iceberg) -> None:
     found = client.services.open_catalog.namespaces.get("main", ("n",)).entity
     assert (found.comment, found.properties) == ("cold", {"a": "1"})
     path = f"{MAIN}/namespaces/n"
-    assert client.get(path).json["properties"] == {"a": "1", "comment": "cold"}
+    folder = {"location": "file:///lake/main/n"}
+    assert client.get(path).json["properties"] == {"a": "1", "comment": "cold", **folder}
     changed = client.post(f"{path}/properties", {"updates": {"comment": "warm", "b": "2"}, "removals": ["a", "none"]})
     assert changed.json == {"updated": ["b", "comment"], "removed": ["a"], "missing": ["none"]}
-    assert client.get(path).json["properties"] == {"b": "2", "comment": "warm"}
+    assert client.get(path).json["properties"] == {"b": "2", "comment": "warm", **folder}
     gone = client.post(f"{path}/properties", {"removals": ["comment"]})
-    assert gone.json["removed"] == ["comment"] and client.get(path).json["properties"] == {"b": "2"}
+    assert gone.json["removed"] == ["comment"] and client.get(path).json["properties"] == {"b": "2", **folder}
+
+
+def test_a_namespace_says_where_its_new_tables_go_and_may_say_something_else(client: Iceberg) -> None:
+    client.post(f"{MAIN}/namespaces", {"namespace": ["n"]})
+    path = f"{MAIN}/namespaces/n"
+    own = client.get(path).json["properties"]["location"]
+    made = client.post(f"{path}/tables", {"name": "t", "schema": SCHEMA})
+    assert made.json["metadata"]["location"].startswith(f"{own}/")
+    assert client.post(f"{path}/properties", {"removals": ["location"]}).json["missing"] == ["location"]
+    client.post(f"{path}/properties", {"updates": {"location": "s3://bucket/n"}})
+    assert client.get(path).json["properties"]["location"] == "s3://bucket/n"
+
+
+def test_a_location_that_a_client_derives_from_the_namespace_is_the_catalogs_to_choose(client: Iceberg) -> None:
+    """As Trino and Sail derive it: the namespace's location, and the table's name."""
+    client.post(f"{MAIN}/namespaces", {"namespace": ["sales"]})
+    own = client.get(SALES).json["properties"]["location"]
+    for name, proposed in (("t1", f"{own}/t1"), ("t2", f"{own.replace('main', 'MAIN')}/t2/")):
+        location = client.create(name, location=proposed)["metadata"]["location"]
+        assert location.rpartition("/")[0] == own and location != proposed
+    staged = client.create("t3", location=f"{own}/t3", **{"stage-create": True})["metadata"]["location"]
+    assert staged.rpartition("/")[0] == own
+    answer = client.post(f"{SALES}/tables", {"name": "t4", "schema": SCHEMA, "location": f"{own}/deeper/t4"})
+    refused(answer, 400, "BadRequestException")
 
 
 @pytest.mark.parametrize(

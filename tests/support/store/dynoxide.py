@@ -31,8 +31,9 @@ def build() -> Path:
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=home) as name:
                 built = Path(name) / "built"
-                _install(cargo, built)
+                _install(cargo, built, home / "target")
                 built.rename(folder)
+            shutil.rmtree(home / "target", ignore_errors=True)
     return folder / "bin" / "dynoxide"
 
 
@@ -49,9 +50,10 @@ def _cargo() -> str:
     return cargo
 
 
-def _install(cargo: str, folder: Path) -> None:
+def _install(cargo: str, folder: Path, target: Path) -> None:
+    """Builds the program into ``folder``. A build that was interrupted goes on from ``target``."""
     command = [cargo, "install", "--quiet", CRATE, "--version", VERSION, "--locked", "--root", str(folder)]
-    environment = {**os.environ, "CARGO_NET_RETRY": "10"}
+    environment = {**os.environ, "CARGO_NET_RETRY": "10", "CARGO_TARGET_DIR": str(target)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS)
     if done.returncode:
         raise Missing(f"dynoxide {VERSION} could not be built: {done.stderr[-500:].strip()}")

@@ -27,7 +27,7 @@ from turnstile.api.iceberg.errors import Unprocessable
 from turnstile.api.iceberg.requests import catalog_of
 from turnstile.api.services import services
 from turnstile.catalog.core import entities
-from turnstile.catalog.core.paths import Path, check_path
+from turnstile.catalog.core.paths import Path, check_path, managed_folder
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace, Namespaces
@@ -112,13 +112,17 @@ def create_namespace(prefix: str) -> dict[str, Any]:
         by = services().guard_of(Need(see_schema, Target(catalog_of(prefix), path)))  # it may be another's by now (I12)
         return _namespaces(context_of(by)).get(prefix, path)
 
-    return responses.namespace(once(prefix, create, again))
+    return _answer(once(prefix, create, again))
 
 
 @routes.route(NAMESPACE, methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def load_namespace(prefix: str, namespace: str) -> dict[str, Any]:
-    return responses.namespace(_namespace(prefix, namespace))
+    return _answer(_namespace(prefix, namespace))
+
+
+def _answer(named: NamedNamespace) -> dict[str, Any]:
+    return responses.namespace(named, managed_folder(services().settings.lake_root, named.catalog, named.name))
 
 
 @routes.route(NAMESPACE, methods=["HEAD"])

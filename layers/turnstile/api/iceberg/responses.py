@@ -29,6 +29,7 @@ PLANNING_MODE: Final = "scan-planning-mode"
 """The property of a loaded table by which a client learns that the catalog plans its scans."""
 
 COMMENT: Final = "comment"
+LOCATION: Final = "location"
 """The property that Iceberg's engines read as a namespace's comment."""
 
 KEY_LIFETIME: Final = "PT30M"
@@ -80,9 +81,10 @@ def config(prefix: str, endpoints: Sequence[str] = ENDPOINTS) -> dict[str, Any]:
     }
 
 
-def namespace(named: NamedNamespace) -> dict[str, Any]:
-    """A namespace and its properties, with its comment."""
-    return {"namespace": list(named.name), "properties": properties(named)}
+def namespace(named: NamedNamespace, location: str) -> dict[str, Any]:
+    """A namespace and its properties, with its comment. ``location``, the folder of its new tables,
+    is one of them unless the namespace has another."""
+    return {"namespace": list(named.name), "properties": {LOCATION: location, **properties(named)}}
 
 
 def properties(named: NamedNamespace) -> dict[str, str]:

@@ -92,5 +92,10 @@ def managed_location(root: str, catalog: str, namespace: Path, table_id: str) ->
     every character that no identifier has is ``_``), so every managed table of a root lies at the
     same depth under a uuid of its own: no two are equal, none lies below another (I10).
     """
+    return f"{managed_folder(root, catalog, namespace)}/{table_id}"
+
+
+def managed_folder(root: str, catalog: str, namespace: Path) -> str:
+    """Returns the folder of the new managed tables of a namespace."""
     folder = dotted(*(_OTHER.sub("_", level) for level in namespace))
-    return f"{normalise(root)}/{catalog}/{folder}/{table_id}"
+    return f"{normalise(root)}/{catalog}/{folder}"
