@@ -17,9 +17,7 @@ from benchmarks.hermitage.running import run
 
 #: What is not slow: of the form in which the levels differ, the cases in which they do.
 QUICK = {
-    ("snapshot", "multi", "G2-item"),
     ("serializable", "multi", "G2-item"),
-    ("serializable", "multi", "G2"),
 }
 
 #: Of the form with one table, and of plain Delta.

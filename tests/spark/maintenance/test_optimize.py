@@ -32,7 +32,7 @@ KINDS = {
     "clustering": "(id BIGINT, k INT) CLUSTER BY (id)",
     "not null": "(id BIGINT NOT NULL, k INT)",
 }
-USUAL = ("plain", "row tracking", "deletion vectors")
+USUAL = ("row tracking", "deletion vectors")
 """Those that every run has."""
 
 
@@ -150,7 +150,7 @@ def partitioned(sql: Any, table: str) -> list[Any]:
     return rows(sql, table)
 
 
-@pytest.mark.parametrize("step", ["planned", "rewritten", "committed"])
+@pytest.mark.parametrize("step", ["planned", pytest.param("rewritten", marks=pytest.mark.slow), "committed"])
 def test_a_run_that_is_killed_at_a_step_is_gone_on_with(lake: Any, sql: Any, name: str, step: str) -> None:
     """I1: committed rows stay, and no others appear."""
     table = f"lake.{name}"
@@ -187,7 +187,7 @@ class Once:
 @pytest.mark.parametrize(
     ("statement", "most_lost"),
     [
-        ("INSERT INTO {} VALUES (5000, 0), (5001, 1)", 0),
+        pytest.param("INSERT INTO {} VALUES (5000, 0), (5001, 1)", 0, marks=pytest.mark.slow),
         ("DELETE FROM {} WHERE id = 3", 1),
         pytest.param("UPDATE {} SET id = 6000 WHERE id = 105", 1, marks=pytest.mark.slow),
         pytest.param("DELETE FROM {} WHERE id < 50", 1, marks=pytest.mark.slow),

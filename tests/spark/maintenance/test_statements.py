@@ -59,7 +59,12 @@ LIVES: dict[str, tuple[str, ...]] = {
 """Tables, and statements on each: after a statement that rewrites, all of it is compared."""
 
 
-@pytest.mark.parametrize("definition", LIVES)
+QUICK = "(id BIGINT, k INT)"
+
+
+@pytest.mark.parametrize(
+    "definition", [pytest.param(one, marks=() if one == QUICK else pytest.mark.slow) for one in LIVES]
+)
 def test_a_rewrite_returns_what_delta_returns_of_a_table_of_its_own(
     lake: Any, sql: Any, *, spark: Any, name: str, definition: str
 ) -> None:

@@ -56,7 +56,7 @@ def _commits(log: Path) -> set[str]:
     return {file.name for file in log.glob("*.json*")}
 
 
-@pytest.mark.parametrize("ended", ["exception", "abort"])
+@pytest.mark.parametrize("ended", ["exception", pytest.param("abort", marks=pytest.mark.slow)])
 def test_i8_nothing_remains_of_a_transaction_that_is_given_up(
     lake: Any, sql: Any, two: tuple[str, str], ended: str, log_of: Any
 ) -> None:
@@ -250,7 +250,15 @@ def test_what_was_made_outside_is_refused_inside(lake: Any, sql: Any, spark: Any
     assert (sql.ids(f"lake.{b}"), frame.count()) == ([7], 1)
 
 
-@pytest.mark.parametrize("statement", ["CREATE TABLE lake.{0}_c (id INT)", "DROP TABLE lake.{0}", "CREATE SCHEMA lake.{1}", "ALTER TABLE lake.{0} RENAME TO {0}_d"])  # fmt: skip
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE lake.{0}_c (id INT)",
+        pytest.param("DROP TABLE lake.{0}", marks=pytest.mark.slow),
+        "CREATE SCHEMA lake.{1}",
+        pytest.param("ALTER TABLE lake.{0} RENAME TO {0}_d", marks=pytest.mark.slow),
+    ],
+)
 def test_changes_of_the_catalog_are_refused_in_a_snapshot_before_anything_happened(
     lake: Any, sql: Any, two: tuple[str, str], statement: str
 ) -> None:

@@ -35,7 +35,7 @@ def test_i8_tables_are_created_filled_and_read_inside_and_appear_with_the_commit
     assert (sql.ids(f"lake.{name}_c"), sql.ids(f"shaky.{name}_c")) == ([2, 3], [2, 3])
 
 
-@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize("isolation", [pytest.param("snapshot", marks=pytest.mark.slow), "serializable"])
 def test_i9_a_namespace_and_tables_in_it_appear_together_or_not_at_all(
     lake: Any, sql: Any, two: tuple[str, str], name: str, isolation: str
 ) -> None:

@@ -64,7 +64,7 @@ def test_i8_a_read_may_be_behind_by_the_slack_and_what_is_written_may_not(
             lake.transaction(isolation=isolation, slack=wrong)
 
 
-@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize("isolation", [pytest.param("snapshot", marks=pytest.mark.slow), "serializable"])
 def test_i1_appends_that_read_nothing_never_conflict(
     lake: Any, sql: Any, stock: str, sales: str, isolation: str
 ) -> None:
@@ -112,6 +112,7 @@ def test_i8_a_read_conflicts_only_with_rows_that_it_would_have_seen(
     assert rows(sql, sales) == [("a", 1)]
 
 
+@pytest.mark.slow
 def test_i8_write_skew_is_allowed_under_snapshot_and_refused_under_serializable(
     lake: Any, sql: Any, stock: str
 ) -> None:
@@ -130,6 +131,7 @@ def test_i8_write_skew_is_allowed_under_snapshot_and_refused_under_serializable(
     assert rows(sql, stock) == [("a", 1), ("b", 0)]
 
 
+@pytest.mark.slow
 def test_i8_serializable_sees_the_row_of_another_in_a_float_column(lake: Any, sql: Any, name: str, sales: str) -> None:
     """0.1 as a FLOAT is another number than 0.1 as a DOUBLE."""
     table = f"{name}_weights"

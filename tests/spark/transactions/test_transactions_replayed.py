@@ -85,6 +85,7 @@ def test_i8_what_may_be_another_when_it_runs_again_is_refused(lake: Any, sql: An
         lake.transaction(replays=-1)
 
 
+@pytest.mark.slow
 def test_i8_a_script_runs_only_what_is_concerned_again_until_it_wins(lake: Any, sql: Any, three: Names) -> None:
     a, b, c = three
     ran: list[str] = []
