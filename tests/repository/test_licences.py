@@ -75,6 +75,7 @@ def direct() -> set[str]:
         ROOT / "infra/sam.in",
         ROOT / "infra/site.in",
         ROOT / "benchmarks/fleet/peers.in",
+        ROOT / "tests/support/clients/sail/requirements.in",
     )
     lines = [line.split("#")[0].strip() for file in files for line in file.read_text().splitlines()]
     names = {re.match(r"[\w.-]+", line)[0] for line in lines if line and not line.startswith("-")}  # type: ignore[index]

@@ -76,6 +76,7 @@ def environment(name: str, *packages: str, locked: Path | None = None) -> Path:
 def main() -> int:
     """Makes the named downloads, or all; 0 unless something is broken rather than missing."""
     from tests.support.clients import kernel_rs
+    from tests.support.clients.sail import suite
     from tests.support.deployment import root
     from tests.support.iceberg import compatibility_kit, spark41
     from tests.support.store import dynoxide
@@ -85,6 +86,7 @@ def main() -> int:
         "delta-kernel-rs": kernel_rs.build,
         spark41.SPARK: spark41.python,
         "python3.13-root": root.make,
+        "Sail": suite.python,
         "Iceberg's compatibility kit": compatibility_kit.libraries,
     }
     broken = 0
