@@ -111,7 +111,7 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-slow test-slow-spark sweep flaky dynoxide downloads simulate mutate bench
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
 test: test-core test-mutants test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=10: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
@@ -147,6 +147,9 @@ sweep: setup ## 350 statements in a lake and beside it, in plain Delta; ten minu
 
 flaky: ## The tests that .ci/run found flaky: they failed, and passed when they ran alone
 	@if [ -s build/flaky.txt ]; then cat build/flaky.txt; else echo "none in the last run of .ci/run"; fi
+
+patterns: setup ## Add the regular expressions that starts of functions compile to layers/patterns.json
+	$(BIN)/python -m tests.support.deployment.patterns
 
 dynoxide: setup ## Build dynoxide, DynamoDB's API for tests, into the cache folder (4 minutes the first time; needs cargo)
 	$(BIN)/python -m tests.support.downloads dynoxide

@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from turnstile.api import packs
+from turnstile.api import packs, patterns
 from turnstile_release import BUILT, version
 
 PYTHON: Final = (3, 13)
@@ -42,8 +42,40 @@ PLATFORMS: Final = {
 OWN: Final = ("turnstile", "turnstile_predicates", "turnstile_release")
 """Packages of this project."""
 
-SERVICES: Final = ("dynamodb", "emr-serverless", "events", "lambda", "s3", "secretsmanager", "ssm", "sts")
-"""Of AWS that functions call."""
+SERVICES: Final = {
+    "dynamodb": (
+        "BatchGetItem",
+        "BatchWriteItem",
+        "DeleteItem",
+        "GetItem",
+        "PutItem",
+        "Query",
+        "Scan",
+        "TransactGetItems",
+        "TransactWriteItems",
+        "UpdateItem",
+    ),
+    "emr-serverless": ("StartJobRun",),
+    "events": ("PutEvents",),
+    "lambda": ("Invoke",),
+    "s3": (
+        "AbortMultipartUpload",
+        "CompleteMultipartUpload",
+        "CreateMultipartUpload",
+        "CreateSession",
+        "DeleteObject",
+        "GetObject",
+        "HeadBucket",
+        "HeadObject",
+        "ListObjectsV2",
+        "PutObject",
+        "UploadPart",
+    ),
+    "secretsmanager": ("GetSecretValue",),
+    "ssm": ("GetParameter",),
+    "sts": ("AssumeRole",),
+}
+"""Services and operations of AWS that functions call, or botocore for them."""
 
 _HERE: Final = Path(__file__).resolve().parent
 
@@ -85,10 +117,12 @@ def build(
         (folder / "turnstile_release" / BUILT).write_text((release or version()) + "\n")
         leave_out_services(folder / "botocore" / "data")
         leave_out_documentation(folder / "botocore" / "data")
+        leave_out_operations(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)
         if layer == "shared":
             pack_modules(folder)
+            pack_patterns(folder)
 
 
 def _install(layer: str, folder: Path, architecture: str, python: tuple[int, ...]) -> None:
@@ -133,6 +167,35 @@ def leave_out_documentation(data: Path) -> None:
         packed.unlink()
 
 
+def leave_out_operations(data: Path) -> None:
+    """Keeps of the descriptions of services only the called operations, with their shapes. A client
+    parses all of its service's description when it is made: that of the secret's service has 256 kB,
+    of which one operation is called."""
+    for name, operations in SERVICES.items():
+        for path in (data / name).glob("*/service-2.json"):
+            description = json.loads(path.read_text())
+            kept = {each: described for each, described in description["operations"].items() if each in operations}
+            shapes = _reached(description["shapes"], kept)
+            path.write_text(json.dumps({**description, "operations": kept, "shapes": shapes}, separators=(",", ":")))
+
+
+def _reached(shapes: dict[str, Any], operations: dict[str, Any]) -> dict[str, Any]:
+    """Returns the shapes of ``operations`` and of their members."""
+    reached: set[str] = set()
+    left = [operations]
+    while left:
+        value: Any = left.pop()
+        if isinstance(value, dict):
+            name = value.get("shape")
+            if isinstance(name, str) and name not in reached:
+                reached.add(name)
+                left.append(shapes[name])
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return {name: shape for name, shape in shapes.items() if name in reached}
+
+
 def _without_texts(value: Any) -> Any:
     """``value`` without documentation. A member of a shape may have that name; then it is no text.
     The parameters of a client keep an empty text, because botocore reads it."""
@@ -163,7 +226,14 @@ def compile_modules(folder: Path) -> None:
         raise BuildError(f"a module below {folder} does not compile: see above")
 
 
-FIRST: Final = ("turnstile", "turnstile.api", "turnstile.api.packs", "turnstile.api.starts")
+FIRST: Final = (
+    "turnstile",
+    "turnstile.api",
+    "turnstile.api.deferred",
+    "turnstile.api.packs",
+    "turnstile.api.patterns",
+    "turnstile.api.starts",
+)
 """Modules that are imported before the pack is open: they keep their compiled files."""
 
 _HEADER_BYTES: Final = 16
@@ -191,6 +261,14 @@ def pack_modules(folder: Path) -> None:
     for cache in list(folder.rglob("__pycache__")):
         if not any(cache.iterdir()):
             cache.rmdir()
+
+
+def pack_patterns(folder: Path) -> None:
+    """Writes the pack of the regular expressions that starts compile, as this Python compiles them."""
+    listed = json.loads((_HERE / "patterns.json").read_text())
+    texts = [(pattern, flags) for pattern, flags in listed["str"]]
+    raw = [(pattern.encode("latin-1"), flags) for pattern, flags in listed["bytes"]]
+    (folder / patterns.NAME).write_bytes(patterns.packed([*texts, *raw]))
 
 
 def main() -> None:

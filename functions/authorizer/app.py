@@ -9,12 +9,13 @@ its function, which judges the token with the same code and refuses it in the sh
 
 from __future__ import annotations
 
+import turnstile.api.starts  # isort: split
+
 from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
-import turnstile.api.starts
 from turnstile.api.auth.bearer import Open, authentication
 from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import BadSetting, in_lambda

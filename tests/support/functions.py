@@ -197,7 +197,7 @@ class Context:
         return self._remaining
 
 
-def cold_start(function: str, report: str, **variables: str) -> Any:
+def cold_start(function: str, report: str, *, python: str = sys.executable, **variables: str) -> Any:
     """Runs ``report``, which imports the function's app, in a process of its own with a deployment's
     variables; returns the JSON that it prints last."""
     environment = {
@@ -207,7 +207,7 @@ def cold_start(function: str, report: str, **variables: str) -> Any:
         "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token", **variables,
     }  # fmt: skip
     folder = ROOT / "functions" / function
-    command = [sys.executable, "-c", report]
+    command = [python, "-c", report]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -64,7 +64,7 @@ class PackFinder:
     pack of the layer in ``folder``, ``index_bytes`` the size of its index."""
 
     def __init__(self, folder: str, file: int, index_bytes: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._file = file
         self._index: Index = marshal.loads(os.pread(file, index_bytes, HEADER_BYTES))  # noqa: S302  of the same layer
         self._codes = HEADER_BYTES + index_bytes
@@ -83,7 +83,7 @@ class PackFinder:
         entry = self._index.get(name)
         if entry is None:
             return None
-        below = f"{self._folder}/{name.replace('.', '/')}"
+        below = f"{self.folder}/{name.replace('.', '/')}"
         if path is not None and below.rpartition("/")[0] not in path:
             return None
         place, size, is_package = entry
@@ -94,7 +94,7 @@ class PackFinder:
         if is_package:
             spec.submodule_search_locations = [below]
         spec.has_location = True
-        spec.cached = f"{self._folder}/{NAME}"
+        spec.cached = f"{self.folder}/{NAME}"
         return spec
 
 

@@ -1,6 +1,7 @@
 """A function imports this module first. Objects of a start live for ever, and looking for garbage
 among them would be a tenth of the start's CPU. The search for each module's file would be a
-fifteenth (ADR 77).
+fifteenth (ADR 77), and modules of libraries that no request of the usual ones needs as much (ADR
+78).
 
     import turnstile.api.starts    first: no garbage collection any more, modules from the pack
     ...                            imports, and opening of services
@@ -14,13 +15,17 @@ from __future__ import annotations
 import gc
 import os
 
-from turnstile.api import packs
+from turnstile.api import deferred, packs, patterns
 
 _DEPLOYED = bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
 
 if _DEPLOYED:
     gc.disable()
-    packs.install()
+    _pack = packs.install()
+    if _pack is not None:
+        patterns.install(_pack.folder)
+    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") == "on-demand":
+        deferred.install()
 
 
 def end() -> None:

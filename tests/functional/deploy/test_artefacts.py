@@ -15,6 +15,7 @@ import botocore
 import botocore.session
 import pytest
 from botocore.loaders import Loader
+from botocore.model import ServiceModel
 
 from layers import build as layers
 from tests.support.functions import cold_start
@@ -206,6 +207,51 @@ def test_botocore_makes_a_client_of_a_description_without_texts(service: str, tm
     client = session.create_client(service, "us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     assert client.meta.method_to_api_mapping
     assert isinstance(client.meta.service_model.client_context_parameters, list)
+
+
+@pytest.mark.parametrize("service", layers.SERVICES)
+def test_a_description_keeps_the_called_operations_with_all_their_shapes(service: str, tmp_path: Path) -> None:
+    whole = Path(botocore.__file__).parent / "data"
+    data = tmp_path / "data"
+    shutil.copytree(whole / service, data / service)
+    layers.leave_out_documentation(data)
+    before = Loader(extra_search_paths=[str(data)], include_default_search_paths=False)
+    described = ServiceModel(before.load_service_model(service, "service-2"))
+    layers.leave_out_operations(data)
+    after = Loader(extra_search_paths=[str(data)], include_default_search_paths=False)
+    kept = ServiceModel(after.load_service_model(service, "service-2"))
+    assert sorted(kept.operation_names) == sorted(layers.SERVICES[service])
+    for name in kept.operation_names:
+        for part in ("input_shape", "output_shape", "error_shapes"):
+            assert shape_of(getattr(kept.operation_model(name), part)) == shape_of(
+                getattr(described.operation_model(name), part)
+            )
+    assert kept.metadata == described.metadata
+
+
+def shape_of(shape: Any, above: tuple[str, ...] = ()) -> Any:
+    """Returns a shape, or a list of shapes, with all members as plain values."""
+    if shape is None or isinstance(shape, list):
+        return [shape_of(each) for each in shape or ()]
+    if shape.name in above:
+        return shape.name
+    above = (*above, shape.name)
+    members = {name: shape_of(each, above) for name, each in getattr(shape, "members", {}).items()}
+    parts = [shape_of(getattr(shape, part), above) for part in ("member", "key", "value") if hasattr(shape, part)]
+    return [shape.name, shape.type_name, shape.serialization, shape.metadata, members, parts]
+
+
+def test_operations_that_roles_allow_are_kept() -> None:
+    template = (ROOT / "template.yaml").read_text()
+    actions = set(
+        re.findall(r"\b(dynamodb|emr-serverless|events|lambda|s3|secretsmanager|ssm|sts):([A-Z]\w+)", template)
+    )
+    streams = {"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"}
+    same = {"InvokeFunction": "Invoke", "ListBucket": "ListObjectsV2", "ConditionCheckItem": "TransactWriteItems"}
+    called = {(service, same.get(action, action)) for service, action in actions if action not in streams}
+    conditions = {("dynamodb", "LeadingKeys"), ("s3", "ObjectCreationOperation")}
+    kept = {(service, operation) for service, operations in layers.SERVICES.items() for operation in operations}
+    assert called - conditions - {("lambda", "ARN")} <= kept
 
 
 def test_descriptions_of_other_services_are_left_out(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The module pack of a layer: modules come from one file, and are in all else as from their own files."""
+"""The packs of a layer: modules and regular expressions come from one file each, and are in all
+else as without it."""
 
 from __future__ import annotations
 
@@ -7,14 +8,16 @@ import os
 import shutil
 import subprocess
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from layers import build as layers
+from tests.support.deployment import patterns as patterns_of_starts
 from tests.support.repository import ROOT
-from turnstile.api import packs
+from turnstile.api import packs, patterns
 
 SOURCES: Final = {
     "things/__init__.py": "NAME = 'things'\nfrom things import part\n",
@@ -150,3 +153,42 @@ print(json.dumps([before, type(ratify.__loader__).__name__]))
 """
     program = f"import os; os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'commit'\n{program}"
     assert run(program, path=[tmp_path]) == [sorted(layers.FIRST), "PackLoader"]
+
+
+def test_every_listed_pattern_is_unpacked_as_re_compiles_it(tmp_path: Path) -> None:
+    program = """
+    import json, re, sys
+    from turnstile.api import patterns
+    listed = [(text.encode("latin-1") if raw else text, flags) for text, flags, raw in json.loads(sys.argv[1])]
+    open(f"{sys.argv[2]}/{patterns.NAME}", "wb").write(patterns.packed(listed))
+    fresh = {each: re._compiler.compile(*each) for each in listed}
+    re.purge()
+    count = patterns.install(sys.argv[2])
+    wrong = [each for each in listed if re._cache[type(each[0]), *each] != fresh[each]]
+    same = [each for each in listed if re.compile(*each) is not re._cache[type(each[0]), *each]]
+    print(json.dumps([count, len(wrong), len(same)]))
+    """
+    listed = [
+        (text.decode("latin-1") if isinstance(text, bytes) else text, flags, isinstance(text, bytes))
+        for text, flags in patterns_of_starts.listed()
+    ]
+    assert run(cleandoc(program), json.dumps(listed), str(tmp_path), path=[]) == [len(listed), 0, 0]
+
+
+def test_a_pack_of_patterns_of_another_python_is_left_alone(tmp_path: Path) -> None:
+    pack = bytearray(patterns.packed([("a+", 0)]))
+    pack[0] ^= 1
+    (tmp_path / patterns.NAME).write_bytes(pack)
+    assert patterns.install(str(tmp_path)) == 0
+    assert patterns.install(str(tmp_path / "nothing")) == 0
+
+
+@pytest.mark.parametrize("function", patterns_of_starts.FUNCTIONS)
+def test_the_patterns_that_a_start_compiles_are_listed(function: str) -> None:
+    """But those of Python's own modules, which are others in another Python."""
+    compiled = patterns_of_starts.compiled(function)
+    own = {pattern for pattern, module in compiled.items() if module.partition(".")[0] not in sys.stdlib_module_names}
+    assert len(own) > 10
+    missing = own - set(patterns_of_starts.listed())
+    assert not missing, "make patterns"
+    assert len(patterns_of_starts.listed()) <= patterns.MOST
