@@ -1,5 +1,6 @@
 """Reading the files of a plan: most by Arrow's datasets, several at once; files with a deletion
-vector, and files whose column names differ from the table's only in case, one by one.
+vector, and files in which the columns have other names than the table's files usually have, one by
+one.
 
 Arrow skips row groups by ``Filter.pruning``; ``Filter.expression`` alone decides on rows, so that
 it is the same for every file.
@@ -40,18 +41,24 @@ class FileReader:
         self._filter = filter
         # A partition column is no part of the files. Columns take null: a file may be older than a
         # column.
-        self._whole = pa.schema([column.with_nullable(nullable=True) for column in definition.schema])
-        self._partitions = {name: definition.schema.field(name) for name in definition.partitions}
+        columns = [column.with_nullable(nullable=True) for column in definition.schema]
+        stored = [column.with_nullable(nullable=True) for column in definition.stored_schema]
+        self._whole = pa.schema(stored)
+        self._stored = dict(zip(definition.schema.names, stored, strict=True))
+        self._partitions = {self._stored[name].name: self._stored[name] for name in definition.partitions}
         self._names = list(names)
-        self.schema = pa.schema([self._whole.field(name) for name in names])
+        self.schema = pa.schema([columns[definition.schema.get_field_index(name)] for name in names])
+        needed = {*names, *(() if filter is None else filter.columns)}
+        self._needed = pa.schema([column for column in columns if column.name in needed])
 
     def rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The rows of files, in no particular order. Raises
         :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
         :class:`turnstile_client.errors.StorageFailure`.
         """
+        needed = pa.schema([self._stored[name] for name in self._needed.names])
         with failures_at(self._storage.location):
-            yield from self._rows(files, self._needed_schema())
+            yield from self._rows(files, needed)
 
     def _rows(self, files: Sequence[File], needed: pa.Schema) -> Iterator[pa.RecordBatch]:
         fragments, others = self._fragments([file for file in files if not file.get("deletionVector")], needed)
@@ -60,14 +67,9 @@ class FileReader:
             pruning = None if self._filter is None else self._filter.pruning
             columns = [column.name for column in needed]
             for batch in dataset.to_batches(columns=columns, filter=pruning, batch_size=_ROWS):
-                yield from self._wanted_batches(pa.RecordBatch.from_arrays(batch.columns, schema=needed))
+                yield from self._wanted_batches(batch.columns)
         for file in [*others, *(file for file in files if file.get("deletionVector"))]:
             yield from self._one_by_one(file, needed)
-
-    def _needed_schema(self) -> pa.Schema:
-        """The columns to read: the requested ones, and the filter's."""
-        names = {*self._names, *(() if self._filter is None else self._filter.columns)}
-        return pa.schema([column for column in self._whole if column.name in names])
 
     def _fragments(self, files: Sequence[File], needed: pa.Schema) -> tuple[list[Any], list[File]]:
         """The files that Arrow's dataset reads as fragments, and the files in which it would not
@@ -80,8 +82,12 @@ class FileReader:
         whole = [fragment for fragment, is_alike in zip(fragments, alike, strict=True) if is_alike]
         return whole, [file for file, is_alike in zip(files, alike, strict=True) if not is_alike]
 
-    def _wanted_batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches([batch])
+    def _wanted_batches(self, columns: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The wanted rows and columns of ``columns``, which are as files have them."""
+        named = [
+            shaped(values, column.type, by_position=True) for values, column in zip(columns, self._needed, strict=True)
+        ]
+        rows = pa.Table.from_batches([pa.RecordBatch.from_arrays(named, schema=self._needed)])
         if self._filter is not None:
             rows = rows.filter(self._filter.expression)
         for part in rows.select(self._names).to_batches():
@@ -110,19 +116,19 @@ class FileReader:
         path = self._storage.path_of_uri(file["path"])
         with self._storage.system().open_input_file(path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-            wanted = {column.name.lower() for column in needed if column.name not in values}
-            stored = [name for name in parquet.schema_arrow.names if name.lower() in wanted]
+            places = {place_of(parquet.schema_arrow, column) for column in needed if column.name not in values}
+            stored = [name for at, name in enumerate(parquet.schema_arrow.names) if at in places]
             for batch in parquet.iter_batches(_ROWS, columns=stored):
                 rows = batch if deleted is None else batch.take(kept_rows(deleted, first, batch.num_rows))
                 first += batch.num_rows
                 columns = [self._column(rows, column, values) for column in needed]
-                yield from self._wanted_batches(pa.RecordBatch.from_arrays(columns, schema=needed))
+                yield from self._wanted_batches(columns)
 
     @staticmethod
     def _column(rows: pa.RecordBatch, column: pa.Field, values: Mapping[str, pa.Scalar]) -> pa.Array:
         if column.name in values:
             return pa.repeat(values[column.name], rows.num_rows)
-        place = place_of(rows.schema, column.name)
+        place = place_of(rows.schema, column)
         return pa.nulls(rows.num_rows, column.type) if place is None else shaped(rows.column(place), column.type)
 
     def _vector(self, vector: Mapping[str, Any]) -> Any:

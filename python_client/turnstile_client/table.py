@@ -269,7 +269,8 @@ class Table:
         _, definition, files = self._plan_files(state.table_id, filter, version)
         check_readable(definition)
         if where is not None:
-            filter = Filter(where, definition.fields, definition.schema)  # by the columns of that version
+            # by the columns of that version
+            filter = Filter(where, definition.fields, definition.schema, definition.stored_schema)
         names = _columns(columns, definition)
         reader = FileReader(self._storage_of(state.table_id, state.location), definition, names, filter)
         return pa.RecordBatchReader.from_batches(reader.schema, reader.rows(files))

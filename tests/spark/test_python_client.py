@@ -58,3 +58,44 @@ def test_spark_reads_describes_and_writes_a_table_that_plain_python_created(
         if "delta.appendOnly" not in properties:
             sql(f"DELETE FROM lake.{name} WHERE id = 2")
             assert sorted(table.read()["id"].to_pylist()) == [1, 3]
+
+
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.slow)])
+def test_plain_python_reads_a_table_whose_columns_spark_maps_renames_and_widens(
+    lake: Any, sql: Any, name: str, file_server: Any, mode: str
+) -> None:
+    table = f"{lake.name}.{name}"
+    sql(
+        f"CREATE TABLE {table} (id INT, `a b` STRING, s STRUCT<x: INT, `y z`: STRING>, p STRING) PARTITIONED BY (p) "
+        f"TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}', 'delta.enableDeletionVectors' = 'true', "
+        "'delta.enableTypeWidening' = 'true')"
+    )
+    values = "CAST(id AS INT), concat('t', id), named_struct('x', CAST(id AS INT), 'y z', 'u'), IF(id < 10, 'a', 'b')"
+    sql(f"INSERT INTO {table} SELECT {values} FROM range(0, 20, 1, 1)")
+    for change in (
+        "RENAME COLUMN id TO number",
+        "RENAME COLUMN p TO `a part`",
+        "RENAME COLUMN s.x TO `x.y`",
+        "DROP COLUMN `a b`",
+        "ADD COLUMN `a b` DATE",
+        "ALTER COLUMN number TYPE BIGINT",
+    ):
+        sql(f"ALTER TABLE {table} {change}")
+    sql(
+        f"INSERT INTO {table} (number, s, `a part`, `a b`) "
+        "VALUES (5000000000, named_struct('x.y', 1, 'y z', 'v'), 'b', DATE'2026-01-01')"
+    )
+    sql(f"DELETE FROM {table} WHERE number % 7 = 3")
+    rows = [row.asDict(recursive=True) for row in sql(f"SELECT * FROM {table} ORDER BY number")]
+    assert len(rows) == 18
+    with connect(file_server.url, file_server.token) as client:
+        mapped = client.table(name)
+        assert sorted(mapped.read().to_pylist(), key=lambda row: row["number"]) == rows
+        where = [("number", ">", 12), ("a part", "=", "b")]
+        assert sorted(mapped.read(["number"], where=where)["number"].to_pylist()) == [
+            row["number"] for row in rows if row["number"] > 12 and row["a part"] == "b"
+        ]
+        assert mapped.read(where=[("a b", "!=", None)])["number"].to_pylist() == [5000000000]
+        assert mapped.read(version=1).schema.names == ["id", "a b", "s", "p"]
+        with pytest.raises(Unsupported, match="reads such a table and does not write it"):
+            mapped.append(pa.table({"number": [1]}))

@@ -6,10 +6,12 @@ Also one that was restored from a backup behind its own log, and its repair.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from pyroaring import BitMap64
 
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
@@ -255,3 +257,16 @@ def adopted(table: Table, lost: Row) -> None:
         assert table.row[member] == lost[member], member
     assert table.row.get("row_hwm") == lost.get("row_hwm")
     assert "reason" not in table.row
+
+
+def inline_vector(rows: set[int]) -> dict[str, Any]:
+    """The descriptor of a deletion vector that is in the descriptor itself."""
+    data = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
+    data += b"\0" * (-len(data) % 4)
+    return {"storageType": "i", "pathOrInlineDv": z85(data), "sizeInBytes": len(data), "cardinality": len(rows)}
+
+
+def z85(data: bytes) -> str:
+    letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    numbers = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(letters[number // 85**place % 85] for number in numbers for place in (4, 3, 2, 1, 0))

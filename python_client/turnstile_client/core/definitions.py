@@ -3,8 +3,8 @@
 A feature that is not in these lists is refused by its name, before any file is written: a writer
 that ignores one may write files that other engines read wrongly. Source: Delta protocol, "Table
 Features", "Valid Feature Names in Table Features", "Column Invariants", "CHECK Constraints",
-"Generated Columns", "Identity Columns", "Default Columns", "Writer Requirements for Column
-Mapping".
+"Generated Columns", "Identity Columns", "Default Columns", "Reader Requirements for Column
+Mapping", "Reader Requirements for Type Widening".
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from turnstile_client.core.schemas import arrow_schema, type_names
+from turnstile_client.core.schemas import MODES, UNMAPPED, arrow_schema, type_names
 from turnstile_client.errors import DataMismatch, Unsupported
 
 #: Features of readers that are carried out, or ask nothing of a reader.
-READABLE: Final = frozenset(
-    {"catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping"}
-)
+READABLE: Final = frozenset({
+    "catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping", "typeWidening",
+    "typeWidening-preview",
+})  # fmt: skip
 #: Features of writers that are carried out, or ask nothing of one that appends files and removes
 #: them whole. Some ask nothing as long as no column or property uses them, which is looked at by
 #: itself.
@@ -78,6 +79,21 @@ class Definition:
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", arrow_schema({"fields": self.fields}))
 
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns as files have them, in the order of ``schema``; also partition columns, whose
+        names the log has so. Raises :class:`Unsupported` for a mode of column mapping that is not
+        known."""
+        mode = self.mapping
+        if mode not in MODES:
+            raise Unsupported(f"the table maps its columns in a way that is not known: {_MAPPING} = {mode}")
+        return arrow_schema({"fields": self.fields}, mode)
+
+    @property
+    def mapping(self) -> str:
+        """The mode of column mapping; ``none`` without."""
+        return self.properties.get(_MAPPING, UNMAPPED).lower()
+
     @classmethod
     def of_loaded(cls, metadata: Mapping[str, Any]) -> Definition:
         """Of the member ``metadata`` of a table that the server has loaded. Raises
@@ -118,7 +134,6 @@ class Definition:
 def check_readable(definition: Definition) -> None:
     """Raises :class:`Unsupported` for a table that this client cannot read rightly."""
     _check_features(definition.reader_features - READABLE, "read")
-    _check_mapping(definition)
 
 
 def check_writable(definition: Definition) -> None:
@@ -190,9 +205,11 @@ def _check_features(unknown: frozenset[str], what: str) -> None:
 
 
 def _check_mapping(definition: Definition) -> None:
-    mode = definition.properties.get(_MAPPING, "none")
-    if mode.lower() != "none":
-        raise Unsupported(f"the table maps its columns ({_MAPPING} = {mode}), which this client does not do: {_REMEDY}")
+    if definition.mapping != UNMAPPED:
+        raise Unsupported(
+            f"the table maps its columns ({_MAPPING} = {definition.mapping}); this client reads such a table and does "
+            f"not write it: {_REMEDY}"
+        )
 
 
 def _columns(fields: Any, above: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

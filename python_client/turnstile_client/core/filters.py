@@ -10,7 +10,7 @@ than every other number, and the two zeros are equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -36,14 +36,24 @@ from turnstile_predicates.sql import sql_of
 
 Condition = tuple[str, str, Any]
 Where = Sequence[Condition] | Sequence[Sequence[Condition]]
+Test = Callable[[pc.Expression], pc.Expression]
+#: From a column to what Arrow judges its values by.
 _OPERATORS: Final = frozenset(("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"))
 
 
 class Filter:
     """A filter on the columns of a table. ``fields``: the columns as Delta's JSON has them, of
-    ``schema`` in Arrow. Raises :class:`DataMismatch`, naming the condition, for an invalid one."""
+    ``schema`` in Arrow, and of ``stored`` in files (by default as in the table). Raises
+    :class:`DataMismatch`, naming the condition, for an invalid one."""
 
-    def __init__(self, where: Where, fields: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        where: Where,
+        fields: Sequence[Mapping[str, Any]],
+        schema: pa.Schema,
+        stored: pa.Schema | None = None,
+    ) -> None:
+        names = dict(zip(schema.names, (stored or schema).names, strict=True))
         self._columns = {str(column["name"]).lower(): (column, schema.field(at)) for at, column in enumerate(fields)}
         if not where:
             raise DataMismatch("where: no condition; leave it out to mean all rows")
@@ -53,9 +63,10 @@ class Filter:
             raise DataMismatch("where: a list without conditions; leave it out to mean all rows")
         self.columns = frozenset(name for conditions in parts for name, _, _ in conditions)
         #: What Arrow judges rows by.
-        self.expression = _any([_all([expression for _, expression, _ in conditions]) for conditions in parts])
+        self.expression = _any([_all([test(pc.field(name)) for name, test, _ in conditions]) for conditions in parts])
         prunable = [
-            [one for name, one, _ in conditions if _has_exact_bounds(schema.field(name).type)] for conditions in parts
+            [test(pc.field(names[name])) for name, test, _ in conditions if _has_exact_bounds(schema.field(name).type)]
+            for conditions in parts
         ]
         #: What Arrow may leave out groups of rows by: true wherever the filter is. None: nothing
         #: can be left out.
@@ -70,7 +81,7 @@ class Filter:
         none."""
         return sql_of(self._predicate)
 
-    def _condition(self, given: Any) -> tuple[str, pc.Expression, Predicate]:
+    def _condition(self, given: Any) -> tuple[str, Test, Predicate]:
         if not (isinstance(given, tuple) and len(given) == 3 and isinstance(given[0], str) and given[1] in _OPERATORS):
             operators = ", ".join(sorted(_OPERATORS))
             raise DataMismatch(
@@ -93,13 +104,18 @@ class Filter:
         if value is None:
             if operator not in ("=", "!="):
                 raise DataMismatch(f"where: nothing is {operator} None, column {name!r}")
-            is_null = pc.field(field.name).is_null()
             null = IsNull((field.name,))
-            return (field.name, is_null, null) if operator == "=" else (field.name, ~is_null, Not(null))
+            if operator == "=":
+                return field.name, lambda stored: stored.is_null(), null
+            return field.name, lambda stored: ~stored.is_null(), Not(null)
         [scalar] = _scalars([value], field)
         [literal] = _values(column["type"], [value], field)
         compared = _compared_as_float if types.is_floating(field.type) else _compare
-        return field.name, compared(pc.field(field.name), operator, scalar), _comparison(field.name, operator, literal)
+        return (
+            field.name,
+            lambda stored: compared(stored, operator, scalar),
+            _comparison(field.name, operator, literal),
+        )
 
 
 def _scalars(values: list[Any], field: pa.Field) -> pa.Array:
@@ -176,13 +192,14 @@ def _comparison(name: str, operator: str, value: Value | None) -> Predicate:
 
 def _membership(
     field: pa.Field, operator: str, values: pa.Array, literals: list[Value | None]
-) -> tuple[pc.Expression, Predicate]:
-    column = pc.field(field.name)
-    is_member = _is_one_of_floats(column, values) if types.is_floating(field.type) else column.isin(values)
+) -> tuple[Test, Predicate]:
+    def is_member(stored: pc.Expression) -> pc.Expression:
+        return _is_one_of_floats(stored, values) if types.is_floating(field.type) else stored.isin(values)
+
     member: Predicate = UNKNOWN if None in literals or not literals else In((field.name,), tuple(literals))
     if operator == "in":
         return is_member, member
-    return column.is_valid() & ~is_member, UNKNOWN if member is UNKNOWN else Not(member)
+    return lambda stored: stored.is_valid() & ~is_member(stored), UNKNOWN if member is UNKNOWN else Not(member)
 
 
 def _is_one_of_floats(column: pc.Expression, values: pa.Array) -> pc.Expression:

@@ -1,6 +1,7 @@
 """Schemas: Delta's JSON and Arrow's types.
 
-Source: Delta protocol, "Schema Serialization Format"; "Delta Data Type to Parquet Type Mappings".
+Source: Delta protocol, "Schema Serialization Format"; "Delta Data Type to Parquet Type Mappings";
+"Column Mapping".
 """
 
 from __future__ import annotations
@@ -32,31 +33,46 @@ _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 _NO_NAME: Final = re.compile(r"[ ,;{}()\n\t=]|\A\Z")
 
 
-def arrow_schema(schema: Mapping[str, Any]) -> pa.Schema:
-    """A table's schema in Arrow, every column nullable where Delta has it so. Raises
+#: Modes of column mapping. In the other two, columns have other names in files.
+UNMAPPED: Final = "none"
+MODES: Final = (UNMAPPED, "name", "id")
+#: The member of a Parquet column's metadata in Arrow that has its id.
+FIELD_ID: Final = b"PARQUET:field_id"
+
+
+def arrow_schema(schema: Mapping[str, Any], mapping: str = UNMAPPED) -> pa.Schema:
+    """A table's schema in Arrow, every column nullable where Delta has it so; with a mode of
+    ``mapping`` that of its files, with names, and ids if it is ``id``, as files have them. Raises
     :class:`Unsupported`, naming the column."""
-    return pa.schema([_arrow_field(field, "") for field in schema["fields"]])
+    return pa.schema([_arrow_field(field, "", mapping) for field in schema["fields"]])
 
 
-def _arrow_field(field: Mapping[str, Any], above: str) -> pa.Field:
+def _arrow_field(field: Mapping[str, Any], above: str, mapping: str) -> pa.Field:
     name = f"{above}{field['name']}"
-    return pa.field(field["name"], _arrow_type(field["type"], name), nullable=bool(field.get("nullable", True)))
+    type = _arrow_type(field["type"], name, mapping)
+    nullable = bool(field.get("nullable", True))
+    if mapping == UNMAPPED:
+        return pa.field(field["name"], type, nullable=nullable)
+    metadata = field.get("metadata") or {}
+    for member in ("delta.columnMapping.physicalName", "delta.columnMapping.id"):
+        if member not in metadata:
+            raise Unsupported(f"the table maps its columns, and its column {name!r} has no {member}")
+    id = {FIELD_ID: str(metadata["delta.columnMapping.id"])} if mapping == "id" else None
+    return pa.field(metadata["delta.columnMapping.physicalName"], type, nullable=nullable, metadata=id)
 
 
-def _arrow_type(type: Any, name: str) -> pa.DataType:
+def _arrow_type(type: Any, name: str, mapping: str) -> pa.DataType:
     if isinstance(type, Mapping):
         match type.get("type"):
             case "struct":
-                return pa.struct([_arrow_field(field, f"{name}.") for field in type["fields"]])
+                return pa.struct([_arrow_field(field, f"{name}.", mapping) for field in type["fields"]])
             case "array":
-                nullable = bool(type.get("containsNull", True))
-                return pa.list_(
-                    pa.field("element", _arrow_type(type["elementType"], f"{name}.element"), nullable=nullable)
-                )
+                element = _arrow_type(type["elementType"], f"{name}.element", mapping)
+                return pa.list_(pa.field("element", element, nullable=bool(type.get("containsNull", True))))
             case "map":
-                value = _arrow_type(type["valueType"], f"{name}.value")
-                nullable = bool(type.get("valueContainsNull", True))
-                return pa.map_(_arrow_type(type["keyType"], f"{name}.key"), pa.field("value", value, nullable=nullable))
+                key = _arrow_type(type["keyType"], f"{name}.key", mapping)
+                value = _arrow_type(type["valueType"], f"{name}.value", mapping)
+                return pa.map_(key, pa.field("value", value, nullable=bool(type.get("valueContainsNull", True))))
     elif type in _PRIMITIVES:
         return _PRIMITIVES[type]
     elif isinstance(type, str) and (match := _DECIMAL.fullmatch(type)):

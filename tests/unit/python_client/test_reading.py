@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyroaring import BitMap64
 
+from tests.support.delta_table import inline_vector
 from tests.support.examples import examples
 from turnstile_client.core.definitions import Definition
 from turnstile_client.core.filters import Filter
@@ -150,19 +149,6 @@ def test_a_deletion_vector_names_rows_of_the_file_whatever_batches_it_is_read_in
     reader = FileReader(Files(tmp_path).storage, made, ["id"], None)
     found = [id for batch in reader.rows([file]) for id in batch["id"].to_pylist()]
     assert found == [id for id in range(10) if id not in deleted]
-
-
-def inline_vector(rows: set[int]) -> dict[str, Any]:
-    """The descriptor of a deletion vector that is in the descriptor itself."""
-    data = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
-    data += b"\0" * (-len(data) % 4)
-    return {"storageType": "i", "pathOrInlineDv": z85(data), "sizeInBytes": len(data), "cardinality": len(rows)}
-
-
-def z85(data: bytes) -> str:
-    letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-    numbers = struct.unpack(f">{len(data) // 4}I", data)
-    return "".join(letters[number // 85**place % 85] for number in numbers for place in (4, 3, 2, 1, 0))
 
 
 def test_columns_and_fields_of_structs_are_found_whatever_their_case(tmp_path: Path) -> None:
