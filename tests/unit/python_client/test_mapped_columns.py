@@ -190,7 +190,7 @@ def test_a_mode_that_is_not_known_is_refused_and_a_mapped_table_is_not_written()
         check_writable(definition("id"))
 
 
-WIDENED: Final[dict[str, tuple[str, pa.DataType, list[Any], Any]]] = {
+WIDENED: Final[dict[str, tuple[Any, pa.DataType, list[Any], Any]]] = {
     "byte to long": ("long", pa.int8(), [1, None, -128], lambda value: value),
     "integer to long": ("long", pa.int32(), [1, None, 2**31 - 1], lambda value: value),
     "float to double": ("double", pa.float32(), [1.5, None, -0.25], lambda value: value),
@@ -200,6 +200,21 @@ WIDENED: Final[dict[str, tuple[str, pa.DataType, list[Any], Any]]] = {
     ),
     "decimal to a wider one": ("decimal(20,5)", pa.decimal128(10, 2), [Decimal("1.25"), None], Decimal),
     "integer to decimal": ("decimal(20,3)", pa.int32(), [7, None, -(2**31)], Decimal),
+    "in a struct": (
+        struct_of(column("n", "long", 1, "n")), pa.struct([("n", pa.int32())]), [{"n": 5}, None, {"n": None}], lambda value: value,
+    ),
+    "in a list": (
+        {"type": "array", "elementType": "double", "containsNull": True}, pa.list_(pa.float32()), [[1.5, None], None, []],
+        lambda value: value,
+    ),
+    "in a map": (
+        {"type": "map", "keyType": "long", "valueType": "long", "valueContainsNull": True}, pa.map_(pa.int16(), pa.int32()),
+        [[(1, 2)], None, []], lambda value: value,
+    ),
+    "in structs of a list": (
+        {"type": "array", "elementType": struct_of(column("n", "long", 1, "n")), "containsNull": True},
+        pa.list_(pa.struct([("n", pa.int32())])), [[{"n": 5}, None], None, []], lambda value: value,
+    ),
     "long to decimal": ("decimal(30,3)", pa.int64(), [7, None, -(2**63)], Decimal),
 }  # fmt: skip
 
