@@ -268,7 +268,7 @@ def pack_patterns(folder: Path) -> None:
     listed = json.loads((_HERE / "patterns.json").read_text())
     texts = [(pattern, flags) for pattern, flags in listed["str"]]
     raw = [(pattern.encode("latin-1"), flags) for pattern, flags in listed["bytes"]]
-    (folder / patterns.NAME).write_bytes(patterns.packed([*texts, *raw]))
+    (folder / patterns.NAME).write_bytes(patterns.pack([*texts, *raw]))
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ def install(folder: str) -> int:
     return len(compiled)
 
 
-def packed(patterns: Iterable[Pattern]) -> bytes:
+def pack(patterns: Iterable[Pattern]) -> bytes:
     """Returns the pack of these patterns, for the Python that runs this."""
     pack: bytes = _HEADER + marshal.dumps([(flags, _arguments(pattern, flags)) for pattern, flags in patterns])
     return pack

@@ -160,7 +160,7 @@ def test_every_listed_pattern_is_unpacked_as_re_compiles_it(tmp_path: Path) -> N
     import json, re, sys
     from turnstile.api import patterns
     listed = [(text.encode("latin-1") if raw else text, flags) for text, flags, raw in json.loads(sys.argv[1])]
-    open(f"{sys.argv[2]}/{patterns.NAME}", "wb").write(patterns.packed(listed))
+    open(f"{sys.argv[2]}/{patterns.NAME}", "wb").write(patterns.pack(listed))
     fresh = {each: re._compiler.compile(*each) for each in listed}
     re.purge()
     count = patterns.install(sys.argv[2])
@@ -176,7 +176,7 @@ def test_every_listed_pattern_is_unpacked_as_re_compiles_it(tmp_path: Path) -> N
 
 
 def test_a_pack_of_patterns_of_another_python_is_left_alone(tmp_path: Path) -> None:
-    pack = bytearray(patterns.packed([("a+", 0)]))
+    pack = bytearray(patterns.pack([("a+", 0)]))
     pack[0] ^= 1
     (tmp_path / patterns.NAME).write_bytes(pack)
     assert patterns.install(str(tmp_path)) == 0
