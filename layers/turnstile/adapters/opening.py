@@ -192,11 +192,46 @@ _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN
 
 
 @cache
-def _session_with(*_keys: str | None) -> Any:
-    """A session reads its credentials once, so a process with other keys has another session."""
+def _session_with(access_key: str | None, secret_key: str | None, token: str | None, profile: str | None) -> Any:
+    """A session reads its credentials once, so a process with other keys has another session. Keys
+    of the environment are given to it: it would look for them in a dozen places (botocore's
+    ``EnvProvider`` is the first). It has the handlers of the services that are called: registering
+    those of all services takes longer than making a client.
+    """
     import botocore.session
+    from botocore import handlers
 
-    return botocore.session.get_session()
+    session = botocore.session.Session(include_builtin_handlers=False)
+    events = session.get_component("event_emitter")
+    order = {handlers.REGISTER_FIRST: events.register_first, handlers.REGISTER_LAST: events.register_last}
+    for name, handler, *when in handlers.BUILTIN_HANDLERS:
+        kind, service = [*name.split("."), ""][:2]
+        if kind != "docs" and service in _HANDLED:
+            order[when[0]](name, handler) if when else events.register(name, handler)
+    if access_key and secret_key and not profile and not _UNUSUAL & os.environ.keys():
+        session.set_credentials(access_key, secret_key, token)
+    return session
+
+
+_UNUSUAL: Final = frozenset(("AWS_CREDENTIAL_EXPIRATION", "AWS_SECURITY_TOKEN"))
+"""Variables that ``EnvProvider`` reads too."""
+
+_HANDLED: Final = frozenset(
+    (
+        "",
+        "*",
+        "dynamodb",
+        "dynamodb-streams",
+        "emr-serverless",
+        "eventbridge",
+        "lambda",
+        "s3",
+        "secrets-manager",
+        "ssm",
+        "sts",
+    )
+)
+"""Services that are called, as events of botocore name them; none, or all, for events of every service."""
 
 
 @cache

@@ -26,10 +26,12 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "botocore.docs.paginator": ("document_paginate_method",),
     "botocore.docs.service": ("ServiceDocumenter",),
     "botocore.docs.waiter": ("document_wait_method",),
+    "calendar": ("timegm",),
     "configparser": (),
     "dateutil.parser": ("parse",),
     "importlib.metadata": ("version",),
     "jmespath": (),
+    "tokenize": (),
 }
 """Modules to defer, with the names that other modules take from them when they are imported."""
 

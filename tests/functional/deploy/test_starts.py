@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from layers import build as layers
 from tests.support.fakes.world import fake_world
 from tests.support.functions import cold_start
 from tests.support.repository import ROOT
@@ -120,8 +121,8 @@ def test_clients_of_one_process_share_what_they_read_of_services(monkeypatch: py
 
     opening.forget_clients()
     made: list[Any] = []
-    whole = botocore.session.get_session
-    monkeypatch.setattr(botocore.session, "get_session", lambda: made.append(whole()) or made[-1])
+    whole = botocore.session.Session
+    monkeypatch.setattr(botocore.session, "Session", lambda **given: made.append(whole(**given)) or made[-1])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     try:
@@ -131,6 +132,49 @@ def test_clients_of_one_process_share_what_they_read_of_services(monkeypatch: py
         assert len(made) == 1
     finally:
         opening.forget_clients()
+
+
+EVENTS: Final = (
+    *(
+        "choose-service-name",
+        "creating-client-class",
+        "before-parameter-build",
+        "before-endpoint-resolution",
+        "before-call",
+    ),
+    *("request-created", "choose-signer", "before-sign", "needs-retry", "before-parse", "after-call", "getattr"),
+)
+
+
+@pytest.mark.parametrize("service", layers.SERVICES)
+def test_a_client_has_all_handlers_of_its_service(service: str) -> None:
+    import botocore.session
+
+    own = opening._session_with("x", "x", None, None)
+    whole = botocore.session.get_session()
+    id = whole.get_service_model(service).service_id.hyphenize()
+    for event in EVENTS:
+        for name in (event, f"{event}.{id}", *(f"{event}.{id}.{operation}" for operation in layers.SERVICES[service])):
+            assert handlers_of(own, name) == handlers_of(whole, name), name
+
+
+def handlers_of(session: Any, event: str) -> list[str]:
+    """Returns the names of the handlers that botocore would call, in order, but that of Powertools, which adds
+    its name to the agent's."""
+    emitter = session.get_component("event_emitter")._emitter
+    names = [getattr(handler, "__qualname__", repr(handler)) for handler in emitter._handlers.prefix_search(event)]
+    return [name for name in names if "powertools" not in name]
+
+
+@pytest.mark.parametrize("token", [None, "t"])
+def test_keys_of_the_environment_are_a_session_s_credentials(token: str | None) -> None:
+    credentials = opening._session_with("key", "secret", token, None).get_credentials()
+    assert (credentials.access_key, credentials.secret_key, credentials.token) == ("key", "secret", token)
+
+
+def test_without_keys_and_with_a_profile_botocore_looks_for_credentials() -> None:
+    assert opening._session_with(None, None, None, None)._credentials is None
+    assert opening._session_with("key", "secret", None, "work")._credentials is None
 
 
 def test_a_row_of_each_kind_has_a_model() -> None:

@@ -21,9 +21,10 @@ FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob
 
 _DEFERRED: Final = """
 import json, sys
+before = set(sys.modules)  # of this environment
 import app
 from turnstile.api import deferred
-modules = {name: sys.modules.get(name) for name in deferred.MODULES}
+modules = {name: sys.modules.get(name) for name in deferred.MODULES if name not in before}
 print(json.dumps({name: type(module).__name__ for name, module in modules.items() if module is not None}))
 """
 
