@@ -169,17 +169,17 @@ def leave_out_documentation(data: Path) -> None:
 
 def leave_out_operations(data: Path) -> None:
     """Keeps of the descriptions of services only the called operations, with their shapes. A client
-    parses all of its service's description when it is made: that of the secret's service has 256 kB,
-    of which one operation is called."""
+    parses all of its service's description when it is made: that of the secret's service has 256
+    kB, of which one operation is called."""
     for name, operations in SERVICES.items():
         for path in (data / name).glob("*/service-2.json"):
             description = json.loads(path.read_text())
             kept = {each: described for each, described in description["operations"].items() if each in operations}
-            shapes = _reached(description["shapes"], kept)
+            shapes = _shapes_of(description["shapes"], kept)
             path.write_text(json.dumps({**description, "operations": kept, "shapes": shapes}, separators=(",", ":")))
 
 
-def _reached(shapes: dict[str, Any], operations: dict[str, Any]) -> dict[str, Any]:
+def _shapes_of(shapes: dict[str, Any], operations: dict[str, Any]) -> dict[str, Any]:
     """Returns the shapes of ``operations`` and of their members."""
     reached: set[str] = set()
     left = [operations]
@@ -264,7 +264,8 @@ def pack_modules(folder: Path) -> None:
 
 
 def pack_patterns(folder: Path) -> None:
-    """Writes the pack of the regular expressions that starts compile, as this Python compiles them."""
+    """Writes the pack of the regular expressions that starts compile, as this Python compiles
+    them."""
     listed = json.loads((_HERE / "patterns.json").read_text())
     texts = [(pattern, flags) for pattern, flags in listed["str"]]
     raw = [(pattern.encode("latin-1"), flags) for pattern, flags in listed["bytes"]]

@@ -231,7 +231,8 @@ _HANDLED: Final = frozenset(
         "sts",
     )
 )
-"""Services that are called, as events of botocore name them; none, or all, for events of every service."""
+"""Services that are called, as events of botocore name them; none, or all, for events of every
+service."""
 
 
 @cache

@@ -67,7 +67,7 @@ class DeferringLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         for name in self._names:
-            setattr(module, name, _deferred(module.__name__, name))
+            setattr(module, name, _call_later(module.__name__, name))
 
 
 class DeferredModule(ModuleType):
@@ -101,7 +101,7 @@ def use(name: str) -> ModuleType:
 _LOCK: Final = _thread.allocate_lock()
 
 
-def _deferred(module: str, name: str) -> Callable[..., Any]:
+def _call_later(module: str, name: str) -> Callable[..., Any]:
     """Returns a function that calls the one of that name in the module."""
 
     def call(*arguments: Any, **options: Any) -> Any:

@@ -5,9 +5,9 @@ compiles in Python, and some 140 patterns of libraries were a tenth of a start.
     layers/build.py                writes ``patterns.pack`` into the layer
     turnstile.api.starts           calls ``install`` before other modules are imported
 
-They are put into the cache of ``re``, so ``re.compile`` finds them. A pattern that is not among them
-is compiled as usual, and so is each with another Python: a pack begins with the magic numbers of
-compiled modules and of compiled patterns.
+They are put into the cache of ``re``, so ``re.compile`` finds them. A pattern that is not among
+them is compiled as usual, and so is each with another Python: a pack begins with the magic numbers
+of compiled modules and of compiled patterns.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def pack(patterns: Iterable[Pattern]) -> bytes:
 
 
 def _arguments(pattern: str | bytes, flags: int) -> tuple[Any, ...]:
-    """Returns the arguments of the call of ``_sre.compile`` that ``re.compile`` makes, as plain values."""
+    """Returns the arguments of the call of ``_sre.compile`` that ``re.compile`` makes, as plain
+    values."""
     compiler: Any = re._compiler  # type: ignore[attr-defined]  # noqa: SLF001
     calls: list[tuple[Any, ...]] = []
 

@@ -27,16 +27,16 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MODULES: Final = {
-    "authorizer": 37,
-    "catalog": 235,
-    "commit": 120,
-    "events": 133,
-    "gc": 211,
-    "iceberg": 206,
-    "maintain": 154,
-    "plans": 195,
-    "publish": 122,
-    "tokens": 112,
+    "authorizer": 38,
+    "catalog": 237,
+    "commit": 122,
+    "events": 135,
+    "gc": 213,
+    "iceberg": 208,
+    "maintain": 156,
+    "plans": 197,
+    "publish": 124,
+    "tokens": 114,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to make.
 A folder counts as one."""
