@@ -27,7 +27,7 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MODULES: Final = {
-    "authorizer": 38,
+    "authorizer": 26,
     "catalog": 237,
     "commit": 122,
     "events": 135,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.auth.issuer import ISSUER, Issuer, Ticks, jwk, token, verifier
 from turnstile.api.auth import jwks
 from turnstile.api.auth.jwks import FRESH_S, MAX_BYTES, PAUSE_S, RETRY_S, STALE_S, IssuerKeys, Unreachable, fetch_json
-from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.api.auth.verifier import AuthenticationUnavailable
 from turnstile.store.core.errors import NotAuthenticated
 
 

@@ -16,8 +16,8 @@ from turnstile.adapters import secret
 from turnstile.adapters.secret import AGAIN_MS, FRESH_MS, USABLE_MS, Secret
 from turnstile.api.auth.bearer import FromSecret, authentication
 from turnstile.api.auth.settings import Accepted
+from turnstile.api.auth.verifier import AuthenticationUnavailable
 from turnstile.api.http.env import BadSetting
-from turnstile.api.http.responses import AuthenticationUnavailable
 from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import NotAuthenticated, StorageFault
 

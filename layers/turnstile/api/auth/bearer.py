@@ -10,8 +10,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 from turnstile.api.auth import settings
 from turnstile.api.auth.settings import Accepted, AuthSettings
-from turnstile.api.auth.verifier import VerifiedToken, Verifier, fingerprint, from_context, invalid
-from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.api.auth.verifier import (
+    AuthenticationUnavailable,
+    VerifiedToken,
+    Verifier,
+    fingerprint,
+    from_context,
+    invalid,
+)
 from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated, StorageFault
 

@@ -25,8 +25,7 @@ from typing import Any, Final
 
 import jwt
 
-from turnstile.api.auth.verifier import invalid, is_trusted
-from turnstile.api.http.responses import AuthenticationUnavailable
+from turnstile.api.auth.verifier import AuthenticationUnavailable, invalid, is_trusted
 
 ALGORITHMS: Final[Mapping[str, str]] = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",

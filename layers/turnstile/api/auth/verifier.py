@@ -11,9 +11,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from turnstile.rights.grants import Principal
-from turnstile.store.core.errors import NotAuthenticated
+from turnstile.store.core.errors import ErrorType, NotAuthenticated, TurnstileError
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+class AuthenticationUnavailable(TurnstileError):
+    """Whether a token is good could not be found out: its issuer did not answer. Neither accepted
+    nor refused."""
+
+    type = ErrorType.AUTHENTICATION_UNAVAILABLE
+    usual_remedy = "send the same request again later"
 
 
 class VerifiedToken(msgspec.Struct, frozen=True):

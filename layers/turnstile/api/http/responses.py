@@ -110,14 +110,6 @@ class NoSuchRoute(TurnstileError):
     type = ErrorType.NO_SUCH_ROUTE
 
 
-class AuthenticationUnavailable(TurnstileError):
-    """Whether a token is good could not be found out: its issuer did not answer. Neither accepted
-    nor refused."""
-
-    type = ErrorType.AUTHENTICATION_UNAVAILABLE
-    usual_remedy = "send the same request again later"
-
-
 class MethodNotAllowed(TurnstileError):
     """The path exists, not with this method; ``details`` has ``allowed``."""
 
